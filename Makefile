@@ -1,0 +1,44 @@
+# Everything runs in .venv, which `make setup` builds from constraints.txt. Another interpreter: make setup PYTHON=python3.12
+.POSIX:
+PYTHON =
+BIN = .venv/bin
+
+help:
+	@echo 'make setup   .venv with the pinned versions, and WordNet'
+	@echo 'make demo    continue a real encoder on WordNet glosses and show what hard correction does'
+	@echo 'make test    lint, types, tests and doctests'
+	@echo 'make lint    ruff and mypy alone'
+	@echo 'make bench   the numbers of docs/benchmarks, measured here'
+	@echo 'make docs    run every command of README.md and docs/'
+	@echo 'make clean   remove .venv and the caches'
+
+setup: .venv/installed
+	@scripts/install-wordnet $(BIN)/python
+
+# The stamp is written last, so an interrupted set-up starts again.
+.venv/installed: constraints.txt pyproject.toml
+	python=$$(PYTHON='$(PYTHON)' scripts/find-python) && "$$python" -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,demo]'
+	touch $@
+
+demo: setup
+	$(BIN)/trueneg demo
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: setup lint
+	$(BIN)/python -m pytest --doctest-modules src tests
+
+bench: setup
+	$(BIN)/trueneg bench
+
+docs: setup
+	$(BIN)/python -m pytest tests/test_readme.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/trueneg.egg-info
+
+.PHONY: help setup demo lint test bench docs clean

@@ -1,0 +1,329 @@
+"""Configurations: frozen dataclasses, decoded strictly, saved as JSON and re-runnable from it.
+
+A key nobody knows, or a value of the wrong type, is an error with a suggestion: a setting that silently
+does nothing costs GPU days.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from trueneg.errors import ConfigError, unknown_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """What is read: a folder made by ``trueneg corpus build``."""
+
+    path: str = ""
+    length: int = 128
+    """Tokens of a row, its start and end tokens included."""
+    pack: bool = False
+    """Fill rows with pieces of several documents, under attention that stops at their borders."""
+    eval_rows: int = 512
+    """Held-out rows that an evaluation reads; 0 for none. Without a held-out split there is no evaluation."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The encoder: a Hugging Face architecture from nothing, or a checkpoint to continue."""
+
+    start_from: str = ""
+    """A run folder, a Hugging Face folder or a hub name; empty for random weights of the sizes below."""
+    architecture: str = "electra"
+    """A Hugging Face ``model_type`` with a masked-LM head."""
+    num_layers: int = 12
+    hidden_size: int = 256
+    num_heads: int = 4
+    intermediate_size: int = 1024
+    embedding_size: int = 128
+    """Width of the embeddings, where the architecture has one of its own (ELECTRA)."""
+    max_positions: int = 512
+    dropout: float = 0.1
+    generator_width: float = 0.25
+    """Generator's hidden size, heads and feed-forward size as a share of the discriminator's (ELECTRA)."""
+    generator_depth: float = 1.0
+    """Generator's layers as a share of the discriminator's."""
+    generator_from: str = ""
+    """A masked-LM checkpoint for the generator; empty: the ``generator/`` beside ``start_from``, or new."""
+    extend_vocabulary: bool = False
+    """Allow a corpus tokenizer that adds entries to the checkpoint's: a new row is the mean of its pieces."""
+    attention: Literal["sdpa", "eager"] = "sdpa"
+
+
+@dataclass(frozen=True)
+class MaskingConfig:
+    """Which positions are masked and what stands there instead."""
+
+    rate: float = 0.15
+    unit: Literal["token", "word", "span"] = "token"
+    mask_share: float = 0.85
+    """Share of the chosen positions that show the mask token."""
+    random_share: float = 0.0
+    """Share that show a random ordinary token; what is left shows the gold token."""
+    mean_span: float = 3.8
+    """Mean words of a span before clipping to ``max_span`` (geometric, Joshi et al. 2020)."""
+    max_span: int = 10
+
+
+@dataclass(frozen=True)
+class CorrectionConfig:
+    """Hard correction (Zhang et al. 2023, Eq. 2 and App. A)."""
+
+    detector: str = ""
+    """Empty for none, or a detector's name: ``lexical``."""
+    forms: Literal["agree", "lemma"] = "agree"
+    """Lexical table: only the form of a synonym that agrees with gold, or any (the paper's)."""
+    wordnet: str = ""
+    """WordNet's folder; empty to look in the usual places."""
+    use: Literal["drop", "soft", "set"] = "drop"
+    """What credit does to the masked-LM loss: see ``objectives.correction``."""
+    denominator: Literal["masked", "kept"] = "masked"
+    discriminator: Literal["original", "ignore", "soft"] = "original"
+    """What credit does to the label of a replaced token."""
+
+
+@dataclass(frozen=True)
+class RegularizationConfig:
+    """Soft regularization (Zhang et al. 2023, Eq. 3 and section 5)."""
+
+    level: Literal["", "token", "sentence", "token+sentence"] = ""
+    weight: float = 1.0
+    variant: Literal["predicted", "soft"] = "predicted"
+    """Token level: embedding of the predicted token (Eq. 3), or its expectation under the model."""
+    stop_gradient: Literal["none", "gold", "predicted"] = "none"
+    """Token level: a side whose embedding is held constant."""
+    direction: Literal["predicted-original", "original-predicted"] = "predicted-original"
+    """Sentence level: KL(predicted || original), or the other way round."""
+    sentence_stop_gradient: Literal["none", "original", "predicted"] = "original"
+    collapse_threshold: float = 0.5
+    """Warn when the mean pairwise cosine of the embeddings passes this."""
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """What is minimised."""
+
+    name: Literal["electra", "mlm"] = "electra"
+    prediction: Literal["sampled", "argmax"] = "sampled"
+    """The predicted token: drawn from the model, or its best guess."""
+    temperature: float = 1.0
+    generator_weight: float = 1.0
+    discriminator_weight: float = 50.0
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    correction: CorrectionConfig = field(default_factory=CorrectionConfig)
+    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW and the course of its learning rate."""
+
+    name: Literal["adamw", "electra-code"] = "adamw"
+    """``electra-code``: no bias correction, as Google's ELECTRA was trained."""
+    learning_rate: float = 5e-4
+    schedule: Literal["linear", "cosine", "wsd", "constant"] = "linear"
+    warmup_steps: int = 0
+    decay_share: float = 0.1
+    """Share of the steps in which a warm-up-stable-decay schedule decays."""
+    final_share: float = 0.0
+    """Share of the learning rate that is left at the last step."""
+    weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    max_norm: float = 1.0
+    """Gradients are clipped to this norm; 0 for no clipping."""
+    layer_decay: float = 1.0
+    """Each layer's learning rate as a share of the one above it."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long, how much at once, and what is written when."""
+
+    steps: int = 1000
+    batch_size: int = 32
+    """Rows of an optimizer step, over all processes and micro-batches."""
+    accumulation: int = 1
+    """Micro-batches a step is cut into."""
+    seed: int = 1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    gradient_checkpointing: bool = False
+    log_every: int = 50
+    eval_every: int = 500
+    save_every: int = 500
+    keep: int = 2
+    """Checkpoints kept; at least 2, so that a torn one has a predecessor."""
+    max_minutes: float = 0.0
+    """Save and stop after this many minutes; 0 for no limit."""
+    device: str = ""
+    """Empty: the GPU of this process when there is one, else the CPU."""
+    tracker: Literal["", "trackio", "wandb", "tensorboard"] = ""
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """One pre-training run, whole: ``runs/x/config.json`` holds it and re-runs it."""
+
+    preset: str = ""
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
+    """Make a configuration from plain data, refusing what it does not know.
+
+    Args:
+        kind: A dataclass of this module or one like it.
+        data: Field names to values, nested as the dataclass is; what is missing keeps its default.
+        where: Dotted path of ``data``, for messages.
+
+    Raises:
+        ConfigError: on an unknown key (with a suggestion) or a value of another type.
+
+    Example:
+        >>> decode(MaskingConfig, {"rate": 0.3}).rate
+        0.3
+        >>> decode(MaskingConfig, {"rat": 0.3})
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown option 'rat': did you mean 'rate'? Known: ...
+    """
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        path = f"{where}.{key}" if where else key
+        if key not in hints:
+            raise ConfigError(unknown_name("option", path, [f"{where}.{k}" if where else k for k in hints]))
+        values[key] = _decode_value(hints[key], value, path)
+    return kind(**values)
+
+
+def encode(config: Any) -> dict[str, Any]:
+    """Turn a configuration into plain data that ``decode`` reads back to an equal one."""
+    return dataclasses.asdict(config)
+
+
+def override(config: T, assignments: Sequence[str]) -> T:
+    """Apply ``section.key=value`` settings, typed by the fields they name.
+
+    A key may leave its sections out where it is the only one of that name: ``steps=10``.
+
+    Raises:
+        ConfigError: for a setting without '=', an unknown or ambiguous key, or a value of another type.
+
+    Example:
+        >>> override(PretrainConfig(), ["optimizer.learning_rate=3e-4", "steps=10"]).train.steps
+        10
+    """
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
+        config = _replace(config, _resolve(config, name.strip()), text.strip())
+    return config
+
+
+def save_config(config: Any, path: Path) -> None:
+    """Write a configuration as JSON."""
+    path.write_text(json.dumps(encode(config), indent=2) + "\n")
+
+
+def load_config(kind: type[T], path: Path) -> T:
+    """Read what ``save_config`` wrote.
+
+    Raises:
+        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise ConfigError(f"no configuration at '{path}'") from error
+    except ValueError as error:
+        raise ConfigError(f"'{path}' is not a configuration: {error}") from error
+    return decode(kind, data)
+
+
+def differences(left: Any, right: Any) -> list[str]:
+    """Dotted names of the fields in which two configurations of one kind differ, with both values.
+
+    Example:
+        >>> differences(TrainConfig(steps=1), TrainConfig(steps=2))
+        ['steps: 1 -> 2']
+    """
+    ours, theirs = _flatten(encode(left)), _flatten(encode(right))
+    return [f"{key}: {ours[key]} -> {theirs[key]}" for key in ours if ours[key] != theirs[key]]
+
+
+def _decode_value(hint: Any, value: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path}: a group of options is wanted, not {value!r}")
+        return decode(hint, value, path)  # type: ignore[arg-type]
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            known = [str(choice) or "(empty)" for choice in choices]
+            raise ConfigError(unknown_name(f"value of {path}", str(value), known))
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(f"{path}: {hint.__name__} is wanted, not {value!r}")
+    return value
+
+
+def _parse(hint: Any, text: str, path: str) -> Any:
+    """Read a command line's text as the type that a field has."""
+    if hint is bool:
+        words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+        if text.lower() not in words:
+            raise ConfigError(f"{path}: true or false is wanted, not {text!r}")
+        return words[text.lower()]
+    if hint in (int, float):
+        try:
+            number = float(text) if hint is float or "e" in text.lower() else int(text)
+        except ValueError as error:
+            raise ConfigError(f"{path}: {hint.__name__} is wanted, not {text!r}") from error
+        if hint is int and number != int(number):
+            raise ConfigError(f"{path}: a whole number is wanted, not {text!r}")
+        return hint(number)
+    return text
+
+
+def _resolve(config: Any, name: str) -> list[str]:
+    """Full path of a field, given its last parts."""
+    known = list(_flatten(encode(config)))
+    matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
+    if not matches:
+        raise ConfigError(unknown_name("option", name, known))
+    if len(matches) > 1:
+        raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")
+    return matches[0].split(".")
+
+
+def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> Any:
+    key, rest = path[0], path[1:]
+    full = f"{where}.{key}" if where else key
+    if rest:
+        return dataclasses.replace(config, **{key: _replace(getattr(config, key), rest, text, full)})
+    hint = get_type_hints(type(config))[key]
+    return dataclasses.replace(config, **{key: _decode_value(hint, _parse(hint, text, full), full)})
+
+
+def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

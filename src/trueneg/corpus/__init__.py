@@ -1,0 +1,56 @@
+"""Text in, rows of token ids out: read it, tokenize it once, and draw any row by its number.
+
+``sources`` reads documents, ``build`` turns them into a memory-mapped corpus on disk, ``store`` opens one,
+``rows`` cuts it into model inputs, and ``order`` says which row comes at which place of which epoch. Nothing
+here holds a position: every row of every epoch is a pure function of (corpus, seed, place), so training
+resumes anywhere at no cost. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.order import permute, rows_at
+    from trueneg.corpus.rows import RowBatch, RowIndex, describe, position_ids
+    from trueneg.corpus.sources import read_documents
+    from trueneg.corpus.store import Corpus, CorpusInfo
+    from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
+
+__all__ = [
+    "Corpus",
+    "CorpusInfo",
+    "RowBatch",
+    "RowIndex",
+    "build_corpus",
+    "describe",
+    "extend_tokenizer",
+    "permute",
+    "position_ids",
+    "read_documents",
+    "rows_at",
+    "train_tokenizer",
+]
+
+_HOMES = {
+    "Corpus": "store",
+    "CorpusInfo": "store",
+    "RowBatch": "rows",
+    "RowIndex": "rows",
+    "build_corpus": "build",
+    "describe": "rows",
+    "extend_tokenizer": "tokenizer_training",
+    "permute": "order",
+    "position_ids": "rows",
+    "read_documents": "sources",
+    "rows_at": "order",
+    "train_tokenizer": "tokenizer_training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,479 @@
+"""Text to a corpus on disk: in parallel, resumable after a kill, the same bytes for any number of workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.encoding import Encoded, Encoder, single_threaded, token_dtype
+from trueneg.corpus.sources import read_documents, source_files
+from trueneg.corpus.store import (
+    FORMAT_VERSION,
+    INFO_FILE,
+    JOURNAL_FILE,
+    SHARD_PARTS,
+    CorpusInfo,
+    ShardInfo,
+    SourceInfo,
+    SplitInfo,
+    shard_path,
+    split_from_json,
+)
+from trueneg.errors import CorpusError, Interrupted, TruenegError, TruenegWarning
+from trueneg.tokenizer import fingerprint, load_tokenizer, special_ids
+
+_UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
+_MOST_UNKNOWN = 0.01
+
+
+def build_corpus(
+    sources: Sequence[str],
+    tokenizer: str | Path,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    valid: str | float | None = None,
+    seed: int = 0,
+    shard_tokens: int = 1 << 26,
+    text_field: str = "text",
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> CorpusInfo:
+    """Tokenize sources into a corpus folder.
+
+    The files written depend on the text, the tokenizer, ``valid``, ``seed`` and ``shard_tokens`` only. A
+    build that is killed or interrupted keeps its finished shards, and the same call goes on from them; with
+    other inputs it says so and starts anew.
+
+    Args:
+        sources: files, folders, globs or hub data sets, in the order to store them.
+        tokenizer: a folder or hub name; a copy is kept in ``out/tokenizer``.
+        out: the folder to write; absent, empty, or with an unfinished build.
+        workers: processes that tokenize.
+        valid: a source of validation text, or the fraction of documents to hold out, chosen by a hash of
+            ``seed`` and the document's text, so that equal documents fall on the same side.
+        seed: chooses the documents held out.
+        shard_tokens: a shard ends with the document that reaches so many tokens; a killed build loses at
+            most the last shard of each split.
+        text_field: field or column of the text in JSON, Parquet and hub sources.
+        overwrite: replace a finished corpus in ``out``.
+        progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
+            earlier, killed build had stored count as well.
+
+    Returns:
+        The description written to ``corpus.json``.
+
+    Raises:
+        CorpusError: for text that cannot be read, a folder that holds something else or a finished corpus, a
+            fraction that is none, no text at all, or a full disk.
+        ModelError: for a tokenizer that cannot be used.
+        Interrupted: after Ctrl-C; finished shards are kept.
+    """
+    if workers < 1 or shard_tokens < 1:
+        raise CorpusError(f"workers ({workers}) and shard tokens ({shard_tokens}) must be at least 1")
+    if not sources:
+        raise CorpusError("no source to build a corpus from: name a file, folder, glob or hub data set")
+    fraction, valid_source = _parse_valid(valid)
+    fast = load_tokenizer(tokenizer)
+    ids = {role: i for role, i in special_ids(fast).items() if i is not None}
+    vocab_size = max(fast.get_vocab().values()) + 1
+    dtype = token_dtype(vocab_size)
+    splits = ("train",) if valid is None else ("train", "valid")
+    named = [*sources, valid_source] if valid_source else sources
+    files = [entry for source in named for entry in _describe_source(source)]
+    inputs = {
+        "format_version": FORMAT_VERSION,
+        "tokenizer": fingerprint(fast),
+        "sources": files,
+        "named": list(named),
+        "valid": valid,
+        "seed": seed,
+        "shard_tokens": shard_tokens,
+        "text_field": text_field,
+    }
+    folder = Path(out)
+    with _explained(folder), ExitStack() as cleanup:
+        journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
+        fast.save_pretrained(str(folder / "tokenizer"))
+        writers = {
+            name: cleanup.enter_context(_SplitWriter(journal, name, dtype, shard_tokens, fast.unk_token_id))
+            for name in splits
+        }
+        done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
+        documents = _documents(sources, valid_source, fraction, seed, text_field)
+        units = _units(documents, done, progress or (lambda _: None))
+        tokenizer_file = folder / "tokenizer" / "tokenizer.json"
+        for unit, encoded in _encoded(units, tokenizer_file, workers):
+            writers[unit.split].write(encoded)
+            if progress is not None:
+                progress(unit.num_bytes)
+        for writer in writers.values():
+            writer.close_shard()
+        info = CorpusInfo(
+            tokenizer_fingerprint=fingerprint(fast),
+            vocab_size=vocab_size,
+            special_ids=ids,
+            dtype=dtype.name,
+            splits={name: writer.info for name, writer in writers.items()},
+            sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in files),
+        ).with_fingerprint()
+        _check_content(info, valid)
+        _write_json(folder / INFO_FILE, dataclasses.asdict(info))
+        (folder / JOURNAL_FILE).unlink()
+    return info
+
+
+def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
+    if valid is None:
+        return None, None
+    if isinstance(valid, str) and Path(valid).exists():
+        return None, valid
+    try:
+        fraction = float(valid)
+    except ValueError:
+        return None, str(valid)
+    if not 0 < fraction < 1:
+        raise CorpusError(f"--valid {valid}: a fraction lies between 0 and 1, and no file has this name")
+    return fraction, None
+
+
+def _describe_source(source: str) -> list[tuple[str, int | None, int]]:
+    """Name, size and time of change of every file: what tells an unchanged source from a changed one."""
+    files = source_files(source)
+    if files is None:
+        return [(source, None, 0)]
+    stats = [(path, path.stat()) for path in files]
+    return [(path.as_posix(), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+
+
+def _documents(
+    sources: Sequence[str], valid_source: str | None, fraction: float | None, seed: int, text_field: str
+) -> Iterator[tuple[str, str]]:
+    """All documents in order, each with its split."""
+    for source in sources:
+        for text in read_documents(source, text_field=text_field):
+            is_held_out = fraction is not None and _uniform(text, seed) < fraction
+            yield "valid" if is_held_out else "train", text
+    if valid_source is not None:
+        for text in read_documents(valid_source, text_field=text_field):
+            yield "valid", text
+
+
+def _uniform(text: str, seed: int) -> float:
+    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=(seed % (1 << 64)).to_bytes(8, "little"))
+    return int.from_bytes(digest.digest(), "little") / (1 << 64)
+
+
+@dataclass
+class _Unit:
+    """Documents of one split that are encoded together."""
+
+    split: str
+    texts: list[str] = field(default_factory=list)
+    num_characters: int = 0
+    num_bytes: int = 0
+
+
+def _units(
+    documents: Iterator[tuple[str, str]], done: dict[str, int], skipped: Callable[[int], None]
+) -> Iterator[_Unit]:
+    """Group documents, in order within each split, without the first ``done`` ones, which are stored."""
+    left = dict(done)
+    open_units = {split: _Unit(split) for split in done}
+    for split, text in documents:
+        num_bytes = len(text.encode())
+        if left[split] > 0:
+            left[split] -= 1
+            skipped(num_bytes)
+            continue
+        unit = open_units[split]
+        unit.texts.append(text)
+        unit.num_characters += len(text)
+        unit.num_bytes += num_bytes
+        if unit.num_characters >= _UNIT_CHARACTERS:
+            yield unit
+            open_units[split] = _Unit(split)
+    yield from (unit for unit in open_units.values() if unit.texts)
+
+
+def _encoded(units: Iterator[_Unit], tokenizer_file: Path, workers: int) -> Iterator[tuple[_Unit, Encoded]]:
+    """Encode units, in order, with as many processes as asked for and a bounded number of units in memory."""
+    if workers == 1:
+        encoder = _load_encoder(tokenizer_file)
+        for unit in units:
+            with single_threaded():
+                encoded = encoder(unit.texts)
+            yield unit, encoded
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_worker)
+    waiting: deque[tuple[_Unit, Future[Encoded]]] = deque()
+    try:
+        for unit in units:
+            waiting.append((unit, pool.submit(_encode_in_worker, str(tokenizer_file), unit.texts)))
+            if len(waiting) > 2 * workers:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+    except BrokenProcessPool as error:
+        raise CorpusError(
+            "a process that tokenizes died, likely for lack of memory: run the same again with fewer workers"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _load_encoder(tokenizer_file: Path) -> Encoder:
+    from tokenizers import Tokenizer
+
+    return Encoder(Tokenizer.from_file(str(tokenizer_file)))
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells its workers to stop
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow_parent, daemon=True).start()
+
+
+@functools.cache
+def _worker_encoder(tokenizer_file: str) -> Encoder:
+    return _load_encoder(Path(tokenizer_file))
+
+
+def _encode_in_worker(tokenizer_file: str, texts: list[str]) -> Encoded:
+    return _worker_encoder(tokenizer_file)(texts)
+
+
+@dataclass
+class _Journal:
+    """What an unfinished build has finished, kept in ``build.json``."""
+
+    folder: Path
+    inputs: dict[str, Any]
+    splits: dict[str, SplitInfo]
+
+    @classmethod
+    def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[str], *, overwrite: bool) -> _Journal:
+        path = folder / JOURNAL_FILE
+        is_finished = (folder / INFO_FILE).exists()  # with a journal too: killed just after it or on overwriting
+        if is_finished and not overwrite:
+            raise CorpusError(f"'{folder}' holds a finished corpus: choose another --out, or pass --overwrite")
+        stored = _read_journal(path) if path.exists() and not is_finished else None
+        if stored is not None and stored["inputs"] == json.loads(json.dumps(inputs)):
+            done = {name: split_from_json(split) for name, split in stored["splits"].items()}
+            return cls(folder, inputs, done)
+        if stored is not None:
+            warnings.warn(
+                f"'{folder}' holds an unfinished build of other text, tokenizer or options: starting anew",
+                TruenegWarning,
+                stacklevel=3,
+            )
+        elif not is_finished and not path.exists() and folder.exists() and any(folder.iterdir()):
+            raise CorpusError(f"'{folder}' is not empty and holds no corpus: choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = cls(folder, inputs, {split: SplitInfo() for split in splits})
+        journal.save()  # first: a folder with both files is an unfinished build
+        (folder / INFO_FILE).unlink(missing_ok=True)
+        for split in ("train", "valid"):
+            if (folder / split).is_dir():
+                shutil.rmtree(folder / split)
+        return journal
+
+    def save(self) -> None:
+        splits = {name: dataclasses.asdict(split) for name, split in self.splits.items()}
+        _write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits})
+
+
+def _read_journal(path: Path) -> dict[str, Any] | None:
+    try:
+        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    return stored
+
+
+class _SplitWriter:
+    """Writes a split shard by shard: part files, renamed once they are whole, then noted in the journal."""
+
+    def __init__(
+        self, journal: _Journal, split: str, dtype: np.dtype[Any], shard_tokens: int, unknown_id: int | None
+    ) -> None:
+        self._journal = journal
+        self._split = split
+        self._dtype = dtype
+        self._shard_tokens = shard_tokens
+        self._unknown_id = unknown_id
+        self._begin()
+
+    @property
+    def info(self) -> SplitInfo:
+        return self._journal.splits[self._split]
+
+    def __enter__(self) -> _SplitWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._parts.values():
+            part.file.close()
+
+    def _begin(self) -> None:
+        self._parts: dict[str, _PartFile] = {}
+        self._lengths: list[npt.NDArray[np.int64]] = []
+        self._bits = np.empty(0, dtype=bool)
+        self._num_tokens = self._num_documents = self._num_empty = self._num_unknown = 0
+
+    def write(self, encoded: Encoded) -> None:
+        """Append documents, ending shards where their sizes ask for it."""
+        ends = np.cumsum(encoded.lengths)
+        document = token = 0
+        while document < len(ends):
+            missing = token + self._shard_tokens - self._num_tokens
+            stop = min(int(np.searchsorted(ends, missing)) + 1, len(ends))
+            end = int(ends[stop - 1])
+            self._append(
+                encoded.tokens[token:end], encoded.is_word_start[token:end], encoded.lengths[document:stop]
+            )
+            if self._num_tokens >= self._shard_tokens:
+                self.close_shard()
+            document, token = stop, end
+
+    def _append(
+        self,
+        tokens: npt.NDArray[np.unsignedinteger[Any]],
+        is_word_start: npt.NDArray[np.bool_],
+        lengths: npt.NDArray[np.int64],
+    ) -> None:
+        if not self._parts:
+            paths = {
+                part: shard_path(self._journal.folder, self._split, len(self.info.shards), part)
+                for part in SHARD_PARTS
+            }
+            paths["tokens"].parent.mkdir(exist_ok=True)
+            self._parts = {part: _PartFile(path) for part, path in paths.items()}
+        self._parts["tokens"].write(tokens.tobytes())
+        bits = np.concatenate([self._bits, is_word_start])
+        whole = len(bits) // 8 * 8
+        self._parts["words"].write(np.packbits(bits[:whole]).tobytes())
+        self._bits = bits[whole:]
+        kept = lengths[lengths > 0]
+        self._lengths.append(kept)
+        self._num_tokens += len(tokens)
+        self._num_documents += len(kept)
+        self._num_empty += len(lengths) - len(kept)
+        if self._unknown_id is not None:
+            self._num_unknown += int(np.count_nonzero(tokens == self._unknown_id))
+
+    def close_shard(self) -> None:
+        """Finish the shard begun, if any, and note it and everything counted in the journal."""
+        shards = self.info.shards
+        if self._num_documents:
+            self._parts["words"].write(np.packbits(self._bits).tobytes())
+            offsets = np.cumsum(np.concatenate([[0], *self._lengths]), dtype="<i8")
+            self._parts["offsets"].write(offsets.tobytes())
+            checksums = {part: file.finish() for part, file in self._parts.items()}
+            shards = (*shards, ShardInfo(self._num_documents, self._num_tokens, checksums))
+        else:
+            for file in self._parts.values():
+                file.discard()
+        self._journal.splits[self._split] = SplitInfo(
+            num_documents=self.info.num_documents + self._num_documents,
+            num_tokens=self.info.num_tokens + self._num_tokens,
+            num_empty_documents=self.info.num_empty_documents + self._num_empty,
+            num_unknown_tokens=self.info.num_unknown_tokens + self._num_unknown,
+            shards=shards,
+        )
+        self._begin()
+        self._journal.save()
+
+
+class _PartFile:
+    """A file under a provisional name until it is finished, with its checksum computed on the way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._provisional = path.with_suffix(".part")
+        self._digest = hashlib.sha256()
+        self.file: IO[bytes] = self._provisional.open("wb")
+
+    def write(self, data: bytes) -> None:
+        self.file.write(data)
+        self._digest.update(data)
+
+    def finish(self) -> str:
+        _close_durably(self.file)
+        self._provisional.replace(self._path)
+        return self._digest.hexdigest()
+
+    def discard(self) -> None:
+        self.file.close()
+        self._provisional.unlink()
+
+
+def _close_durably(file: IO[Any]) -> None:
+    with file:
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    provisional = path.with_suffix(".part")
+    file = provisional.open("w", encoding="utf-8")
+    file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    _close_durably(file)
+    provisional.replace(path)
+
+
+def _check_content(info: CorpusInfo, valid: str | float | None) -> None:
+    if not info.splits["train"].num_tokens:
+        raise CorpusError("the sources hold no text for training: every document is empty or held out")
+    if "valid" in info.splits and not info.splits["valid"].num_tokens:
+        raise CorpusError(f"--valid {valid} holds out no text: raise the fraction or name a file with text")
+    num_unknown = sum(split.num_unknown_tokens for split in info.splits.values())
+    if num_unknown > _MOST_UNKNOWN * info.num_tokens:
+        warnings.warn(
+            f"{num_unknown / info.num_tokens:.1%} of the tokens are unknown to the tokenizer: is it made for "
+            f"this text? Train one with 'trueneg tokenizer train'",
+            TruenegWarning,
+            stacklevel=3,
+        )
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn what the system says into what the user can do."""
+    again = "run the same command again to go on from the finished shards"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped: {again}") from None
+    except TruenegError:
+        raise
+    except OSError as error:
+        raise CorpusError(f"cannot go on building '{folder}' ({error}): mend that, then {again}") from error

@@ -1,0 +1,232 @@
+"""A corpus as numbered rows of model input: any row by its number, in time that does not depend on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.store import Corpus, CorpusInfo
+from trueneg.errors import CorpusError
+
+_Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Rows of a corpus, each ``[CLS] piece [SEP]`` one or several times, then padding.
+
+    Attributes:
+        input_ids: int64 [n, length].
+        segments: int32 [n, length]: 1, 2, … for the pieces of documents within a row, specials included, in
+            order; 0 for padding.
+        is_word_start: bool [n, length]: a word of the text begins here.
+        is_whole_word: bool [n, length]: a word of exactly one token, judged in the corpus and not in the row,
+            so that a word which the row's end cuts is not taken for whole.
+        is_special: bool [n, length]: start, end and padding tokens.
+    """
+
+    input_ids: _Int64s
+    segments: npt.NDArray[np.int32]
+    is_word_start: npt.NDArray[np.bool_]
+    is_whole_word: npt.NDArray[np.bool_]
+    is_special: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where each document lies: a first part at (row, column), then one full row after another.
+
+    Attributes:
+        row: the row of the document's first token, int64 [num_documents], ascending.
+        column: where its start token stands in that row, int64 [num_documents].
+        length: its tokens in that row, int64 [num_documents].
+        last_row: the row of its last token, int64 [num_documents].
+    """
+
+    row: _Int64s
+    column: _Int64s
+    length: _Int64s
+    last_row: _Int64s
+
+
+class RowIndex:
+    """Rows of a fixed length over a corpus, by number.
+
+    Without ``pack`` a row is ``[CLS] chunk [SEP]`` of one document, the last chunk of a document shorter.
+    With ``pack`` a row goes on with the next document, in reading order, when at least ``least_piece`` of
+    its tokens, or all of it, still fit. Either way every token is in exactly one row.
+
+    Args:
+        corpus: an open corpus.
+        length: tokens of a row, special tokens and padding among them.
+        pack: fill rows with several documents.
+        least_piece: the shortest beginning of a longer document that fills up a row, in tokens.
+
+    Raises:
+        CorpusError: if the corpus does not fill one row.
+
+    Example:
+        >>> rows = RowIndex(Corpus.open("corpus"), length=128)  # doctest: +SKIP
+        >>> rows.read(np.array([3, 0])).input_ids.shape  # doctest: +SKIP
+        (2, 128)
+    """
+
+    def __init__(self, corpus: Corpus, length: int, *, pack: bool = False, least_piece: int = 8) -> None:
+        if length < 3:
+            raise CorpusError(f"rows of {length} tokens hold no text: the length must be at least 3")
+        if corpus.num_tokens + 2 < length:
+            raise CorpusError(
+                f"the split '{corpus.split}' of '{corpus.path}' has {corpus.num_tokens:,} tokens, which do "
+                f"not fill one row of {length} with two special tokens: give more text or a smaller length"
+            )
+        self.corpus = corpus
+        self.length = length
+        self.is_packed = pack
+        sizes = np.diff(corpus.offsets)
+        self._layout = _packed(sizes, length, least_piece) if pack else _one_document_a_row(sizes, length)
+        self._num_rows = int(self._layout.last_row[-1]) + 1
+
+    def __len__(self) -> int:
+        """Number of rows, which is also the number of rows in an epoch."""
+        return self._num_rows
+
+    @property
+    def mean_fill(self) -> float:
+        """The share of a row, on average, that is not padding."""
+        num_pieces = int((self._layout.last_row - self._layout.row + 1).sum())
+        return (self.corpus.num_tokens + 2 * num_pieces) / (len(self) * self.length)
+
+    def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
+        """Read rows, in the order asked for.
+
+        Args:
+            indices: row numbers in [0, len(self)), [n].
+
+        Raises:
+            IndexError: if a number lies outside.
+        """
+        rows: _Int64s = np.asarray(indices, dtype=np.int64)
+        if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
+            raise IndexError(f"a row number lies outside [0, {len(self)})")
+        special = self.corpus.info.special_ids
+        shape = (len(rows), self.length)
+        ids = np.full(shape, special["pad"], dtype=np.int64)
+        segments = np.zeros(shape, dtype=np.int32)
+        starts, whole = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+        is_special = np.ones(shape, dtype=bool)
+
+        line, segment, column, place, size, document_end = self._pieces(rows)
+        ids[line, column] = special["start"]
+        ids[line, column + size + 1] = special["end"]
+        piece, within = _expand(size + 2)
+        segments[line[piece], column[piece] + within] = segment[piece]
+
+        # One token more than each piece says whether the piece's last word goes on after the cut.
+        continues = place + size < document_end
+        piece, within = _expand(size + continues)
+        found, begins = self.corpus.gather(place[piece] + within)
+        ends_word = np.append(begins[1:], True)
+        last = np.cumsum(size + continues) - 1
+        ends_word[last[~continues]] = True
+        kept = within < size[piece]
+        at = line[piece][kept], (column[piece] + 1 + within)[kept]
+        ids[at] = found[kept]
+        starts[at] = begins[kept]
+        whole[at] = (begins & ends_word)[kept]
+        is_special[at] = False
+        return RowBatch(ids, segments, starts, whole, is_special)
+
+    def _pieces(self, rows: _Int64s) -> tuple[_Int64s, ...]:
+        """Every piece of the rows: line in the batch, segment, column, first token, size, document's end."""
+        layout, offsets, capacity = self._layout, self.corpus.offsets, self.length - 2
+        first = np.searchsorted(layout.last_row, rows, side="left")
+        line, within = _expand(np.searchsorted(layout.row, rows, side="right") - first)
+        document = first[line] + within
+        depth = rows[line] - layout.row[document]  # rows since the document's first
+        begun = offsets[document] + np.where(depth > 0, layout.length[document] + (depth - 1) * capacity, 0)
+        room = np.where(depth > 0, capacity, layout.length[document])
+        column = np.where(depth > 0, 0, layout.column[document])
+        size = np.minimum(room, offsets[document + 1] - begun)
+        return line, within + 1, column, begun, size, offsets[document + 1]
+
+
+def position_ids(segments: npt.NDArray[np.integer[Any]]) -> _Int64s:
+    """Positions that begin at 0 in each piece of a row (and in the padding), int64 of the same shape.
+
+    Example:
+        >>> position_ids(np.array([[1, 1, 1, 2, 2, 0, 0]])).tolist()
+        [[0, 1, 2, 0, 1, 0, 1]]
+    """
+    columns = np.broadcast_to(np.arange(segments.shape[-1]), segments.shape)
+    is_first = np.ones(segments.shape, dtype=bool)
+    is_first[..., 1:] = segments[..., 1:] != segments[..., :-1]
+    return columns - np.maximum.accumulate(np.where(is_first, columns, 0), axis=-1)
+
+
+def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
+    """What ``trueneg corpus info`` shows: a corpus's counts, and how well rows of a length are filled.
+
+    Returns:
+        A JSON-ready dict; ``row_fill`` is the share of a row that is not padding, on average, with and
+        without packing; empty where the split does not fill a row.
+
+    Raises:
+        CorpusError: if the corpus cannot be opened.
+    """
+    info = CorpusInfo.read(path)
+    splits = {}
+    for name, split in info.splits.items():
+        corpus = Corpus.open(path, name)
+        fits = corpus.num_tokens + 2 >= length
+        rows = {kind: RowIndex(corpus, length, pack=kind == "packed") for kind in ("single", "packed") if fits}
+        splits[name] = {
+            "num_documents": split.num_documents,
+            "num_tokens": split.num_tokens,
+            "num_empty_documents": split.num_empty_documents,
+            "num_unknown_tokens": split.num_unknown_tokens,
+            "num_shards": len(split.shards),
+            "num_rows": {kind: len(index) for kind, index in rows.items()},
+            "row_fill": {kind: index.mean_fill for kind, index in rows.items()},
+        }
+    return {
+        "path": str(path),
+        "fingerprint": info.fingerprint,
+        "tokenizer_fingerprint": info.tokenizer_fingerprint,
+        "vocab_size": info.vocab_size,
+        "dtype": info.dtype,
+        "length": length,
+        "splits": splits,
+        "sources": [{"name": source.name, "num_bytes": source.num_bytes} for source in info.sources],
+    }
+
+
+def _expand(counts: _Int64s) -> tuple[_Int64s, _Int64s]:
+    """For each of sum(counts) items: the group it belongs to, and its number within the group."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _one_document_a_row(sizes: _Int64s, length: int) -> _Layout:
+    rows = -(-sizes // (length - 2))
+    ends = np.cumsum(rows)
+    return _Layout(ends - rows, np.zeros_like(rows), np.minimum(sizes, length - 2), ends - 1)
+
+
+def _packed(sizes: _Int64s, length: int, least_piece: int) -> _Layout:
+    capacity = length - 2
+    layout = np.empty((4, len(sizes)), dtype=np.int64)
+    row, used = 0, 0
+    for number, size in enumerate(sizes.tolist()):
+        room = length - used - 2
+        if room < min(size, least_piece):
+            row, used, room = row + 1, 0, capacity
+        rest = size - room
+        num_more = -(-rest // capacity) if rest > 0 else 0
+        layout[:, number] = row, used, min(size, room), row + num_more
+        used = (rest - (num_more - 1) * capacity if num_more else used + size) + 2
+        row += num_more
+    return _Layout(*layout)

@@ -1,0 +1,304 @@
+"""A corpus on disk: what it says of itself, and its tokens, memory-mapped.
+
+A folder holds ``corpus.json`` (written last, so that a folder without it is unfinished), ``tokenizer/``, and
+for each split numbered shards of three flat little-endian files: ``tokens`` (uint16, or uint32 for more than
+65,536 ids), ``offsets`` (int64, where each document begins, and the end) and ``words`` (one bit a token, the
+first token in the highest bit of the first byte: 1 where a word begins).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.errors import CorpusError
+
+FORMAT_VERSION = 1
+INFO_FILE = "corpus.json"
+JOURNAL_FILE = "build.json"
+SHARD_PARTS = ("tokens", "offsets", "words")
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A file that a corpus was built from; ``num_bytes`` is None for a hub data set."""
+
+    name: str
+    num_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """A shard's counts and the SHA-256 of each of its files, by part."""
+
+    num_documents: int
+    num_tokens: int
+    checksums: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SplitInfo:
+    """What a split holds and what was met on the way.
+
+    Attributes:
+        num_documents: documents stored.
+        num_tokens: tokens stored.
+        num_empty_documents: documents read that had no token, and were left out.
+        num_unknown_tokens: stored tokens that are the tokenizer's unknown token.
+        shards: in reading order.
+    """
+
+    num_documents: int = 0
+    num_tokens: int = 0
+    num_empty_documents: int = 0
+    num_unknown_tokens: int = 0
+    shards: tuple[ShardInfo, ...] = ()
+
+
+@dataclass(frozen=True)
+class CorpusInfo:
+    """What a built corpus says of itself; equal builds have equal files, whatever the number of workers.
+
+    Attributes:
+        tokenizer_fingerprint: ``trueneg.tokenizer.fingerprint`` of the tokenizer.
+        vocab_size: one more than the largest token id.
+        special_ids: ids by role: mask, pad, start, end.
+        dtype: numpy name of the stored ids.
+        splits: ``train`` and maybe ``valid``.
+        sources: the files read, in order, those of ``valid`` after those of ``train``.
+        fingerprint: 16 hexadecimal digits over all of the above but the sources.
+    """
+
+    tokenizer_fingerprint: str
+    vocab_size: int
+    special_ids: Mapping[str, int]
+    dtype: str
+    splits: Mapping[str, SplitInfo]
+    sources: tuple[SourceInfo, ...] = ()
+    fingerprint: str = ""
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def num_documents(self) -> int:
+        """Documents of all splits."""
+        return sum(split.num_documents for split in self.splits.values())
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all splits."""
+        return sum(split.num_tokens for split in self.splits.values())
+
+    def with_fingerprint(self) -> CorpusInfo:
+        """The same, with the fingerprint that follows from the content."""
+        content = dataclasses.asdict(self) | {"sources": None, "fingerprint": None}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return dataclasses.replace(self, fingerprint=digest[:16])
+
+    @classmethod
+    def read(cls, folder: str | Path) -> CorpusInfo:
+        """Read a corpus folder's ``corpus.json``.
+
+        Raises:
+            CorpusError: if it is missing, torn, or of another format version.
+        """
+        path = Path(folder) / INFO_FILE
+        if not path.is_file():
+            if path.with_name(JOURNAL_FILE).is_file():
+                raise CorpusError(
+                    f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again"
+                )
+            raise CorpusError(f"no corpus at '{folder}': make one with 'trueneg corpus build'")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            version = record["format_version"]
+            if version != FORMAT_VERSION:
+                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: build it again")
+            record["splits"] = {name: split_from_json(split) for name, split in record["splits"].items()}
+            record["sources"] = tuple(SourceInfo(**source) for source in record["sources"])
+            info = cls(**record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorpusError(f"'{path}' is torn or no corpus description: build the corpus again") from error
+        if info.with_fingerprint().fingerprint != info.fingerprint:
+            raise CorpusError(f"'{path}' was changed after it was written: build the corpus again")
+        return info
+
+
+def split_from_json(record: Mapping[str, Any]) -> SplitInfo:
+    """Decode what ``dataclasses.asdict`` made of a ``SplitInfo``."""
+    return SplitInfo(**{**record, "shards": tuple(ShardInfo(**shard) for shard in record["shards"])})
+
+
+def shard_path(folder: Path, split: str, number: int, part: str) -> Path:
+    """Where a part of a shard lies."""
+    return folder / split / f"{number:05d}.{part}.bin"
+
+
+def shard_sizes(shard: ShardInfo, dtype: np.dtype[Any]) -> dict[str, int]:
+    """Bytes of each of a shard's files."""
+    return {
+        "tokens": shard.num_tokens * dtype.itemsize,
+        "offsets": (shard.num_documents + 1) * 8,
+        "words": (shard.num_tokens + 7) // 8,
+    }
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A split of a finished corpus; tokens and documents are numbered across shards.
+
+    Attributes:
+        path: the corpus folder.
+        split: its name.
+        info: what the whole corpus says of itself.
+    """
+
+    path: Path
+    split: str
+    info: CorpusInfo
+
+    @classmethod
+    def open(cls, path: str | Path, split: str = "train", *, expect: str | None = None) -> Corpus:
+        """Open a split without reading it: the description and the files' sizes are checked, not their bytes.
+
+        Args:
+            path: a corpus folder.
+            split: ``train`` or ``valid``.
+            expect: the fingerprint of the tokenizer that the tokens must come from; None accepts any.
+
+        Raises:
+            CorpusError: if the corpus is missing, unfinished, torn, of another version or tokenizer, or has
+                no such split.
+        """
+        info = CorpusInfo.read(path)
+        if split not in info.splits:
+            raise CorpusError(
+                f"the corpus '{path}' has no split '{split}', only {', '.join(info.splits)}: "
+                f"build it with --valid FILE|FRACTION"
+            )
+        corpus = cls(Path(path), split, info)
+        if expect is not None:
+            corpus.check_tokenizer(expect)
+        for number, shard in enumerate(corpus.shards):
+            for part, size in shard_sizes(shard, corpus.dtype).items():
+                file = shard_path(corpus.path, split, number, part)
+                found = file.stat().st_size if file.is_file() else None
+                if found != size:
+                    state = "is missing" if found is None else f"has {found:,} bytes, not {size:,}"
+                    raise CorpusError(f"'{file}' {state}: copy or build the corpus again")
+        return corpus
+
+    def check_tokenizer(self, fingerprint: str) -> None:
+        """Refuse a tokenizer that the corpus was not built with.
+
+        Raises:
+            CorpusError: if the fingerprints differ.
+        """
+        if fingerprint != self.info.tokenizer_fingerprint:
+            raise CorpusError(
+                f"the corpus '{self.path}' was built with tokenizer {self.info.tokenizer_fingerprint}, not "
+                f"{fingerprint}: build it with this one, or use the one in '{self.path / 'tokenizer'}'"
+            )
+
+    def verify(self) -> None:
+        """Read every byte of the split and compare checksums.
+
+        Raises:
+            CorpusError: naming the first file that is not what was written.
+        """
+        for number, shard in enumerate(self.shards):
+            for part, expected in shard.checksums.items():
+                file = shard_path(self.path, self.split, number, part)
+                if checksum(file) != expected:
+                    raise CorpusError(f"'{file}' is damaged (checksum): copy or build the corpus again")
+
+    @property
+    def num_documents(self) -> int:
+        """Documents in the split."""
+        return self.info.splits[self.split].num_documents
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens in the split, special tokens not among them."""
+        return self.info.splits[self.split].num_tokens
+
+    @property
+    def shards(self) -> tuple[ShardInfo, ...]:
+        """The split's shards."""
+        return self.info.splits[self.split].shards
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored ids."""
+        return np.dtype(self.info.dtype)
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each document begins among the split's tokens, and the end, int64 [num_documents + 1]."""
+        parts = [np.zeros(1, dtype=np.int64)]
+        for number in range(len(self.shards)):
+            parts.append(self._map(number, "offsets", np.dtype("<i8"))[1:] + self._starts[number])
+        return np.concatenate(parts)
+
+    @cached_property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        return np.cumsum([0] + [shard.num_tokens for shard in self.shards])
+
+    @cached_property
+    def _maps(self) -> tuple[tuple[npt.NDArray[Any], npt.NDArray[np.uint8]], ...]:
+        return tuple(
+            (self._map(number, "tokens", self.dtype), self._map(number, "words", np.dtype("u1")))
+            for number in range(len(self.shards))
+        )
+
+    def _map(self, number: int, part: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        return np.memmap(shard_path(self.path, self.split, number, part), dtype=dtype, mode="r")
+
+    def tokens(self, start: int, stop: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Ids of tokens start to stop, without the last, in the stored type."""
+        if not 0 <= start <= stop <= self.num_tokens:
+            raise IndexError(f"tokens {start} to {stop} of {self.num_tokens}")
+        first, last = np.searchsorted(self._starts, [start, max(stop - 1, start)], side="right") - 1
+        pieces = [
+            self._maps[n][0][max(start - self._starts[n], 0) : stop - self._starts[n]]
+            for n in range(first, min(last + 1, len(self.shards)))
+        ]
+        return np.concatenate([np.empty(0, dtype=self.dtype), *pieces])
+
+    def document(self, number: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Ids of a document, without special tokens."""
+        return self.tokens(int(self.offsets[number]), int(self.offsets[number + 1]))
+
+    def gather(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Tokens at any places.
+
+        Args:
+            places: numbers of tokens in the split, [n].
+
+        Returns:
+            Their ids, int64 [n], and whether a word begins there, bool [n].
+        """
+        ids = np.empty(places.shape, dtype=np.int64)
+        is_word_start = np.empty(places.shape, dtype=bool)
+        shard_of = np.searchsorted(self._starts, places, side="right") - 1
+        for number in np.unique(shard_of):
+            here = shard_of == number
+            local = places[here] - self._starts[number]
+            tokens, words = self._maps[number]
+            ids[here] = tokens[local]
+            is_word_start[here] = (words[local >> 3] >> (7 - (local & 7)).astype(np.uint8)) & 1
+        return ids, is_word_start

@@ -1,0 +1,205 @@
+"""Train a tokenizer on a corpus's sources, or add a domain's words to one that exists."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from trueneg.corpus.encoding import cut
+from trueneg.corpus.sources import read_documents
+from trueneg.errors import CorpusError, ModelError, TruenegWarning
+from trueneg.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from tokenizers.trainers import Trainer
+    from transformers import PreTrainedTokenizerFast
+
+Kind = Literal["wordpiece", "bpe"]
+
+_ROLES = {
+    "wordpiece": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
+    "bpe": {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"},
+}
+
+
+def train_tokenizer(
+    sources: Sequence[str],
+    out: str | Path,
+    *,
+    vocab_size: int = 8192,
+    kind: Kind = "wordpiece",
+    lowercase: bool = True,
+    min_frequency: int = 2,
+    text_field: str = "text",
+    sample: float = 1.0,
+    seed: int = 0,
+) -> PreTrainedTokenizerFast:
+    """Train a tokenizer and save it where ``AutoTokenizer.from_pretrained`` finds it.
+
+    ``wordpiece`` has BERT's normaliser, word splitting and special tokens; ``bpe`` is byte-level with
+    RoBERTa's special tokens, so that it knows every text.
+
+    Args:
+        sources: files, folders, globs or hub data sets.
+        out: folder to write.
+        vocab_size: entries to reach, special tokens among them.
+        kind: ``wordpiece`` or ``bpe``.
+        lowercase: fold case (and, for WordPiece, strip accents).
+        min_frequency: how often a pair of pieces must occur to be merged.
+        text_field: field or column of the text in JSON, Parquet and hub sources.
+        sample: the share of documents to train on, chosen by a hash of seed and text.
+        seed: chooses the sample.
+
+    Returns:
+        The tokenizer; it has fewer entries than asked for, with a warning, where the text is too small.
+
+    Raises:
+        CorpusError: for sources that cannot be read, or that hold no text.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    if kind not in _ROLES:
+        raise CorpusError(f"unknown kind of tokenizer {kind!r}: wordpiece or bpe")
+    if not 0 < sample <= 1:
+        raise CorpusError(f"--sample {sample}: the share of documents lies above 0, and at most at 1")
+    roles = _ROLES[kind]
+    backend = _wordpiece(lowercase) if kind == "wordpiece" else _byte_level_bpe(lowercase)
+    least = len(roles) + (256 if kind == "bpe" else 1)
+    if vocab_size < least:
+        raise CorpusError(f"a vocabulary of {vocab_size} has no room for the first {least} entries: raise it")
+    backend.train_from_iterator(
+        _passages(sources, text_field, sample, seed),
+        _trainer(kind, vocab_size, min_frequency, list(roles.values())),
+    )
+    size = backend.get_vocab_size()
+    if size <= least - (kind == "wordpiece"):
+        raise CorpusError("the sources hold no text to train a tokenizer on")
+    if size != vocab_size:
+        warnings.warn(
+            f"the tokenizer has {size:,} entries, not {vocab_size:,}: "
+            + (
+                "the text has no more pieces that occur often enough"
+                if size < vocab_size
+                else "its alphabet alone"
+            )
+            + "; give more text or another --vocab-size",
+            TruenegWarning,
+            stacklevel=2,
+        )
+    _frame(backend, roles["cls"], roles["sep"], segment_ids=kind == "wordpiece")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        **{f"{role}_token": token for role, token in roles.items()},
+        model_input_names=[
+            "input_ids",
+            *(["token_type_ids"] if kind == "wordpiece" else []),
+            "attention_mask",
+        ],
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.save_pretrained(str(out))
+    return load_tokenizer(out)
+
+
+def _passages(sources: Sequence[str], text_field: str, sample: float, seed: int) -> Iterator[str]:
+    salt = (seed % (1 << 64)).to_bytes(8, "little")
+    for source in sources:
+        for text in read_documents(source, text_field=text_field):
+            digest = hashlib.blake2b(text.encode(), digest_size=8, salt=salt, person=b"sample").digest()
+            if int.from_bytes(digest, "little") < sample * (1 << 64):
+                yield from cut(text)
+
+
+def _wordpiece(lowercase: bool) -> Tokenizer:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    return backend
+
+
+def _byte_level_bpe(lowercase: bool) -> Tokenizer:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    backend = Tokenizer(models.BPE(unk_token="<unk>"))
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def _trainer(kind: Kind, vocab_size: int, min_frequency: int, special_tokens: list[str]) -> Trainer:
+    from tokenizers import pre_tokenizers, trainers
+
+    if kind == "wordpiece":
+        return trainers.WordPieceTrainer(
+            vocab_size=vocab_size,
+            min_frequency=min_frequency,
+            special_tokens=special_tokens,
+            show_progress=False,
+        )
+    return trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=special_tokens,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+
+
+def _frame(backend: Tokenizer, start: str, end: str, *, segment_ids: bool) -> None:
+    """``[CLS] A [SEP]`` and ``[CLS] A [SEP] B [SEP]`` as BERT, or ``<s> A </s></s> B </s>`` as RoBERTa."""
+    from tokenizers import processors
+
+    second = f"$B:1 {end}:1" if segment_ids else f"{end}:0 $B:0 {end}:0"
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{start}:0 $A:0 {end}:0",
+        pair=f"{start}:0 $A:0 {end}:0 {second}",
+        special_tokens=[(token, backend.token_to_id(token)) for token in (start, end)],
+    )
+
+
+def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) -> tuple[int, list[str]]:
+    """Add whole words to the vocabulary of a tokenizer, for continued pre-training on a domain.
+
+    An added word is matched as a whole word only, after the tokenizer's own normalisation; every other text
+    is tokenized as before. New ids follow the old ones, so that a model needs new embedding rows only.
+
+    Args:
+        source: folder or hub name of the tokenizer.
+        words: the words, without white space.
+        out: folder to save the extended tokenizer in.
+
+    Returns:
+        How many words were added, and those that were a single token already.
+
+    Raises:
+        ModelError: for a tokenizer that cannot be used, an empty word, or one with white space in it.
+    """
+    from tokenizers import AddedToken
+
+    tokenizer = load_tokenizer(source)
+    if bad := [word for word in words if not word or any(map(str.isspace, word))]:
+        raise ModelError(f"cannot add {bad[0]!r} to a vocabulary: it is empty or has white space in it")
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    new: dict[str, None] = {}
+    known = []
+    for word in words:
+        text = normalizer.normalize_str(word).strip(" \u2581") if normalizer is not None else word
+        encodings = (tokenizer.encode(prefix + word, add_special_tokens=False) for prefix in ("", " "))
+        if text in new:
+            continue
+        if any(len(ids) == 1 and ids[0] != tokenizer.unk_token_id for ids in encodings):
+            known.append(word)
+        else:
+            new[text] = None
+    tokenizer.add_tokens([AddedToken(text, single_word=True, normalized=True) for text in new])
+    tokenizer.save_pretrained(str(out))
+    return len(new), known

@@ -1,0 +1,223 @@
+"""Masking: which positions are hidden, and what stands there instead.
+
+Every row gets the same number of mask *slots*, so shapes are static; a row with fewer ordinary tokens leaves
+some slots empty (``is_masked`` false), and an empty slot changes nothing and weighs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from trueneg.config import MaskingConfig
+from trueneg.corruption import keyed
+from trueneg.errors import ConfigError, ModelError
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of uncorrupted rows, on one device.
+
+    Shapes: all ``[batch, length]`` but ``keys`` ``[batch]``.
+    """
+
+    input_ids: Tensor
+    """int64."""
+    segments: Tensor
+    """int64: 0 at padding, else the number of the document piece within its row, from 1."""
+    is_special: Tensor
+    """bool: start, end and padding tokens, which are never masked."""
+    is_word_start: Tensor
+    """bool."""
+    is_whole_word: Tensor
+    """bool: the token is a word by itself, not one of several pieces."""
+    keys: Tensor
+    """int64: what the row's random draws are functions of (``keyed.example_keys``)."""
+    is_full: bool = False
+    """No row has padding or more than one piece, so attention needs no mask."""
+    is_packed: bool = False
+    """Some row may have more than one piece, so attention must stop at their borders."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Copy to a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin_memory(self) -> Self:
+        """Copy to memory that a GPU reads without waiting."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **(values | changed))
+
+
+@dataclass(frozen=True)
+class MaskedRows:
+    """Rows with some tokens hidden.
+
+    Shapes: ``input_ids`` ``[batch, length]``; the rest ``[batch, slots]``.
+    """
+
+    rows: Rows
+    """The uncorrupted rows."""
+    input_ids: Tensor
+    """int64: what the model sees."""
+    positions: Tensor
+    """int64: the column of each slot, distinct within a row, ascending in rows without empty slots."""
+    gold: Tensor
+    """int64: the original token there."""
+    is_masked: Tensor
+    """bool: the slot is in use."""
+    is_whole_word: Tensor
+    """bool: gold is a word by itself."""
+
+
+def num_slots(length: int, rate: float) -> int:
+    """Mask slots of a row of ``length`` tokens, its start and end tokens included: at least one.
+
+    Example:
+        >>> num_slots(128, 0.15)
+        19
+    """
+    return max(1, round(rate * (length - 2)))
+
+
+class Masking(nn.Module):
+    """Hides a fixed share of each row's ordinary tokens.
+
+    A row with n ordinary tokens has ``max(1, round(rate * n))`` of them chosen, without replacement
+    (ELECTRA's code draws with replacement, so it hides fewer than it says). With ``unit="word"`` whole words
+    are chosen as long as they fit the count, never a part of one, so up to the last word's length less may be
+    hidden; with ``unit="span"``, runs of words of geometric length (Joshi et al. 2020), the last one cut at
+    the count. Of the chosen, ``mask_share`` show the mask token, ``random_share`` a random ordinary token,
+    the rest gold.
+
+    Args:
+        config: Rates and unit.
+        mask_id: The mask token.
+        vocab_size: Entries of the vocabulary.
+        special_ids: Entries that are never drawn as random tokens.
+
+    Raises:
+        ConfigError: for a rate or shares outside [0, 1].
+        ModelError: if no ordinary token is left.
+
+    Example:
+        >>> masking = Masking(MaskingConfig(rate=0.5), mask_id=1, vocab_size=10, special_ids=[0, 1])
+        >>> ids, no = torch.tensor([[2, 3, 4, 5]]), torch.tensor([[False] * 4])
+        >>> rows = Rows(ids, torch.ones_like(ids), no, ~no, ~no, keyed.example_keys(1, torch.arange(1)))
+        >>> masking(rows).is_masked.sum().item()
+        1
+    """
+
+    def __init__(self, config: MaskingConfig, mask_id: int, vocab_size: int, special_ids: list[int]) -> None:
+        super().__init__()
+        if not 0 < config.rate < 1:
+            raise ConfigError(f"objective.masking.rate: between 0 and 1 is wanted, not {config.rate}")
+        if min(config.mask_share, config.random_share) < 0 or config.mask_share + config.random_share > 1 + 1e-9:
+            raise ConfigError("objective.masking: mask_share and random_share must be shares of one whole")
+        if config.mean_span < 1 or config.max_span < 1:
+            raise ConfigError("objective.masking: mean_span and max_span must be at least 1")
+        self.config = config
+        self.mask_id = mask_id
+        special = set(special_ids)
+        ordinary = torch.tensor([token for token in range(vocab_size) if token not in special])
+        if not len(ordinary):
+            raise ModelError("the tokenizer has nothing but special tokens: train one on more text")
+        self._ordinary: Tensor
+        self.register_buffer("_ordinary", ordinary, persistent=False)
+
+    def forward(self, rows: Rows) -> MaskedRows:
+        """Mask rows; the same rows and keys give the same result, whatever they are batched with."""
+        positions, is_masked = self._choose(rows)
+        gold = rows.input_ids.gather(1, positions)
+        shown = torch.where(is_masked, self._replacements(rows.keys, gold), gold)
+        return MaskedRows(
+            rows=rows,
+            input_ids=rows.input_ids.scatter(1, positions, shown),
+            positions=positions,
+            gold=gold,
+            is_masked=is_masked,
+            is_whole_word=rows.is_whole_word.gather(1, positions),
+        )
+
+    def _choose(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        length = rows.input_ids.shape[1]
+        slots = min(num_slots(length, self.config.rate), length)
+        is_ordinary = ~rows.is_special
+        num_ordinary = is_ordinary.sum(1, keepdim=True)
+        wanted = (num_ordinary.to(torch.float32) * self.config.rate).round().to(torch.int64).clamp(1, slots)
+        wanted = torch.minimum(wanted, num_ordinary)
+        priority = torch.where(is_ordinary, self._priority(rows), -1)
+        if self.config.unit == "token":
+            positions = priority.topk(slots, dim=1).indices
+            is_masked = torch.arange(slots, device=positions.device) < wanted
+        else:
+            order = priority.argsort(dim=1, descending=True, stable=True)
+            positions = order[:, :slots]
+            is_masked = torch.arange(slots, device=positions.device) < wanted
+            if self.config.unit == "word":
+                is_masked &= _is_in_complete_group(priority.gather(1, order), wanted)[:, :slots]
+        # Ascending positions read memory in order; empty slots go last.
+        last = length + torch.zeros_like(positions)
+        ascending = torch.where(is_masked, positions, last).argsort(dim=1, stable=True)
+        return positions.gather(1, ascending), is_masked.gather(1, ascending)
+
+    def _priority(self, rows: Rows) -> Tensor:
+        """Random int64 ``[batch, length]``: tokens that must be chosen together share it, no others do."""
+        length = rows.input_ids.shape[1]
+        column = torch.arange(length, device=rows.input_ids.device)
+        # The low bits make every priority distinct, so no order depends on how a device breaks ties.
+        draws = (keyed.bits(rows.keys, keyed.CHOOSE, length) >> 24 << 24) | column
+        if self.config.unit == "token":
+            return draws
+        # A special token between two documents ends a word; a row may begin within one.
+        word = (rows.is_word_start | rows.is_special).to(torch.int64).cumsum(1).clamp(max=length - 1)
+        if self.config.unit == "span":
+            draws = self._spread(rows.keys, draws)
+        return draws.gather(1, word)
+
+    def _spread(self, keys: Tensor, draws: Tensor) -> Tensor:
+        """Give each word the highest draw among the spans that cover it."""
+        config = self.config
+        chance = 1.0 / config.mean_span
+        uniforms = keyed.uniform(keys, keyed.SPAN_LENGTH, draws.shape[1])
+        if chance >= 1:
+            return draws
+        # Inverse of the geometric distribution; 1 - u is in (0, 1], so the logarithm is finite.
+        lengths = (torch.log1p(-uniforms) / torch.log1p(torch.tensor(-chance))).floor().to(torch.int64) + 1
+        lengths = lengths.clamp(max=config.max_span)
+        best = draws
+        for offset in range(1, min(config.max_span, draws.shape[1])):
+            reaches = lengths[:, :-offset] > offset
+            covered = torch.where(reaches, draws[:, :-offset], -1)
+            best = torch.cat([best[:, :offset], torch.maximum(best[:, offset:], covered)], dim=1)
+        return best
+
+    def _replacements(self, keys: Tensor, gold: Tensor) -> Tensor:
+        config = self.config
+        slots = gold.shape[1]
+        kind = keyed.uniform(keys, keyed.REPLACE, slots)
+        random_tokens = self._ordinary[keyed.bits(keys, keyed.RANDOM_TOKEN, slots) % len(self._ordinary)]
+        shown = torch.where(kind < config.mask_share + config.random_share, random_tokens, gold)
+        return torch.where(kind < config.mask_share, self.mask_id, shown)
+
+
+def _is_in_complete_group(priority: Tensor, wanted: Tensor) -> Tensor:
+    """Whether each token's whole word is among the first ``wanted``.
+
+    ``priority`` ``[batch, length]`` is sorted, so that a word's tokens stand together. Where not even the
+    first word fits, its first tokens are taken: a row must have something to learn from.
+    """
+    length = priority.shape[1]
+    ends_group = torch.ones_like(priority, dtype=torch.bool)
+    ends_group[:, :-1] = priority[:, 1:] != priority[:, :-1]
+    rank = torch.arange(1, length + 1, device=priority.device).expand_as(priority)
+    group_end = torch.where(ends_group, rank, length + 1).flip(1).cummin(1).values.flip(1)
+    fits = group_end <= wanted
+    return fits | ~fits[:, :1]

@@ -1,0 +1,41 @@
+"""What a detector is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from trueneg.corruption.masking import MaskedRows
+
+
+class Detector(nn.Module, ABC):
+    """Says how acceptable a prediction is in the place of the gold token.
+
+    The answer is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is given on the device of
+    its arguments, without waiting for it, in static shapes.
+    """
+
+    @abstractmethod
+    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Credit of each prediction.
+
+        Args:
+            gold: Original tokens, int64 ``[batch, slots]``.
+            predicted: Predicted tokens, int64 ``[batch, slots]``. Where they equal gold, or the slot is
+                empty, the answer is not looked at.
+            place: Where they stand.
+
+        Returns:
+            float32 ``[batch, slots]``.
+        """
+
+    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        """Acceptable tokens in the place of gold, gold itself left out.
+
+        A detector that can list them does; by default there is only the prediction, with its credit.
+
+        Returns:
+            Tokens, int64 ``[batch, slots, n]``, and their credit, float32 of the same shape (0 where unused).
+        """
+        return predicted.unsqueeze(-1), self.credit(gold, predicted, place).unsqueeze(-1)

@@ -1,0 +1,66 @@
+"""Everything that can go wrong through a user's input, as one small hierarchy.
+
+Every message names the file, line or option at fault and says what to do next. Programming mistakes are
+plain ``AssertionError``s or ``TypeError``s and are never caught.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TruenegError(Exception):
+    """A user's error: what is wrong, where, and the remedy, in one line."""
+
+
+class ConfigError(TruenegError):
+    """An unknown or ill-typed option."""
+
+
+class CorpusError(TruenegError):
+    """Text or a built corpus that cannot be used."""
+
+
+class LexiconError(TruenegError):
+    """A lexicon that is missing, torn or built for another tokenizer."""
+
+
+class ModelError(TruenegError):
+    """A checkpoint, tokenizer or backbone that cannot be used."""
+
+
+class CheckpointError(TruenegError):
+    """A training checkpoint that is torn or belongs to another run."""
+
+
+class DivergedError(TruenegError):
+    """The loss became NaN or infinite."""
+
+
+class MissingExtraError(TruenegError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package '{package}': run  pip install 'trueneg[{extra}]'")
+
+
+class Interrupted(TruenegError):
+    """Stopped by Ctrl-C, SIGTERM or a time limit, after saving."""
+
+
+class TruenegWarning(UserWarning):
+    """Something a user should look at that does not stop the work."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Say that ``name`` is no ``kind``, with the closest known names.
+
+    Example:
+        >>> unknown_name("detector", "lexcial", ["lexical", "neighbours"])
+        "unknown detector 'lexcial': did you mean 'lexical'? Known: lexical, neighbours"
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"unknown {kind} {name!r}: {hint}Known: {', '.join(names)}"

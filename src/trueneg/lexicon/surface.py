@@ -1,0 +1,111 @@
+"""What a vocabulary entry looks like as text, whatever marks its tokenizer writes into it.
+
+WordPiece writes ``##`` before a piece inside a word, byte-level BPE ``Ġ`` for the space before one,
+SentencePiece ``▁``. Synonyms need the word, and need to know whether two entries can stand in the same place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Prefix = Literal["start", "bare", "inside"]
+"""Where an entry stands: at the "start" of a word, "inside" one, or "bare": inside, or at the start of a word that
+no space precedes (the first of a text, one in quotation marks), which the entry alone does not tell."""
+
+Casing = Literal["lower", "title", "upper", "mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A vocabulary entry as text.
+
+    Attributes:
+        word: its letters without the marks, cased as in the vocabulary; empty for special tokens, ids
+            without a token, and bytes that are no text.
+        prefix: where it stands. Two entries can replace each other only if theirs agree.
+        casing: its pattern of capitals; text without letters counts as "lower".
+    """
+
+    word: str
+    prefix: Prefix
+    casing: Casing
+
+    @property
+    def starts_word(self) -> bool:
+        """Whether it can begin a word: never for a ``##`` piece, or without ``▁`` in SentencePiece."""
+        return self.prefix != "inside"
+
+
+NO_SURFACE = Surface("", "inside", "lower")
+"""The surface of a special token, of an id without a token, and of bytes that are no text."""
+
+
+def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
+    """The surface of every id of a fast tokenizer, at its index.
+
+    Example:
+        For BERT's tokenizer, ``surfaces(tokenizer)[3078] == Surface("primary", "start", "lower")``.
+    """
+    tokens = tokenizer.get_vocab()
+    added = tokenizer.added_tokens_decoder
+    read = _reader(tokenizer)
+    found = [NO_SURFACE] * (max(tokens.values(), default=-1) + 1)
+    special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
+    for token, token_id in tokens.items():
+        if token_id in special:
+            continue
+        # An added token is matched as plain text before the tokenizer's own rules, so it bears no mark.
+        text, prefix = (token.strip(), read("")[1]) if token_id in added else read(token)
+        if text and "\N{REPLACEMENT CHARACTER}" not in text:
+            found[token_id] = Surface(text, prefix, casing(text))
+    return found
+
+
+def casing(word: str) -> Casing:
+    """The pattern of capitals in a word.
+
+    Example:
+        >>> [casing(word) for word in ("main", "Main", "MAIN", "iPod", "1990")]
+        ['lower', 'title', 'upper', 'mixed', 'lower']
+    """
+    if word == word.lower():
+        return "lower"
+    if word == word[:1].upper() + word[1:].lower():
+        return "title"
+    return "upper" if word == word.upper() else "mixed"
+
+
+def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:
+    """How this tokenizer's tokens become text and prefix, told from its own rules."""
+    from tokenizers import decoders
+
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    model = rules["model"]
+    marks = json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
+
+    if '"ByteLevel"' in marks:
+        byte_level = decoders.ByteLevel()
+
+        def read_bytes(token: str) -> tuple[str, Prefix]:
+            text = byte_level.decode([token])
+            return text.removeprefix(" "), "start" if text.startswith(" ") else "bare"
+
+        return read_bytes
+
+    if "▁" in marks or '"Metaspace"' in marks:
+        return lambda token: (token.removeprefix("▁"), "start" if token.startswith("▁") else "inside")
+
+    if suffix := model.get("end_of_word_suffix"):
+        return lambda token: (token.removesuffix(suffix), "bare" if token.endswith(suffix) else "inside")
+
+    if inside := model.get("continuing_subword_prefix"):
+        return lambda token: (token.removeprefix(inside), "inside" if token.startswith(inside) else "start")
+
+    whole: Prefix = "start" if model["type"] == "WordLevel" else "bare"
+    return lambda token: (token, whole)

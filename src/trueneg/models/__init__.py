@@ -1,0 +1,1 @@
+"""Encoders: any Hugging Face architecture with a masked-LM head, by itself or as an ELECTRA pair."""

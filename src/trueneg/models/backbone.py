@@ -1,0 +1,186 @@
+"""Any Hugging Face encoder, taken apart: embed, encode, and logits at the rows that need them.
+
+Stock masked-LM heads compute logits for every token; only masked ones are needed, which are a seventh of them
+and the most expensive part of a small model.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trueneg.corruption.masking import Rows
+from trueneg.errors import ModelError
+
+
+class Encoder(nn.Module):
+    """The encoder within a Hugging Face model that may have a head.
+
+    Args:
+        model: A model whose ``base_model`` takes ``input_ids`` and ``attention_mask``.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    @property
+    def embeddings(self) -> Tensor:
+        """Token embeddings, ``[vocab, width]``."""
+        return embedding_table(self.model)
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries of the vocabulary."""
+        return self.embeddings.shape[0]
+
+    def encode(self, input_ids: Tensor, rows: Rows) -> Tensor:
+        """Contextual vectors of ``input_ids`` ``[batch, length]``: ``[batch, length, hidden]``.
+
+        ``rows`` says where padding is and where documents end; its own tokens are not looked at.
+        """
+        hidden: Tensor = self.model.base_model(
+            input_ids=input_ids, **_attention_arguments(self.model, rows), return_dict=True
+        ).last_hidden_state
+        return hidden
+
+
+class MaskedLanguageModel(Encoder):
+    """An encoder and its masked-LM head, the head applied to chosen rows only.
+
+    The head is what the model holds beside its base model, applied in order; that this is the model's own
+    function is checked once on made-up input, so an architecture with an unusual head is refused rather than
+    trained wrongly. ``UNUSUAL_HEADS`` is where such a one is taught.
+
+    Raises:
+        ModelError: if the head is not what the model itself computes.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__(model)
+        self._check_head()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits over the vocabulary for rows of hidden states: ``[*, hidden]`` to ``[*, vocab]``."""
+        unusual = UNUSUAL_HEADS.get(self.model.config.model_type)
+        if unusual is not None:
+            logits: Tensor = unusual(self.model, hidden)
+            return logits
+        for module in _modules_beside_base(self.model):
+            hidden = module(hidden)
+        return hidden
+
+    @torch.no_grad()
+    def _check_head(self) -> None:
+        was_training = self.model.training
+        self.model.train(False)
+        # The checked ids are ordinary ones: RoBERTa derives positions from which tokens are padding.
+        ids = torch.arange(self.vocab_size - 1, max(self.vocab_size - 7, 0), -1, device=self.embeddings.device)
+        output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
+        hidden = self.model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
+        try:
+            ours = self.logits(hidden)
+            is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
+        except (TypeError, RuntimeError):
+            is_same = False
+        self.model.train(was_training)
+        if not is_same:
+            raise ModelError(
+                f"the masked-LM head of '{self.model.config.model_type}' is an unusual one: add it to "
+                f"UNUSUAL_HEADS in trueneg/models/backbone.py"
+            )
+
+
+def _distilbert_head(model: Any, hidden: Tensor) -> Tensor:
+    logits: Tensor = model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(hidden))))
+    return logits
+
+
+def _deberta_head(model: Any, hidden: Tensor) -> Tensor:
+    logits: Tensor = (
+        model.cls(hidden)
+        if model.config.legacy
+        else model.lm_predictions(hidden, model.base_model.embeddings.word_embeddings)
+    )
+    return logits
+
+
+UNUSUAL_HEADS = {"distilbert": _distilbert_head, "deberta": _deberta_head, "deberta-v2": _deberta_head}
+"""Heads that are not the modules beside the base model in order, by ``model_type``."""
+
+
+def embedding_table(model: PreTrainedModel) -> Tensor:
+    """A model's input token embeddings, ``[vocab, width]``."""
+    return cast(nn.Embedding, model.get_input_embeddings()).weight
+
+
+def segment_positions(segments: Tensor) -> Tensor:
+    """Position of each token within its document piece, from 0: int64 ``[batch, length]``.
+
+    Example:
+        >>> segment_positions(torch.tensor([[1, 1, 2, 2, 2, 0]])).tolist()
+        [[0, 1, 0, 1, 2, 0]]
+    """
+    column = torch.arange(segments.shape[1], device=segments.device).expand_as(segments)
+    starts = torch.ones_like(segments, dtype=torch.bool)
+    starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    return column - torch.where(starts, column, 0).cummax(1).values
+
+
+def _modules_beside_base(model: PreTrainedModel) -> list[nn.Module]:
+    return [module for module in model.children() if module is not model.base_model]
+
+
+def _attention_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
+    if rows.is_full:
+        return {}
+    if not rows.is_packed:
+        return {"attention_mask": (rows.segments > 0).to(torch.int64)}
+    config = model.config
+    if config.model_type in ("deberta", "deberta-v2"):
+        raise ModelError(f"rows of several documents are not possible with {config.model_type}: leave --pack out")
+    # Padding attends to padding, so no row of the attention is empty.
+    may_attend = rows.segments[:, None, :, None] == rows.segments[:, None, None, :]
+    positions = segment_positions(rows.segments)
+    if config.model_type == "modernbert":
+        column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
+        # The piece's own distances equal the row's, so the window needs no restart.
+        is_near = (column[:, None] - column[None, :]).abs() <= config.local_attention // 2
+        masks = {"full_attention": may_attend, "sliding_attention": may_attend & is_near}
+        return {
+            "attention_mask": {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()},
+            "position_ids": positions,
+        }
+    return {
+        "attention_mask": _as_attention_mask(model, may_attend),
+        "position_ids": positions + _first_position(model),
+    }
+
+
+def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
+    """A boolean mask for fused attention; for the eager one, what is added to its scores."""
+    if model.config._attn_implementation == "sdpa":
+        return may_attend
+    dtype = next(model.parameters()).dtype
+    return torch.where(may_attend, 0.0, torch.finfo(dtype).min).to(dtype)
+
+
+def _first_position(model: PreTrainedModel) -> int:
+    """RoBERTa and its kin count positions from after the padding id."""
+    positions = getattr(model.base_model.embeddings, "position_embeddings", None)
+    padding = getattr(positions, "padding_idx", None)
+    return 0 if padding is None else padding + 1
+
+
+def max_length(model: PreTrainedModel) -> int:
+    """Tokens that the model has positions for; unlimited where positions are relative."""
+    positions = getattr(model.base_model.embeddings, "position_embeddings", None)
+    if isinstance(positions, nn.Embedding):
+        return positions.num_embeddings - _first_position(model)
+    if model.config.model_type == "modernbert":
+        return int(model.config.max_position_embeddings)
+    return sys.maxsize

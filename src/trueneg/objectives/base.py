@@ -1,0 +1,84 @@
+"""What an objective is: it corrupts rows, says what it will count, and returns sums."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from trueneg.corruption.masking import Rows
+
+Batch = TypeVar("Batch")
+Sums = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one forward pass adds up to.
+
+    Every value is a float32 scalar on the device: a *sum* over the batch, never a mean, so that micro-batches
+    and processes add up to the same whole.
+    """
+
+    terms: Sums
+    """What is minimised, each to be divided by its denominator."""
+    stats: Sums = field(default_factory=dict)
+    """What is reported."""
+
+
+class Objective(nn.Module, ABC, Generic[Batch]):
+    """Terms to be minimised.
+
+    ``weights`` says how much of each term the loss has; terms without a weight count once. An objective owns
+    what it learns besides the encoder, so that it stands in checkpoints and in data-parallel training.
+    """
+
+    weights: Mapping[str, float]
+
+    @abstractmethod
+    def corrupt(self, rows: Rows) -> Batch:
+        """Make what the model will see: a pure function of the rows and their keys."""
+
+    @abstractmethod
+    def counts(self, batch: Batch) -> Sums:
+        """Denominator of each term in this batch, as float32 scalars."""
+
+    @abstractmethod
+    def forward(self, model: Any, batch: Batch) -> Outcome:
+        """Sums of each term over this batch."""
+
+    def monitor(self, model: Any) -> dict[str, float]:
+        """Readings for the log that are too dear for every step."""
+        return {}
+
+
+class TrainingModule(nn.Module, Generic[Batch]):
+    """A model and its objective as one module, so that data-parallel training sees one forward pass.
+
+    The loss is the sum over terms of ``weight * sum / count``, with counts over the whole step.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective[Batch]) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch, counts: Sums) -> tuple[Tensor, Outcome]:
+        """Loss of this micro-batch's share of the step, and its sums."""
+        outcome: Outcome = self.objective(self.model, batch)
+        weights = self.objective.weights
+        loss = torch.stack(
+            [
+                weights.get(name, 1.0) * value / counts[name].clamp(min=1)
+                for name, value in outcome.terms.items()
+            ]
+        ).sum()
+        return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats))
+
+
+def _detached(sums: Sums) -> Sums:
+    return {name: value.detach() for name, value in sums.items()}

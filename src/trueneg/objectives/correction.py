@@ -1,0 +1,125 @@
+"""Hard correction: what a detector credits is not punished (Zhang et al. 2023, Eq. 2, App. A)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors.base import Detector
+
+
+class HardCorrection(nn.Module):
+    """Takes false negatives out of the masked-LM loss, and out of ELECTRA's labels.
+
+    With gold token w, prediction r and credit c(w, r) of a masked position, the loss there is
+
+    - ``drop``, the paper's Eq. 2: ``-log p(w)`` if c < 1/2, else nothing;
+    - ``soft``: ``-(1 - c) log p(w)``;
+    - ``set``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
+      (a = credit): the mass may lie on any of them, and still there is something to learn.
+
+    A position that adds no loss adds no gradient, and still counts in the denominator: it was judged correct.
+    ``denominator="kept"`` divides by the positions that are left instead (an ignore-index mean, as App. A's
+    "converted to -100" implies). What is left is only known after the forward pass, so that mean is taken per
+    micro-batch, and gradient accumulation changes it.
+
+    Args:
+        detector: Gives the credit.
+        use: ``drop``, ``soft`` or ``set``.
+        denominator: ``masked`` or ``kept``.
+        discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
+            (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``).
+
+    Example: credit 1 takes the second position out.
+        >>> import torch
+        >>> from trueneg.objectives.correction import weigh
+        >>> weigh(torch.tensor([2.0, 3.0]), credit=torch.tensor([0.0, 1.0]), use="drop")
+        tensor([2., 0.])
+    """
+
+    def __init__(
+        self,
+        detector: Detector,
+        use: Literal["drop", "soft", "set"] = "drop",
+        denominator: Literal["masked", "kept"] = "masked",
+        discriminator: Literal["original", "ignore", "soft"] = "original",
+    ) -> None:
+        super().__init__()
+        self.detector = detector
+        self.use = use
+        self.denominator = denominator
+        self.discriminator = discriminator
+
+    def credit(self, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Credit of mispredicted positions, 0 elsewhere: float32 ``[batch, slots]``, without gradient."""
+        with torch.no_grad():
+            is_mispredicted = (predicted != place.gold) & place.is_masked
+            return self.detector.credit(place.gold, predicted, place) * is_mispredicted
+
+    def masked_lm_loss(
+        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, place: MaskedRows
+    ) -> Tensor:
+        """Sum of the corrected loss over masked positions.
+
+        Args:
+            token_loss: ``-log p(gold)``, float32 ``[batch, slots]``.
+            logits: float32 ``[batch, slots, vocab]``.
+            predicted: int64 ``[batch, slots]``.
+            credit: What ``credit`` returned.
+            place: The masked rows.
+
+        Returns:
+            float32 scalar, in nats.
+        """
+        if self.use == "set":
+            loss = self._set_loss(token_loss, logits, predicted, place)
+        else:
+            loss = weigh(token_loss, credit, self.use)
+        total = (loss * place.is_masked).sum()
+        if self.denominator == "masked":
+            return total
+        num_masked = place.is_masked.sum()
+        num_kept = (place.is_masked & (credit < 0.5)).sum()
+        return total * num_masked / num_kept.clamp(min=1)
+
+    def _set_loss(self, token_loss: Tensor, logits: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        with torch.no_grad():
+            tokens, acceptance = self.detector.substitutes(place.gold, predicted, place)
+            acceptance = acceptance * (tokens != place.gold.unsqueeze(-1))
+        log_normaliser = token_loss + logits.gather(2, place.gold.unsqueeze(-1)).squeeze(-1)
+        gold_logit = logits.gather(2, place.gold.unsqueeze(-1))
+        # log 0 = -inf drops what is not accepted; gold is always there, so the sum is never empty.
+        accepted = torch.cat([gold_logit, logits.gather(2, tokens) + acceptance.log()], dim=2)
+        return log_normaliser - accepted.logsumexp(2)
+
+
+def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "soft"]) -> Tensor:
+    """Loss times (1 - credit), with credit made 0 or 1 for ``drop``."""
+    forgiven = (credit >= 0.5).to(loss.dtype) if use == "drop" else credit
+    return loss * (1 - forgiven)
+
+
+def corrected_labels(
+    is_replaced: Tensor, credit: Tensor, how: Literal["original", "ignore", "soft"]
+) -> tuple[Tensor, Tensor]:
+    """Discriminator's targets and weights at masked positions (App. A).
+
+    Args:
+        is_replaced: The inserted token differs from gold, bool ``[batch, slots]``.
+        credit: float32 ``[batch, slots]``.
+        how: ``original`` calls an accepted replacement original, ``ignore`` leaves it out, ``soft`` gives it
+            the target 1 - credit.
+
+    Returns:
+        Targets and weights, float32 ``[batch, slots]``.
+    """
+    target = is_replaced.to(torch.float32)
+    is_forgiven = credit >= 0.5
+    if how == "soft":
+        return target * (1 - credit), torch.ones_like(target)
+    if how == "ignore":
+        return target, (~is_forgiven).to(torch.float32)
+    return target * ~is_forgiven, torch.ones_like(target)

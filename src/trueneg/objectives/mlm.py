@@ -1,0 +1,192 @@
+"""Masked language modelling, with its false negatives corrected (Zhang et al. 2023, Eq. 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import ObjectiveConfig
+from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.detectors import make_detector
+from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.objectives.base import Objective, Outcome, Sums
+from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.prediction import predict
+from trueneg.objectives.regularization import Regularizer, regularizers_from_config
+from trueneg.tokenizer import special_ids
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a masked model said about masked rows."""
+
+    batch: MaskedRows
+    logits: Tensor
+    """float32 ``[batch, slots, vocab]``, with gradient."""
+    predicted: Tensor
+    """int64 ``[batch, slots]``."""
+    credit: Tensor
+    """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
+
+    @property
+    def is_mispredicted(self) -> Tensor:
+        """Bool ``[batch, slots]``: masked, and predicted is not gold."""
+        return (self.predicted != self.batch.gold) & self.batch.is_masked
+
+    @property
+    def filled_ids(self) -> Tensor:
+        """The text with the predicted tokens in their places, int64 ``[batch, length]``."""
+        batch = self.batch
+        shown = torch.where(batch.is_masked, self.predicted, batch.gold)
+        return batch.rows.input_ids.scatter(1, batch.positions, shown)
+
+
+class MaskedLM(Objective[MaskedRows]):
+    """Predict the tokens that were masked.
+
+    Zhang et al. 2023, Eq. 1: the negative log-likelihood of gold at masked positions, over the number of masked
+    positions. A correction (Eq. 2) takes false negatives out; regularizers add terms of their own. The same
+    object serves by itself, as ELECTRA's generator, and within CLINE.
+
+    Args:
+        masking: Chooses and hides positions.
+        correction: What to do about false negatives; none for plain masked-LM.
+        regularizers: Further terms, computed from the same predictions.
+        prediction: The predicted token: ``argmax`` (default) or ``sampled``.
+        temperature: Of sampled predictions.
+
+    Terms: ``mlm`` (nats) over masked positions, and one per regularizer.
+    """
+
+    def __init__(
+        self,
+        masking: Masking,
+        correction: HardCorrection | None = None,
+        regularizers: Sequence[Regularizer] = (),
+        prediction: Literal["argmax", "sampled"] = "argmax",
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.masking = masking
+        self.correction = correction
+        self.regularizers = nn.ModuleList(regularizers)
+        self.prediction: Literal["argmax", "sampled"] = prediction
+        self.temperature = temperature
+        self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
+
+    def corrupt(self, rows: Rows) -> MaskedRows:
+        """Mask the rows."""
+        masked: MaskedRows = self.masking(rows)
+        return masked
+
+    def counts(self, batch: MaskedRows) -> Sums:
+        """Masked positions, and each regularizer's own denominator."""
+        counts = {"mlm": batch.is_masked.sum().to(torch.float32)}
+        return counts | {regularizer.term: regularizer.count(batch) for regularizer in self._regularizers()}
+
+    def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> Prediction:
+        """Run the encoder, and its head at the masked rows only."""
+        hidden = model.encode(batch.input_ids, batch.rows)
+        at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+        logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
+        predicted = predict(logits, batch.rows.keys, self.prediction, self.temperature)
+        credit = (
+            self.correction.credit(predicted, batch)
+            if self.correction is not None
+            else torch.zeros_like(batch.gold, dtype=torch.float32)
+        )
+        return Prediction(batch, logits, predicted, credit)
+
+    def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
+        """Sums over the batch."""
+        return self.outcome(model, self.predict(model, batch))
+
+    def outcome(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Outcome:
+        """Sums of the loss and its companions for a prediction.
+
+        Args:
+            model: What regularizers read: it has ``embeddings`` and ``encode``.
+            prediction: From ``predict``.
+            filled_hidden: ``model.encode`` of the filled text, where the caller has it already.
+        """
+        batch = prediction.batch
+        token_loss = functional.cross_entropy(
+            prediction.logits.flatten(0, 1), batch.gold.flatten(), reduction="none"
+        ).unflatten(0, batch.gold.shape)
+        if self.correction is None:
+            loss = (token_loss * batch.is_masked).sum()
+        else:
+            loss = self.correction.masked_lm_loss(
+                token_loss, prediction.logits, prediction.predicted, prediction.credit, batch
+            )
+        terms = {"mlm": loss}
+        for regularizer in self._regularizers():
+            terms[regularizer.term] = regularizer(model, prediction, filled_hidden)
+        return Outcome(terms, prediction_stats(prediction, token_loss))
+
+    def monitor(self, model: Any) -> dict[str, float]:
+        """Readings that are too dear for every step: each regularizer's."""
+        readings: dict[str, float] = {}
+        for regularizer in self._regularizers():
+            readings |= regularizer.monitor(model)
+        return readings
+
+    def _regularizers(self) -> list[Regularizer]:
+        return [module for module in self.regularizers if isinstance(module, Regularizer)]
+
+
+@torch.no_grad()
+def prediction_stats(prediction: Prediction, token_loss: Tensor) -> Sums:
+    """What is reported of predictions, as sums: the paper's Table 2, live.
+
+    ``gold_loss`` is the plain loss whatever the correction, so that runs can be compared; ``num_corrected``
+    counts mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows that have one.
+    """
+    batch = prediction.batch
+    is_corrected = prediction.credit >= 0.5
+    sums = {
+        "gold_loss": token_loss * batch.is_masked,
+        "num_masked": batch.is_masked,
+        "num_mispredicted": prediction.is_mispredicted,
+        "num_corrected": is_corrected,
+        "credit": prediction.credit,
+        "num_rows_corrected": is_corrected.any(1),
+        "num_rows": torch.ones_like(batch.rows.keys),
+    }
+    return {name: values.sum().to(torch.float32) for name, values in sums.items()}
+
+
+def from_config(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> MaskedLM:
+    """Make masked language modelling as a configuration says.
+
+    Args:
+        config: Masking, correction and regularization.
+        tokenizer: The corpus's.
+        vocab_size: Entries of the model's vocabulary, which may be padded beyond the tokenizer's.
+    """
+    mask_id = special_ids(tokenizer)["mask"]
+    if mask_id is None:
+        raise AssertionError("load_tokenizer lets no tokenizer without a mask token pass")
+    # Ids between the tokenizer's vocabulary and the model's mean nothing, so they are never drawn.
+    special = [*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)]
+    correction = config.correction
+    return MaskedLM(
+        Masking(config.masking, mask_id, vocab_size, special),
+        correction=HardCorrection(
+            make_detector(correction, tokenizer),
+            correction.use,
+            correction.denominator,
+            correction.discriminator,
+        )
+        if correction.detector
+        else None,
+        regularizers=regularizers_from_config(config.regularization),
+        prediction=config.prediction,
+        temperature=config.temperature,
+    )

@@ -1,0 +1,173 @@
+"""Soft regularization: what is predicted should mean what was there (Zhang et al. 2023, Eq. 3, section 5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.config import RegularizationConfig
+from trueneg.corruption.masking import MaskedRows
+
+if TYPE_CHECKING:
+    from trueneg.objectives.mlm import Prediction
+
+
+class Regularizer(nn.Module, ABC):
+    """A term computed from a masked model's predictions."""
+
+    term: str
+    """Its name in losses and logs."""
+    weight: float
+
+    @abstractmethod
+    def count(self, batch: MaskedRows) -> Tensor:
+        """Denominator of the term in this batch, float32 scalar."""
+
+    @abstractmethod
+    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+        """Sum of the term over this batch, float32 scalar.
+
+        Args:
+            model: Has ``embeddings`` and ``encode``.
+            prediction: What the masked model said.
+            filled_hidden: ``model.encode(prediction.filled_ids, ...)``, where it is known already.
+        """
+
+    def monitor(self, model: Any) -> dict[str, float]:
+        """Readings for the log that are too dear for every step."""
+        return {}
+
+
+class SoftRegularization(Regularizer):
+    """Cosine distance between the embeddings of gold and predicted tokens (Eq. 3).
+
+    Summed over masked positions and divided by their number; where the prediction is right it is 0. The argmax
+    (or a draw) has no gradient, so the term moves embedding rows only, on both sides; it can therefore pull all
+    rows together, which ``monitor`` watches: ``embedding_cosine`` is the mean over all pairs of rows.
+
+    Args:
+        variant: ``predicted`` (Eq. 3): the embedding of the predicted token. ``soft``: the expectation of the
+            embedding under the model's distribution, through which the model learns as well.
+        stop_gradient: A side that is held constant.
+        weight: Of the term in the loss.
+    """
+
+    term = "sr"
+
+    def __init__(
+        self,
+        variant: Literal["predicted", "soft"] = "predicted",
+        stop_gradient: Literal["none", "gold", "predicted"] = "none",
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.variant = variant
+        self.stop_gradient = stop_gradient
+        self.weight = weight
+
+    def count(self, batch: MaskedRows) -> Tensor:
+        """Masked positions."""
+        return batch.is_masked.sum().to(torch.float32)
+
+    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+        """Sum of ``1 - cos(e_gold, e_predicted)`` over masked positions."""
+        batch, table = prediction.batch, model.embeddings.float()
+        gold = functional.embedding(batch.gold, table)
+        if self.variant == "soft":
+            predicted = prediction.logits.softmax(-1) @ table
+        else:
+            predicted = functional.embedding(prediction.predicted, table)
+        if self.stop_gradient == "gold":
+            gold = gold.detach()
+        if self.stop_gradient == "predicted":
+            predicted = predicted.detach()
+        distance = 1 - functional.cosine_similarity(gold, predicted, dim=-1)
+        # Rounding leaves about 1e-7 where both are the same row, and a gradient; the distance there is 0.
+        counts = batch.is_masked if self.variant == "soft" else prediction.is_mispredicted
+        return (distance * counts).sum()
+
+    @torch.no_grad()
+    def monitor(self, model: Any) -> dict[str, float]:
+        """Mean cosine over all pairs of embedding rows."""
+        return {"embedding_cosine": mean_pairwise_cosine(model.embeddings)}
+
+
+class SentenceRegularization(Regularizer):
+    """KL divergence between encodings of the predicted and of the original text (section 5).
+
+    Each token's hidden state becomes a distribution over hidden units by a softmax. Summed over tokens that are
+    not padding and divided by their number (a sibling of the authors' code averages over padding too).
+
+    Args:
+        direction: ``predicted-original`` is KL(H_p || H_s), as written; or the other way round.
+        stop_gradient: A side that is held constant. Default the original, whose encoding then costs no backward
+            pass; the predicted side always has to learn something, or the term is idle.
+        weight: Of the term in the loss.
+    """
+
+    term = "sr_sentence"
+
+    def __init__(
+        self,
+        direction: Literal["predicted-original", "original-predicted"] = "predicted-original",
+        stop_gradient: Literal["none", "original", "predicted"] = "original",
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.direction = direction
+        self.stop_gradient = stop_gradient
+        self.weight = weight
+
+    def count(self, batch: MaskedRows) -> Tensor:
+        """Tokens that are not padding."""
+        return (batch.rows.segments > 0).sum().to(torch.float32)
+
+    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+        """Sum of the divergence over tokens."""
+        rows = prediction.batch.rows
+        if filled_hidden is None or self.stop_gradient == "predicted":
+            with torch.set_grad_enabled(torch.is_grad_enabled() and self.stop_gradient != "predicted"):
+                filled_hidden = model.encode(prediction.filled_ids, rows)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.stop_gradient != "original"):
+            original_hidden = model.encode(rows.input_ids, rows)
+        predicted = filled_hidden.float().log_softmax(-1)
+        original = original_hidden.float().log_softmax(-1)
+        first, second = (
+            (predicted, original) if self.direction == "predicted-original" else (original, predicted)
+        )
+        divergence = (first.exp() * (first - second)).sum(-1)
+        return (divergence * (rows.segments > 0)).sum()
+
+
+@torch.no_grad()
+def mean_pairwise_cosine(table: Tensor) -> float:
+    """Mean cosine over all pairs of different rows of ``[n, width]``, exactly and in linear time.
+
+    The sum over all pairs of unit vectors is the squared length of their sum. Rows of zeros (padding) are left
+    out.
+
+    Example:
+        >>> round(mean_pairwise_cosine(torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]])), 4)
+        0.3333
+    """
+    norms = table.float().norm(dim=-1)
+    rows = table.float()[norms > 0] / norms[norms > 0].unsqueeze(-1)
+    num_rows = len(rows)
+    total: Tensor = rows.sum(0).square().sum() - num_rows
+    return float(total / max(num_rows * (num_rows - 1), 1))
+
+
+def regularizers_from_config(config: RegularizationConfig) -> list[Regularizer]:
+    """Make the regularizers that a configuration names."""
+    regularizers: list[Regularizer] = []
+    if "token" in config.level:
+        regularizers.append(SoftRegularization(config.variant, config.stop_gradient, config.weight))
+    if "sentence" in config.level:
+        regularizers.append(
+            SentenceRegularization(config.direction, config.sentence_stop_gradient, config.weight)
+        )
+    return regularizers

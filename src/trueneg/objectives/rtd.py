@@ -1,0 +1,101 @@
+"""Replaced-token detection: tell a generator's tokens from the text's (Clark et al. 2020)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import ObjectiveConfig
+from trueneg.corruption.masking import MaskedRows, Rows
+from trueneg.models.electra import ElectraPair
+from trueneg.objectives import mlm
+from trueneg.objectives.base import Objective, Outcome, Sums
+from trueneg.objectives.correction import corrected_labels
+from trueneg.objectives.mlm import MaskedLM, Prediction
+
+
+class ReplacedTokenDetection(Objective[MaskedRows]):
+    """ELECTRA: a masked-LM generator fills the text, a discriminator finds what it replaced.
+
+    The discriminator's loss is the binary cross-entropy of "replaced", summed over all tokens but padding and
+    divided by their number; a token is replaced if it differs from the original. The draw has no gradient, so
+    the generator learns from its own term only. Where the generator's objective corrects a false negative, the
+    inserted synonym stays in the text and its label changes as the correction says (Zhang et al. 2023, App. A).
+    Generator and discriminator see the same predicted token.
+
+    Args:
+        generator: The generator's objective, with its correction and regularizers.
+        generator_weight: Weight of its ``mlm`` term.
+        discriminator_weight: Weight of ``rtd`` (ELECTRA: 50; DeBERTaV3's code: 10).
+
+    Terms: those of ``generator``; ``rtd`` (nats) over tokens that are not padding.
+    """
+
+    def __init__(
+        self, generator: MaskedLM, generator_weight: float = 1.0, discriminator_weight: float = 50.0
+    ) -> None:
+        super().__init__()
+        self.generator = generator
+        self.weights = {**generator.weights, "mlm": generator_weight, "rtd": discriminator_weight}
+
+    def corrupt(self, rows: Rows) -> MaskedRows:
+        """Mask the rows for the generator."""
+        return self.generator.corrupt(rows)
+
+    def counts(self, batch: MaskedRows) -> Sums:
+        """The generator's counts, and the tokens that are not padding."""
+        return self.generator.counts(batch) | {"rtd": (batch.rows.segments > 0).sum().to(torch.float32)}
+
+    def forward(self, model: ElectraPair, batch: MaskedRows) -> Outcome:
+        """Sums over the batch."""
+        prediction = self.generator.predict(model.generator, batch)
+        hidden = model.discriminator.encode(prediction.filled_ids, batch.rows)
+        logits = model.discriminator.replaced_logits(hidden).float()
+        targets, weights = self.labels(prediction)
+        loss = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
+        generated = self.generator.outcome(model, prediction, filled_hidden=hidden)
+        return Outcome(
+            generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights)
+        )
+
+    def labels(self, prediction: Prediction) -> tuple[Tensor, Tensor]:
+        """Targets of "replaced" and weights of each token: float32 ``[batch, length]``."""
+        batch = prediction.batch
+        weights = (batch.rows.segments > 0).to(torch.float32)
+        targets = torch.zeros_like(weights)
+        correction = self.generator.correction
+        how = "original" if correction is None else correction.discriminator
+        at_slots, kept = corrected_labels(prediction.is_mispredicted, prediction.credit, how)
+        targets = targets.scatter(1, batch.positions, at_slots)
+        weights = weights.scatter(1, batch.positions, kept * weights.gather(1, batch.positions))
+        return targets, weights
+
+    def monitor(self, model: ElectraPair) -> dict[str, float]:
+        """The generator's readings, over the shared embeddings."""
+        return self.generator.monitor(model)
+
+
+@torch.no_grad()
+def detection_stats(logits: Tensor, targets: Tensor, weights: Tensor) -> Sums:
+    """What is reported of a discriminator, as sums over tokens that have a weight."""
+    counted = weights > 0
+    says_replaced, is_replaced = (logits > 0) & counted, (targets >= 0.5) & counted
+    sums = {
+        "num_tokens": counted,
+        "num_replaced": is_replaced,
+        "num_called_replaced": says_replaced,
+        "num_replaced_found": says_replaced & is_replaced,
+        "num_detected_right": (says_replaced == is_replaced) & counted,
+    }
+    return {name: values.sum().to(torch.float32) for name, values in sums.items()}
+
+
+def from_config(
+    config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int
+) -> ReplacedTokenDetection:
+    """Make ELECTRA's objective as a configuration says."""
+    return ReplacedTokenDetection(
+        mlm.from_config(config, tokenizer, vocab_size), config.generator_weight, config.discriminator_weight
+    )

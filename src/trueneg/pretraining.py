@@ -1,0 +1,188 @@
+"""``pretrain``: from a corpus and a configuration to a folder that transformers loads."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import PretrainConfig, encode, load_config, save_config
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.errors import CheckpointError, ConfigError, ModelError
+from trueneg.models.backbone import Encoder, max_length
+from trueneg.models.electra import ElectraPair
+from trueneg.models.export import save_hugging_face
+from trueneg.models.loading import count_parameters, load_electra, load_masked_lm
+from trueneg.objectives import OBJECTIVES
+from trueneg.objectives.base import Objective
+from trueneg.registry import load
+from trueneg.reporting.card import pretraining_card
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint
+from trueneg.training.distributed import choose_device, join_processes
+from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
+from trueneg.training.loop import Loop
+from trueneg.training.step import Run
+
+CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE = "config.json", "metrics.jsonl", "checkpoints", "hf"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run came to."""
+
+    folder: Path
+    reason: Literal["finished", "time", "interrupted"]
+    step: int
+    seconds: float
+    num_parameters: int
+    hugging_face: Path
+    """Where the model lies, as of the last save."""
+
+
+def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any]]:
+    """Make the model and the objective that a configuration describes; weights follow from the seed."""
+    torch.manual_seed(mixed_seed(config.train.seed))
+    load_model = load_electra if config.objective.name == "electra" else load_masked_lm
+    model = load_model(config.model, tokenizer)
+    if config.train.gradient_checkpointing:
+        _checkpoint_gradients(model)
+    longest = _longest(model)
+    if config.corpus.length > longest:
+        raise ConfigError(f"corpus.length={config.corpus.length}: this model has only {longest} positions")
+    vocab_size = model.embeddings.shape[0]
+    objective: Objective[Any] = load("objective", config.objective.name, OBJECTIVES)(
+        config.objective, tokenizer, vocab_size
+    )
+    return model, objective
+
+
+def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Pretrained:
+    """Pre-train, or continue pre-training, an encoder.
+
+    Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding. ``out`` receives
+    ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/`` and, with every checkpoint, ``hf/``.
+
+    Args:
+        config: Everything that the result depends on.
+        out: The run's folder.
+        resume: Continue from the last checkpoint in ``out``; start if there is none.
+        quiet: Show no progress.
+
+    Raises:
+        TruenegError: for anything a user can mend; see the message.
+    """
+    folder = Path(out)
+    _check(config)
+    device = choose_device(config.train.device)
+    with join_processes(device.type) as processes:
+        found = latest_checkpoint(folder / CHECKPOINTS)
+        if (found or (folder / METRICS).exists()) and not resume:
+            raise CheckpointError(
+                f"'{folder}' already holds a run: continue it with --resume, or give another --out"
+            )
+        corpus = Corpus.open(config.corpus.path)
+        tokenizer = load_tokenizer(corpus.path / "tokenizer")
+        if found:
+            check_same_run(found[1], config, corpus.info.fingerprint, folder)
+        rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.pack)
+        model, objective = build(config, tokenizer)
+        run = Run.new(model, objective, config.optimizer, config.train, device, processes)
+        seconds_before = 0.0
+        if found:
+            load_checkpoint(found[0], run.module, run.optimizer)
+            run.step, seconds_before = found[1].step, found[1].seconds
+        metrics = None
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_config(config, folder / CONFIG)
+            metrics = MetricsFile(folder / METRICS, run.step)
+        with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
+            display.say(_introduction(config, run, rows, found is not None))
+            loop = Loop(
+                run,
+                config,
+                rows,
+                _held_out(config, corpus),
+                corpus.info.fingerprint,
+                folder,
+                display,
+                on_save=lambda: _export(run, config, tokenizer, folder),
+                metrics=metrics,
+                tracker=_tracker(config, folder) if processes.is_main else None,
+                seconds_before=seconds_before,
+            )
+            ending = loop.train()
+        return Pretrained(
+            folder, ending.reason, ending.step, ending.seconds, count_parameters(model), folder / HUGGING_FACE
+        )
+
+
+def load_run_config(path: str | Path) -> PretrainConfig:
+    """Read the configuration of a run, given its folder or its ``config.json``."""
+    path = Path(path)
+    return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
+
+
+def _check(config: PretrainConfig) -> None:
+    if not config.corpus.path:
+        raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
+    if config.train.steps < 1 or config.train.keep < 2:
+        raise ConfigError("train.steps must be at least 1 and train.keep at least 2 (a torn one needs another)")
+    if config.train.log_every < 1:
+        raise ConfigError("train.log_every must be at least 1")
+
+
+def _held_out(config: PretrainConfig, corpus: Corpus) -> RowIndex | None:
+    if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
+        return None
+    return RowIndex(Corpus.open(corpus.path, "valid"), config.corpus.length, pack=config.corpus.pack)
+
+
+def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
+    return make_tracker(config.train.tracker, folder.name, encode(config), folder)
+
+
+def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write ``hf/`` anew beside the old one, then put it in its place."""
+    unfinished, final = folder / ".hf-unfinished", folder / HUGGING_FACE
+    shutil.rmtree(unfinished, ignore_errors=True)
+    card = pretraining_card(config, read_metrics(folder / METRICS), run.step, folder.name)
+    save_hugging_face(run.module.model, tokenizer, unfinished, card)
+    shutil.rmtree(final, ignore_errors=True)
+    unfinished.rename(final)
+
+
+def _checkpoint_gradients(model: nn.Module) -> None:
+    parts = [model.generator, model.discriminator] if isinstance(model, ElectraPair) else [model]
+    for part in parts:
+        assert isinstance(part, Encoder)
+        try:
+            part.model.gradient_checkpointing_enable({"use_reentrant": False})
+        except ValueError as error:
+            raise ModelError(f"train.gradient_checkpointing: {error}") from error
+
+
+def _longest(model: nn.Module) -> int:
+    """Tokens that a row may have."""
+    encoder = model.discriminator if isinstance(model, ElectraPair) else model
+    assert isinstance(encoder, Encoder)
+    return max_length(encoder.model)
+
+
+def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
+    train = config.train
+    tokens = train.batch_size * config.corpus.length
+    return (
+        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
+        f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
+        f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+    )

@@ -1,0 +1,1 @@
+"""Reports: made from result files only, imported by nothing but the verbs."""

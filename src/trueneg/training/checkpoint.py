@@ -1,0 +1,198 @@
+"""Checkpoints: written whole or not at all, verified when read, and never taken for another run's."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import nn
+from torch.optim import AdamW
+
+from trueneg import __version__
+from trueneg.config import PretrainConfig, decode, differences, encode
+from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
+from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
+
+MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+
+FREE_TO_CHANGE = frozenset(
+    {
+        "preset",
+        "corpus.path",
+        "corpus.eval_rows",
+        "train.accumulation",
+        "train.compile",
+        "train.gradient_checkpointing",
+        "train.log_every",
+        "train.eval_every",
+        "train.save_every",
+        "train.keep",
+        "train.max_minutes",
+        "train.device",
+        "train.tracker",
+    }
+)
+"""Options that a resumed run may change, because the curve does not depend on them (but for rounding)."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a checkpoint holds besides tensors. There is no random or iterator state: both follow from ``step``."""
+
+    step: int
+    """Optimizer steps done."""
+    config: dict[str, Any]
+    corpus: str
+    """The corpus's fingerprint."""
+    seconds: float = 0.0
+    """Training time so far."""
+    version: str = __version__
+
+
+def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: State, keep: int) -> Path:
+    """Write a checkpoint into a new folder beside the others and drop the oldest beyond ``keep``.
+
+    It is written under another name, flushed to disk, and renamed last, so that a process killed at any moment
+    leaves either all of it or none.
+
+    Raises:
+        CheckpointError: if the disk is full or not writable; earlier checkpoints are untouched.
+    """
+    final = folder / f"step-{state.step:09d}"
+    unfinished = folder / f".unfinished-{state.step:09d}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in folder.glob(".unfinished-*"):
+            shutil.rmtree(stale)
+        unfinished.mkdir()
+        save_model(module, str(unfinished / MODEL))
+        save_file(optimizer_tensors(optimizer, module), str(unfinished / OPTIMIZER))
+        digests = {name: _digest(unfinished / name) for name in (MODEL, OPTIMIZER)}
+        text = json.dumps({**dataclasses.asdict(state), "digests": digests}, indent=2)
+        (unfinished / STATE).write_text(text)
+        for path in unfinished.iterdir():
+            _flush(path)
+        if final.exists():
+            shutil.rmtree(final)
+        unfinished.rename(final)
+        _flush(folder)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        is_full = error.errno == errno.ENOSPC
+        reason = "the disk is full" if is_full else str(error)
+        raise CheckpointError(
+            f"cannot save step {state.step} under '{folder}': {reason}; earlier checkpoints are untouched: make "
+            f"room and continue with --resume"
+        ) from error
+    for old in _checkpoints(folder)[keep:]:
+        shutil.rmtree(old)
+    return final
+
+
+def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
+    """Find the newest whole checkpoint; None if there never was one.
+
+    A torn one is passed over with a warning.
+
+    Raises:
+        CheckpointError: if there are checkpoints but every one is torn.
+    """
+    found = _checkpoints(folder)
+    for path in found:
+        try:
+            return path, _verified_state(path)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.warn(
+                f"checkpoint '{path}' is torn ({error}): falling back to the one before it",
+                TruenegWarning,
+                stacklevel=2,
+            )
+    if found:
+        raise CheckpointError(f"every checkpoint under '{folder}' is torn: start the run anew in another folder")
+    return None
+
+
+def check_same_run(state: State, config: PretrainConfig, corpus: str, where: Path) -> None:
+    """Refuse to continue a run on another corpus, or under options that would bend its curve.
+
+    Raises:
+        CheckpointError: naming what differs.
+    """
+    if state.corpus != corpus:
+        raise CheckpointError(
+            f"'{where}' was trained on another corpus (fingerprint {state.corpus}, this one has {corpus}): give "
+            f"the same corpus, or start a new run with --from {where}"
+        )
+    try:
+        saved = decode(PretrainConfig, state.config)
+    except ConfigError as error:
+        raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
+    changed = [
+        difference for difference in differences(saved, config) if difference.split(":")[0] not in FREE_TO_CHANGE
+    ]
+    if changed:
+        raise CheckpointError(
+            f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
+            f"new run with --from {where}"
+        )
+
+
+def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:
+    """Put a checkpoint's weights, and its optimizer's state, back in place.
+
+    Raises:
+        CheckpointError: if its tensors are not this model's.
+    """
+    try:
+        load_model(module, str(path / MODEL))
+        if optimizer is not None:
+            load_optimizer_tensors(optimizer, module, load_file(str(path / OPTIMIZER)))
+    except (RuntimeError, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise CheckpointError(f"checkpoint '{path}' belongs to another model: {first}") from error
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """Newest first."""
+    return sorted(folder.glob("step-*"), reverse=True)
+
+
+def _verified_state(path: Path) -> State:
+    data = json.loads((path / STATE).read_text())
+    digests = data.pop("digests")
+    for name in (MODEL, OPTIMIZER):
+        if _digest(path / name) != digests[name]:
+            raise ValueError(f"{name} is damaged")
+    return State(**data)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def config_of(state: State) -> PretrainConfig:
+    """Decode the configuration that a checkpoint was written under."""
+    return decode(PretrainConfig, state.config)
+
+
+def new_state(step: int, config: PretrainConfig, corpus: str, seconds: float) -> State:
+    """Describe a run that has done ``step`` steps."""
+    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds)

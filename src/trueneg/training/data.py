@@ -1,0 +1,104 @@
+"""Which rows a step sees: a function of (seed, step), whatever was read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from trueneg.config import TrainConfig
+from trueneg.corpus.order import rows_at
+from trueneg.corpus.rows import RowIndex
+from trueneg.corruption.keyed import example_keys
+from trueneg.corruption.masking import Rows
+from trueneg.errors import ConfigError
+from trueneg.training.distributed import Processes
+
+EVALUATION_SEED = 0x5EED
+"""Held-out rows are masked alike in every run, so that their losses can be compared."""
+
+
+def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
+    """Read rows of a corpus as tensors.
+
+    Args:
+        index: The corpus's rows.
+        numbers: Which rows, int64 ``[batch]``.
+        seed: Of the random draws made on these rows.
+        positions: Where the examples stand in the training order, int64 ``[batch]``: the other part of what
+            their draws are functions of.
+    """
+    batch = index.read(numbers)
+    return Rows(
+        input_ids=torch.from_numpy(batch.input_ids),
+        segments=torch.from_numpy(batch.segments.astype(np.int64)),
+        is_special=torch.from_numpy(batch.is_special),
+        is_word_start=torch.from_numpy(batch.is_word_start),
+        is_whole_word=torch.from_numpy(batch.is_whole_word),
+        keys=example_keys(seed, torch.from_numpy(positions)),
+        is_full=not index.is_packed and bool((batch.segments > 0).all()),
+        is_packed=index.is_packed,
+    )
+
+
+class TrainingOrder:
+    """The micro-batches of any step, for one process.
+
+    Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
+    permutation of all rows. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
+
+    Raises:
+        ConfigError: if the batch size does not divide among processes and micro-batches.
+    """
+
+    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes) -> None:
+        parts = processes.world_size * config.accumulation
+        if config.batch_size < 1 or config.accumulation < 1 or config.batch_size % parts:
+            raise ConfigError(
+                f"train.batch_size={config.batch_size} does not divide among {processes.world_size} processes "
+                f"times {config.accumulation} micro-batches (train.accumulation): use a multiple of {parts}"
+            )
+        self._index = index
+        self._config = config
+        self._processes = processes
+
+    def micro_batches(self, step: int) -> list[Rows]:
+        """Rows of one optimizer step, as many as ``accumulation``."""
+        size, seed = self._config.batch_size, self._config.seed
+        share = size // self._processes.world_size
+        start = step * size + self._processes.rank * share
+        positions = np.arange(start, start + share, dtype=np.int64)
+        numbers = rows_at(seed, positions, len(self._index))
+        return [
+            read_rows(self._index, n, seed, p)
+            for n, p in zip(
+                np.split(numbers, self._config.accumulation),
+                np.split(positions, self._config.accumulation),
+                strict=True,
+            )
+        ]
+
+    def from_step(self, start: int, stop: int, pin_memory: bool = False) -> Iterator[Sequence[Rows]]:
+        """Micro-batches of steps ``start`` to ``stop``, each read while the one before is trained on."""
+
+        def read(step: int) -> list[Rows]:
+            rows = self.micro_batches(step)
+            return [batch.pin_memory() for batch in rows] if pin_memory else rows
+
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            coming = reader.submit(read, start) if start < stop else None
+            for step in range(start, stop):
+                assert coming is not None
+                current = coming.result()
+                coming = reader.submit(read, step + 1) if step + 1 < stop else None
+                yield current
+
+
+def held_out_batches(index: RowIndex, num_rows: int, batch_size: int, processes: Processes) -> Iterator[Rows]:
+    """The first held-out rows, in batches shared among processes."""
+    numbers = np.arange(min(num_rows, len(index)), dtype=np.int64)
+    for start in range(processes.rank * batch_size, len(numbers), processes.world_size * batch_size):
+        chosen = numbers[start : start + batch_size]
+        yield read_rows(index, chosen, EVALUATION_SEED, chosen)

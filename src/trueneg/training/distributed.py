@@ -1,0 +1,89 @@
+"""Processes that train together, found in the environment that ``torchrun`` and its kin set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from trueneg.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that train together."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+
+    @property
+    def is_main(self) -> bool:
+        """The one process that writes."""
+        return self.rank == 0
+
+    def all_sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Sum scalars of equal names over all processes, in one message."""
+        if self.world_size == 1 or not values:
+            return dict(values)
+        names = sorted(values)
+        stacked = torch.stack([values[name] for name in names])
+        torch.distributed.all_reduce(stacked)
+        return dict(zip(names, stacked.unbind(), strict=True))
+
+    def any_true(self, flag: bool, device: torch.device) -> bool:
+        """Whether any process says so."""
+        if self.world_size == 1:
+            return flag
+        vote = torch.tensor(float(flag), device=device)
+        torch.distributed.all_reduce(vote)
+        return bool(vote.item() > 0)
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        if self.world_size > 1:
+            torch.distributed.barrier()
+
+
+@contextmanager
+def join_processes(device_type: str) -> Iterator[Processes]:
+    """Join the processes that the environment names (RANK, WORLD_SIZE, LOCAL_RANK), and leave them at the end.
+
+    ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these.
+    """
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
+        yield Processes()
+        return
+    processes = Processes(int(os.environ["RANK"]), world_size, int(os.environ.get("LOCAL_RANK", "0")))
+    if device_type == "cuda":
+        torch.cuda.set_device(processes.local_rank)
+    torch.distributed.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    try:
+        yield processes
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def choose_device(wanted: str) -> torch.device:
+    """This process's device: what is wanted, else its GPU if there is one, else the CPU.
+
+    Raises:
+        ConfigError: if what is wanted is not there.
+    """
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    name = wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"train.device={wanted}: cpu, cuda or cuda:N is wanted") from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(f"train.device={wanted}: torch sees no GPU here; leave it out to use the CPU")
+        return torch.device("cuda", local_rank if device.index is None else device.index)
+    return device

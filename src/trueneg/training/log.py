@@ -1,0 +1,156 @@
+"""What a run says while it trains: a file of records, a line or a bar for people, a tracker if wanted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trueneg.errors import MissingExtraError
+
+Record = Mapping[str, float | int | str]
+
+
+class MetricsFile:
+    """``metrics.jsonl``: one record a line, appended and flushed, so that a killed run keeps what it wrote."""
+
+    def __init__(self, path: Path, first_step: int = 0) -> None:
+        """Open the file; records after ``first_step``, of steps that will be taken again, are taken out."""
+        written = read_metrics(path) if path.exists() else []
+        kept = [record for record in written if int(record["step"]) <= first_step]
+        rewritten = path.with_suffix(".rewritten")
+        rewritten.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        rewritten.replace(path)
+        self._file = path.open("a")
+
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is left out."""
+    records = []
+    for line in path.read_text().splitlines(keepends=True):
+        if line.endswith("\n"):
+            records.append(json.loads(line))
+    return records
+
+
+class Display:
+    """Progress for people, on standard error: a bar on a terminal, else one line a record.
+
+    Args:
+        steps: Of the whole run.
+        quiet: Say nothing.
+        description: What is going on.
+    """
+
+    def __init__(self, steps: int, start: int = 0, quiet: bool = False, description: str = "training") -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._steps = steps
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[reading]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task(description, total=steps, completed=start, reading="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, step: int) -> None:
+        """Move the bar."""
+        self._bar.update(self._task, completed=step)
+
+    def show(self, record: Record) -> None:
+        """Show a record."""
+        text = "  ".join(f"{name} {_short(value)}" for name, value in record.items() if name != "step")
+        if self._bar.disable:
+            self._console.print(f"step {record['step']}/{self._steps}  {text}", soft_wrap=True, highlight=False)
+        else:
+            self._bar.update(self._task, reading=text, completed=float(record["step"]))
+
+    def say(self, message: str) -> None:
+        """Say something once."""
+        self._console.print(message, soft_wrap=True, highlight=False, markup=False)
+
+
+class Tracker(Protocol):
+    """An experiment tracker."""
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        """Send readings of a step."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+def make_tracker(name: str, run_name: str, config: Mapping[str, Any], folder: Path) -> Tracker | None:
+    """Make the tracker of that name; none for an empty one.
+
+    Raises:
+        MissingExtraError: if its package is not installed.
+    """
+    if not name:
+        return None
+    package = "torch.utils.tensorboard" if name == "tensorboard" else name
+    try:
+        module = importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(name, name, f"train.tracker={name}") from error
+    if name == "tensorboard":
+        return _TensorBoard(module.SummaryWriter(str(folder / "tensorboard")))
+    # trackio speaks wandb's language.
+    return _Wandb(module.init(project="trueneg", name=run_name, config=dict(config)), module)
+
+
+class _TensorBoard:
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Wandb:
+    def __init__(self, run: Any, module: Any) -> None:
+        self._run, self._module = run, module
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._module.finish()
+
+
+def _short(value: float | int | str) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)

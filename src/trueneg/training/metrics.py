@@ -1,0 +1,69 @@
+"""From sums over a stretch of training to what a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from trueneg.objectives.base import Outcome, Sums
+from trueneg.training.distributed import Processes
+
+RATIOS = {
+    "accuracy": ("num_right", "num_masked"),
+    "gold_loss": ("gold_loss", "num_masked"),
+    "mispredicted": ("num_mispredicted", "num_masked"),
+    "corrected": ("num_corrected", "num_mispredicted"),
+    "corrected_rows": ("num_rows_corrected", "num_rows"),
+    "credit": ("credit", "num_mispredicted"),
+    "detection_accuracy": ("num_detected_right", "num_tokens"),
+    "detection_precision": ("num_replaced_found", "num_called_replaced"),
+    "detection_recall": ("num_replaced_found", "num_replaced"),
+}
+"""Reading to (numerator, denominator). ``corrected`` and ``corrected_rows`` are the paper's Table 2: the share of
+mispredictions, and of rows, in which a correction happened."""
+
+
+class Meter:
+    """Adds up sums on the device, in float64, until they are asked for."""
+
+    def __init__(self) -> None:
+        self._sums: Sums = {}
+
+    def add(self, outcome: Outcome, counts: Sums) -> None:
+        """Add a micro-batch's sums, and its own denominators."""
+        named = {f"term/{name}": value for name, value in outcome.terms.items()}
+        named |= {f"count/{name}": counts[name] for name in outcome.terms}
+        named |= {f"stat/{name}": value for name, value in outcome.stats.items()}
+        for name, value in named.items():
+            value = value.to(torch.float64)
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+
+    def read(self, processes: Processes, weights: Mapping[str, float]) -> dict[str, float]:
+        """Sum over all processes, turn into readings, and start again from nothing.
+
+        Returns:
+            ``loss`` (the weighted sum of terms), ``loss/<term>`` and the ratios of ``RATIOS`` that apply. A ratio
+            whose denominator is 0 is left out.
+        """
+        sums = {name: value.item() for name, value in processes.all_sum(self._sums).items()}
+        self._sums = {}
+        return readings(sums, weights)
+
+
+def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Turn named sums into readings; see ``Meter.read``."""
+    stats = {name.removeprefix("stat/"): value for name, value in sums.items() if name.startswith("stat/")}
+    if "num_masked" in stats:
+        stats["num_right"] = stats["num_masked"] - stats["num_mispredicted"]
+    terms = {
+        name.removeprefix("term/"): value / max(sums[name.replace("term/", "count/")], 1)
+        for name, value in sums.items()
+        if name.startswith("term/")
+    }
+    result = {"loss": sum(weights.get(name, 1.0) * value for name, value in terms.items())}
+    result |= {f"loss/{name}": value for name, value in terms.items()}
+    for name, (numerator, denominator) in RATIOS.items():
+        if stats.get(denominator):
+            result[name] = stats[numerator] / stats[denominator]
+    return result

@@ -1,0 +1,126 @@
+"""AdamW, and its learning rate as a function of the step."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.optim import AdamW
+
+from trueneg.config import OptimizerConfig
+
+LAYER = re.compile(r"\.layers?\.(\d+)\.")
+BIAS_CORRECTION_DONE = 1_000_000.0
+"""Steps after which Adam's bias correction is 1 in float32."""
+
+
+def make_optimizer(module: nn.Module, config: OptimizerConfig) -> AdamW:
+    """AdamW over a module's parameters.
+
+    Vectors and scalars (biases, norms, learned loss weights) have no weight decay. With ``layer_decay`` each
+    layer learns ``layer_decay`` times as fast as the one above. Google's ELECTRA used Adam without bias
+    correction (``electra-code``): that is Adam which believes a million steps lie behind it.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    depths = layer_depths([name for name, _ in module.named_parameters()])
+    deepest = max(depths.values(), default=0)
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            decay = config.weight_decay if parameter.ndim >= 2 else 0.0
+            groups[decay, config.layer_decay ** (deepest - depths[name])].append(parameter)
+    optimizer = AdamW(
+        [
+            {"params": parameters, "weight_decay": decay, "lr_scale": scale}
+            for (decay, scale), parameters in groups.items()
+        ],
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        fused=True,
+    )
+    if config.name == "electra-code":
+        _forgo_bias_correction(optimizer)
+    return optimizer
+
+
+def layer_depths(names: list[str]) -> dict[str, int]:
+    """Depth of each parameter: 0 for embeddings, i + 1 for layer i, one more than the deepest for heads."""
+    found = {name: LAYER.search(name) for name in names}
+    deepest = max((int(match.group(1)) + 1 for match in found.values() if match), default=0)
+    depths = {}
+    for name, match in found.items():
+        if match:
+            depths[name] = int(match.group(1)) + 1
+        else:
+            depths[name] = 0 if "embeddings" in name else deepest + 1
+    return depths
+
+
+def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float:
+    """Share of the peak learning rate that step ``step`` (from 0) of ``steps`` has.
+
+    All schedules rise linearly over ``warmup_steps``. ``linear`` and ``cosine`` then fall to ``final_share``;
+    ``wsd`` (warm-up, stable, decay) falls linearly over the last ``decay_share`` of the steps. With
+    ``electra-code`` the warm-up multiplies a decay that starts at step 0.
+
+    Example:
+        >>> config = OptimizerConfig(schedule="linear", warmup_steps=10)
+        >>> [round(learning_rate_share(config, step, 110), 2) for step in (0, 9, 10, 60, 109)]
+        [0.1, 1.0, 1.0, 0.5, 0.01]
+    """
+    warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
+    start = 0 if config.name == "electra-code" else config.warmup_steps
+    if config.schedule == "wsd":
+        start = max(start, steps - round(config.decay_share * steps))
+    done = min(max((step - start) / max(steps - start, 1), 0.0), 1.0)
+    left = {
+        "constant": 1.0,
+        "linear": 1 - done,
+        "wsd": 1 - done,
+        "cosine": (1 + math.cos(math.pi * done)) / 2,
+    }[config.schedule]
+    return warmup * (config.final_share + (1 - config.final_share) * left)
+
+
+def set_learning_rate(optimizer: AdamW, learning_rate: float) -> None:
+    """Give every group its share of a learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate * group["lr_scale"]
+
+
+def optimizer_tensors(optimizer: AdamW, module: nn.Module) -> dict[str, torch.Tensor]:
+    """Optimizer state as named tensors: ``parameter name/state name``."""
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    return {
+        f"{names[cast(nn.Parameter, parameter)]}/{key}": torch.as_tensor(value)
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+    }
+
+
+def load_optimizer_tensors(optimizer: AdamW, module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Put back what ``optimizer_tensors`` returned."""
+    parameters = dict(module.named_parameters())
+    states: dict[nn.Parameter, dict[str, Any]] = defaultdict(dict)
+    for key, value in tensors.items():
+        name, _, kind = key.rpartition("/")
+        parameter = parameters[name]
+        states[parameter][kind] = value if kind == "step" else value.to(parameter.device)
+    for parameter, state in states.items():
+        # Fused AdamW keeps its step count beside the parameter.
+        state["step"] = state["step"].to(parameter.device)
+        optimizer.state[parameter] = state
+
+
+def _forgo_bias_correction(optimizer: AdamW) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter] = {
+                "step": torch.tensor(BIAS_CORRECTION_DONE, device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }

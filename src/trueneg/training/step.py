@@ -1,0 +1,119 @@
+"""One optimizer step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import AdamW
+
+from trueneg.config import OptimizerConfig, TrainConfig
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.masking import Rows
+from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.training.distributed import Processes
+from trueneg.training.metrics import Meter
+from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
+
+
+@dataclass
+class Run:
+    """Everything that a step changes or needs."""
+
+    module: TrainingModule[Any]
+    optimizer: AdamW
+    optimizer_config: OptimizerConfig
+    config: TrainConfig
+    device: torch.device
+    processes: Processes = field(default_factory=Processes)
+    step: int = 0
+    """Optimizer steps done."""
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
+        forward: nn.Module = self.module
+        if self.config.compile:
+            forward = torch.compile(forward)  # type: ignore[assignment]
+        if self.processes.world_size > 1:
+            ids = [self.device.index] if self.device.type == "cuda" else None
+            forward = DistributedDataParallel(forward, device_ids=ids, broadcast_buffers=False)
+        self.forward = forward
+        self.first_bad_step = torch.tensor(-1, device=self.device)
+        """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading
+        waits for the device."""
+
+    @classmethod
+    def new(
+        cls,
+        model: nn.Module,
+        objective: Objective[Any],
+        optimizer_config: OptimizerConfig,
+        config: TrainConfig,
+        device: torch.device,
+        processes: Processes | None = None,
+    ) -> Run:
+        """Put a model and its objective on a device, with a fresh optimizer."""
+        module = TrainingModule(model, objective).to(device)
+        optimizer = make_optimizer(module, optimizer_config)
+        return cls(module, optimizer, optimizer_config, config, device, processes or Processes())
+
+    @property
+    def objective(self) -> Objective[Any]:
+        """What is minimised."""
+        return self.module.objective
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Mixed precision, if configured."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+
+    def wait_before_reducing(self, is_last: bool) -> AbstractContextManager[Any]:
+        """Hold gradients back from other processes until the last micro-batch."""
+        if isinstance(self.forward, DistributedDataParallel) and not is_last:
+            return self.forward.no_sync()
+        return nullcontext()
+
+
+def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
+    """Take one optimizer step over this process's micro-batches.
+
+    Each term is a sum over all micro-batches of all processes, divided by its count over all of them: the same
+    step however it is cut. Random state is set from (seed, step, rank, micro-batch), so a step can be taken
+    again, alike, by a process that has just started.
+
+    Returns:
+        The gradient's norm before clipping, float32 scalar.
+    """
+    config, objective = run.config, run.objective
+    batches = [objective.corrupt(rows.to(run.device)) for rows in micro_batches]
+    local_counts = [objective.counts(batch) for batch in batches]
+    counts = run.processes.all_sum(_add_up(local_counts))
+    share = learning_rate_share(run.optimizer_config, run.step, config.steps)
+    set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
+    is_finite = torch.tensor(True, device=run.device)
+    for number, batch in enumerate(batches):
+        torch.manual_seed(mixed_seed(config.seed, run.step, run.processes.rank, number))
+        with run.wait_before_reducing(is_last=number == len(batches) - 1):
+            with run.autocast():
+                loss, outcome = run.forward(batch, counts)
+            # Data-parallel training averages gradients; the whole step's sum is wanted.
+            (loss * run.processes.world_size).backward()
+        run.meter.add(outcome, local_counts[number])
+        is_finite = is_finite & loss.detach().isfinite()
+    max_norm = run.optimizer_config.max_norm or float("inf")
+    norm = nn.utils.clip_grad_norm_(run.module.parameters(), max_norm)
+    is_finite = is_finite & norm.isfinite()
+    is_first_bad = ~is_finite & (run.first_bad_step < 0)
+    run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+    run.step += 1
+    return norm
+
+
+def _add_up(counts: Sequence[Sums]) -> Sums:
+    return {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}

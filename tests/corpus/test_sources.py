@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from trueneg.corpus.sources import read_documents
+from trueneg.errors import CorpusError, TruenegWarning
+
+TEXT = "First paragraph.\nSecond one.  \n\n\n \t\nAnother document.\r\n\r\nThe last, café\n"
+DOCUMENTS = ["First paragraph.\nSecond one.", "Another document.", "The last, café"]
+
+
+def two_frames(data: bytes) -> bytes:
+    half = len(data) // 2
+    return b"".join(zstandard.ZstdCompressor().compress(part) for part in (data[:half], data[half:]))
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": two_frames,
+}
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_plain_text(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(COMPRESS[suffix](TEXT.encode()))
+    assert list(read_documents(str(path))) == DOCUMENTS
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.json"])
+def test_json_lines(tmp_path: Path, name: str, suffix: str) -> None:
+    path = tmp_path / f"{name}{suffix}"
+    lines = [json.dumps({"id": i, "body": text}) for i, text in enumerate([*DOCUMENTS, "", None])]
+    path.write_bytes(COMPRESS[suffix]("\n\n".join(lines).encode()))
+    assert list(read_documents(str(path), text_field="body")) == [*DOCUMENTS, "", ""]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    many = [f"{i}" for i in range(1000)]
+    pq.write_table(pa.table({"text": [*DOCUMENTS, None, *many]}), path, row_group_size=70)
+    assert list(read_documents(str(path))) == [*DOCUMENTS, "", *many]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfHello\n")
+    assert list(read_documents(str(path))) == ["Hello"]
+
+
+def test_folders_and_globs_are_read_in_sorted_order(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "c.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('{"text": "c.jsonl"}' if name.endswith("jsonl") else name, encoding="utf-8")
+    assert list(read_documents(str(tmp_path))) == ["a/z.txt", "b.txt", "c.jsonl"]
+    assert list(read_documents(str(tmp_path / "**" / "*.txt"))) == ["a/z.txt", "b.txt"]
+
+
+def test_files_of_a_folder_that_are_no_text_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x", encoding="utf-8")
+    (tmp_path / "notes.docx").write_bytes(b"x")
+    (tmp_path / ".hidden").write_bytes(b"x")
+    with pytest.warns(TruenegWarning, match=r"1 of 2 files .*notes\.docx"):
+        assert list(read_documents(str(tmp_path))) == ["x"]
+
+
+def refused(source: object, message: str, **options: str) -> None:
+    with pytest.raises(CorpusError, match=re.compile(message)) as caught:
+        list(read_documents(str(source), **options))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n\t\n"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_an_empty_file_is_refused_by_name(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path / name, rf"'.*{re.escape(name)}' is empty")
+
+
+def test_an_empty_file_in_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x", encoding="utf-8")
+    (tmp_path / "b.txt").write_bytes(b"")
+    refused(tmp_path, r"b\.txt' is empty")
+
+
+def test_an_empty_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array([], type=pa.string())}), path)
+    refused(path, "is empty")
+
+
+def test_other_encodings_are_refused_at_their_byte(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("first line\nsecond: caf\xe9 x\n".encode("latin1"))
+    refused(path, r"a\.txt' is not UTF-8 at byte 22")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "x"', r"a\.jsonl:3: not JSON"),
+        ('["x"]', r"a\.jsonl:3: a JSON list"),
+        ('{"text": 5}', r"a\.jsonl:3: 'text' holds a int"),
+        ('{"b": "x", "a": 1}', r"a\.jsonl:3: no field 'text': there are a, b; .*--text-field"),
+    ],
+)
+def test_a_bad_json_line_is_refused_at_its_number(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "good"}\n\n' + line + "\n", encoding="utf-8")
+    refused(path, message)
+
+
+def test_a_missing_column_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"title": ["x"], "body": ["y"]}), path)
+    refused(path, r"no column 'text': there are body, title")
+
+
+def test_a_column_of_numbers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [1, 2]}), path)
+    refused(path, r"row 1: 'text' holds a int")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(COMPRESS[suffix](TEXT.encode() * 50)[:-7])
+    refused(path, "damaged or cut short")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_a_compressed_file_that_is_none_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(TEXT.encode())
+    refused(path, "damaged or cut short")
+
+
+def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"not a parquet file")
+    refused(path, "cannot be read as Parquet")
+
+
+def test_an_unknown_extension_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(b"x")
+    refused(path, r"a\.docx.*known are \.txt")
+    refused(tmp_path, "no text file")
+
+
+@pytest.mark.parametrize("source", ["no/such/file.txt", "./nothing", "/no/where", "missing.jsonl.gz", "two words"])
+def test_a_path_that_is_not_there_is_refused(source: str) -> None:
+    refused(source, "no such file or folder")
+
+
+def test_a_glob_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path / "*.txt", "no text file")
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_hub_data_set_without_a_connection_is_refused() -> None:
+    refused("nobody/nothing-at-all", "no such file or folder: 'nobody/nothing-at-all', nor .* from the hub")

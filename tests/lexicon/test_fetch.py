@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from tiny_lexicon import TINY_WORDNET
+
+from trueneg.errors import LexiconError
+from trueneg.lexicon import fetch
+from trueneg.lexicon.fetch import fetch_wordnet
+from trueneg.lexicon.places import FILES, find_wordnet
+from trueneg.lexicon.wordnet import WordNet
+
+
+def zip_of(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tar_of(members: dict[str, bytes], mode: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def deb_of(members: dict[str, bytes]) -> bytes:
+    def part(name: str, content: bytes) -> bytes:
+        head = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode()
+        return head + content + b"\n" * (len(content) % 2)
+
+    return (
+        b"!<arch>\n"
+        + part("debian-binary", b"2.0\n")
+        + part("control.tar.xz", b"odd")
+        + part("data.tar.xz", tar_of(members, "w:xz"))
+    )
+
+
+def tiny(folder: str = "wordnet") -> dict[str, bytes]:
+    return {f"{folder}/{name}": (TINY_WORDNET / name).read_bytes() for name in FILES}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "wordnet.zip").write_bytes(zip_of(tiny()))
+    (tmp_path / "www" / "page.zip").write_text("<html>not here</html>")
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(tmp_path / "www"))) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_a_downloaded_wordnet_is_found(server: str, nowhere: Path) -> None:
+    out = fetch_wordnet(url=f"{server}/wordnet.zip")
+    assert out == nowhere / "cache" / "wordnet" == find_wordnet()
+    assert [p.name for p in out.parent.iterdir()] == ["wordnet"]
+    assert len(WordNet.load()) == len(WordNet.load(TINY_WORDNET))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        zip_of({**tiny(), "wordnet/README": b"licence", "wordnet/odd": b"?"}),
+        zip_of(tiny(".")),
+        tar_of(tiny("WordNet-3.0/dict"), "w:gz"),
+        tar_of(tiny("dict"), "w"),
+        deb_of(tiny("./usr/share/wordnet")),
+    ],
+    ids=["zip", "flat", "tar.gz", "tar", "deb"],
+)
+def test_archives_of_every_kind(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(content)
+    out = fetch_wordnet(tmp_path / "out", archive=tmp_path / "archive")
+    assert {p.name for p in out.iterdir()} - {"README"} == set(FILES)
+    assert WordNet.load(out).synonyms("mice") == {"mouse"}
+
+
+def test_no_member_leaves_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    evil = {"../../evil": b"x", "/tmp/evil-absolute": b"x", "../README": b"licence"}
+    (tmp_path / "in" / "evil.zip").write_bytes(zip_of({**evil, **tiny()}))
+    (tmp_path / "in" / "evil.tar").write_bytes(tar_of({**evil, **tiny()}, "w"))
+    for kind in ("zip", "tar"):
+        out = fetch_wordnet(tmp_path / "deep" / kind, archive=tmp_path / "in" / f"evil.{kind}")
+        assert {p.name for p in out.iterdir()} == {*FILES, "README"}
+    assert {p.name for p in tmp_path.iterdir()} == {"in", "deep"}
+    assert not Path("/tmp/evil-absolute").exists()
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        link = tarfile.TarInfo("dict/index.noun")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    (tmp_path / "links.tar").write_bytes(buffer.getvalue())
+    with pytest.raises(LexiconError, match=r"lacks index\.noun"):
+        fetch_wordnet(tmp_path / "out", archive=tmp_path / "links.tar")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (zip_of({"wordnet/index.noun": b"x"}), "is not WordNet: it lacks data.noun"),
+        (zip_of({**tiny("a"), **tiny("b")}), "holds index.noun twice"),
+        (zip_of({**tiny(), "wordnet/index.verb": b"walk v 1\n"}), "index.verb, line 1"),
+        (b"no archive", "cannot unpack"),
+        (zip_of(tiny())[:-100], "cannot unpack"),
+        (tar_of(tiny(), "w:gz")[:-600], "cannot unpack"),
+        (b"!<arch>\n", "cannot unpack .*without data.tar"),
+    ],
+    ids=["lacking", "twice", "malformed", "text", "torn zip", "torn tar", "empty deb"],
+)
+def test_a_bad_archive_leaves_nothing_behind(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(content)
+    with pytest.raises(LexiconError, match=message):
+        fetch_wordnet(tmp_path / "out", archive=tmp_path / "archive")
+    assert [p.name for p in tmp_path.iterdir()] == ["archive"]
+
+
+def test_offline_the_error_names_the_other_ways(server: str, tmp_path: Path) -> None:
+    for url in ("http://127.0.0.1:1/wordnet.zip", f"{server}/none.zip", (tmp_path / "none.zip").as_uri(), "odd"):
+        with pytest.raises(LexiconError, match=r"cannot download .*--archive FILE.*apt-get install"):
+            fetch_wordnet(tmp_path / "out", url=url)
+    with pytest.raises(LexiconError, match="cannot unpack"):  # a portal's page instead of the archive
+        fetch_wordnet(tmp_path / "out", url=f"{server}/page.zip")
+    assert not (tmp_path / "out").exists()
+
+
+def test_nltks_copy_must_be_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small.zip").write_bytes(zip_of(tiny()))
+    monkeypatch.setattr(fetch, "NLTK_URL", (tmp_path / "small.zip").as_uri())
+    with pytest.raises(LexiconError, match=r"has \d+ entries, WordNet 3.0 has 155287"):
+        fetch_wordnet(tmp_path / "out")
+
+
+def test_an_existing_folder_is_kept_replaced_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "archive.zip").write_bytes(zip_of(tiny()))
+    out = Path(shutil.copytree(TINY_WORDNET, tmp_path / "out"))
+    (out / "mine").touch()
+    assert fetch_wordnet(out) == out and (out / "mine").exists()  # no download, or this would fail
+    fetch_wordnet(out, archive=tmp_path / "archive.zip")
+    assert not (out / "mine").exists() and len(WordNet.load(out)) > 0
+    (tmp_path / "other").mkdir()
+    with pytest.raises(LexiconError, match="exists and is not WordNet"):
+        fetch_wordnet(tmp_path / "other", archive=tmp_path / "archive.zip")
+    with pytest.raises(LexiconError, match="not both"):
+        fetch_wordnet(out, url="http://127.0.0.1:1/", archive=tmp_path / "archive.zip")

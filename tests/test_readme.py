@@ -1,0 +1,190 @@
+"""Every command and every Python block of README.md and docs/ is run here, made small by the tables below."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    page
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
+    if page.is_file()
+]
+
+# Whole lines that are not run, each with its reason.
+NOT_RUN = {
+    "make setup": "this very environment; tests/test_setup.py tests its parts",
+    "make test": "this is make test",
+    "make demo": "run by .ci/run after the tests",
+    "make bench": "minutes of measuring",
+    "pip install trueneg": "needs a package index",
+    "cd trueneg": "the folder of a clone",
+}
+# Names on the hub, by the local model that stands in for them (a fixture's key).
+HUB = {
+    "google-bert/bert-base-uncased": "encoder",
+    "bert-base-uncased": "encoder",
+}
+# What is too long for a test, as (pattern, smaller).
+SMALLER = [
+    (r"--steps[ =][\d_]+", "--steps 3"),
+    (r"--set train\.steps=[\d_]+", "--set train.steps=3"),
+    (r"\bsteps=[\d_]+", "steps=3"),
+]
+# Files a page supposes its reader to have.
+FILES = {"my.txt": "The movie was a big success.\n\nShe was happy to stay in the large house.\n" * 20}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its code, and the line of the page where the code begins."""
+
+    language: str
+    code: str
+    line: int
+
+
+def fenced_blocks(markdown: str) -> list[Block]:
+    """Find the fenced blocks of a page, also those indented under a list item."""
+    fence = re.compile(
+        r"^(?P<indent> *)```(?P<language>\w+)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.S | re.M
+    )
+    return [
+        Block(
+            found["language"],
+            textwrap.dedent(found["code"]),
+            markdown.count("\n", 0, found.start("code")) + 1,
+        )
+        for found in fence.finditer(markdown)
+    ]
+
+
+def made_runnable(block: Block, models: dict[str, Path]) -> str:
+    """Leave out the lines that are not run, put local models for hub names, and make counts small."""
+    code = "".join(
+        line for line in block.code.splitlines(keepends=True) if line.partition("  #")[0].strip() not in NOT_RUN
+    )
+    for name in sorted(HUB, key=len, reverse=True):
+        code = re.sub(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])", str(models[HUB[name]]), code)
+    for pattern, smaller in SMALLER:
+        code = re.sub(pattern, smaller, code)
+    return code
+
+
+def failures(markdown: str, folder: Path, models: dict[str, Path]) -> list[str]:
+    """Run a page's blocks in order in ``folder`` and give the first failure, where a reader would stop."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    interpreters = {
+        "sh": ["sh", "-eux", "-c"],
+        "bash": ["bash", "-eux", "-c"],
+        "python": [sys.executable, "-c"],
+    }
+    for block in fenced_blocks(markdown):
+        if block.language not in interpreters:
+            continue
+        done = subprocess.run(
+            [*interpreters[block.language], made_runnable(block, models)],
+            cwd=folder,
+            env=os.environ | {"PATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        if done.returncode:
+            return [f"line {block.line}, exit {done.returncode}: {block.code}\n{done.stdout}{done.stderr}"]
+    return []
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Tiny local models that stand in for those on the hub."""
+    import torch
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder")
+    wordpiece = BertWordPieceTokenizer()
+    wordpiece.train_from_iterator(FILES.values(), vocab_size=300, min_frequency=1, show_progress=False)
+    wordpiece.save_model(str(folder))
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(0)
+    size = BertConfig(
+        vocab_size=wordpiece.get_vocab_size(),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+    )
+    BertForMaskedLM(size).save_pretrained(folder)
+    return {"encoder": folder}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, models: dict[str, Path]) -> None:
+    assert failures(page.read_text(encoding="utf-8"), tmp_path, models) == []
+
+
+SAMPLE = """
+# Sample
+
+```sh
+make setup   # nothing to do here
+make test
+echo --steps 100_000 --model bert-base-uncased \\
+    my.txt > said   # continued
+```
+
+1. In a list:
+
+   ```python
+   from pathlib import Path
+
+   assert "The movie" in Path("my.txt").read_text()
+   Path("steps").write_text(str(dict(steps=5000)))
+   ```
+
+```text
+no-such-command
+```
+"""
+
+
+def test_the_sample_runs_in_order_and_small(tmp_path: Path) -> None:
+    assert failures(SAMPLE, tmp_path, {"encoder": Path("/models/tiny")}) == []
+    assert (tmp_path / "said").read_text() == "--steps 3 --model /models/tiny my.txt\n"
+    assert (tmp_path / "steps").read_text() == "{'steps': 3}"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```sh\nno-such-command\n```",
+        "```bash\nfalse\ntrue\n```",
+        "```python\nassert False\n```",
+        "```sh\nmake tests\n```",
+    ],
+)
+def test_a_failing_block_is_told_with_its_line(block: str, tmp_path: Path) -> None:
+    (failure,) = failures(f"{SAMPLE}\nwords\n\n{block}\n", tmp_path, {"encoder": Path("/models/tiny")})
+    assert failure.startswith(f"line {SAMPLE.count(chr(10)) + 5}, exit ")
+
+
+def test_hub_names_are_replaced_whole_only() -> None:
+    block = Block("sh", "x bert-base-uncased my/bert-base-uncased bert-base-uncased-mine", 1)
+    assert made_runnable(block, {"encoder": Path("E")}) == "x E my/bert-base-uncased bert-base-uncased-mine"
+
+
+def test_every_exception_says_why() -> None:
+    assert all(reason for reason in NOT_RUN.values())
