@@ -12,7 +12,22 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC: dict[str, str] = {}
+_PUBLIC = {
+    "TruenegError": "trueneg.errors:TruenegError",
+    "build_corpus": "trueneg.corpus.build:build_corpus",
+    "build_table": "trueneg.lexicon.table:build_table",
+    "configure": "trueneg.pretraining:configure",
+    "diagnose": "trueneg.doctor:diagnose",
+    "evaluate": "trueneg.evaluation.held_out:evaluate_held_out",
+    "export": "trueneg.models.export:export",
+    "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
+    "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
+    "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
+    "pretrain": "trueneg.pretraining:pretrain",
+    "report": "trueneg.reporting.html:write_report",
+    "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
+}
+"""Public name to where it is; the command line's verbs call the same functions."""
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
 

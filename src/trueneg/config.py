@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from trueneg.errors import ConfigError, unknown_name
 
@@ -252,6 +252,8 @@ def load_config(kind: type[T], path: Path) -> T:
         raise ConfigError(f"no configuration at '{path}'") from error
     except ValueError as error:
         raise ConfigError(f"'{path}' is not a configuration: {error}") from error
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"'{path}' is not a configuration: it holds no group of options")
     return decode(kind, data)
 
 
@@ -264,6 +266,25 @@ def differences(left: Any, right: Any) -> list[str]:
     """
     ours, theirs = _flatten(encode(left)), _flatten(encode(right))
     return [f"{key}: {ours[key]} -> {theirs[key]}" for key in ours if ours[key] != theirs[key]]
+
+
+def describe(kind: type[Any], prefix: str = "") -> dict[str, str]:
+    """Dotted name of every option to its type and default.
+
+    Example:
+        >>> describe(TrainConfig)["steps"]
+        'int, default 1000'
+    """
+    described: dict[str, str] = {}
+    default = kind()
+    for name, hint in get_type_hints(kind).items():
+        value = getattr(default, name)
+        if dataclasses.is_dataclass(hint):
+            described |= describe(cast(type[Any], hint), f"{prefix}{name}.")
+            continue
+        choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
+        described[prefix + name] = f"{choices or hint.__name__}, default {value if value != '' else '(empty)'}"
+    return described
 
 
 def _decode_value(hint: Any, value: Any, path: str) -> Any:
@@ -296,7 +317,7 @@ def _parse(hint: Any, text: str, path: str) -> Any:
             number = float(text) if hint is float or "e" in text.lower() else int(text)
         except ValueError as error:
             raise ConfigError(f"{path}: {hint.__name__} is wanted, not {text!r}") from error
-        if hint is int and number != int(number):
+        if hint is int and not float(number).is_integer():
             raise ConfigError(f"{path}: a whole number is wanted, not {text!r}")
         return hint(number)
     return text

@@ -104,8 +104,7 @@ def _extras() -> Finding:
     except metadata.PackageNotFoundError:
         extras, requirements = [], []
     packages = {
-        extra: [r.name for r in requirements if _applies(r, extra) and not _applies(r, extra="")]
-        for extra in extras
+        extra: [r.name for r in requirements if _applies(r, extra) and not _applies(r, extra="")] for extra in extras
     }
     present = [extra for extra, names in packages.items() if all(map(_installed, names))]
     absent = [extra for extra in extras if extra not in present]

@@ -19,9 +19,7 @@ OBJECTIVE_DEFAULTS = {
     # Clark et al. 2020: 85 % of the chosen positions show the mask, the rest stay; the generator's token is drawn.
     "electra": ObjectiveConfig(),
     # Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
-    "mlm": ObjectiveConfig(
-        name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)
-    ),
+    "mlm": ObjectiveConfig(name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)),
 }
 """What each objective starts from."""
 
@@ -35,6 +33,7 @@ _ELECTRA_TINY = PretrainConfig(
         intermediate_size=64,
         embedding_size=32,
         max_positions=64,
+        dropout=0.0,
         generator_width=0.5,
     ),
     optimizer=OptimizerConfig(learning_rate=2e-3, warmup_steps=10),
@@ -50,6 +49,8 @@ _ELECTRA_MINI = PretrainConfig(
         intermediate_size=512,
         embedding_size=128,
         max_positions=512,
+        # Less than one epoch has nothing to overfit, and random masks take a third of a step on a CPU.
+        dropout=0.0,
         generator_width=0.5,
     ),
     optimizer=OptimizerConfig(learning_rate=1e-3, warmup_steps=200),
@@ -68,9 +69,7 @@ _ELECTRA_BASE = replace(
     _ELECTRA_SMALL,
     preset="electra-base",
     corpus=CorpusConfig(length=512, eval_rows=2048),
-    model=ModelConfig(
-        hidden_size=768, num_heads=12, intermediate_size=3072, embedding_size=768, generator_width=1 / 3
-    ),
+    model=ModelConfig(hidden_size=768, num_heads=12, intermediate_size=3072, embedding_size=768, generator_width=1 / 3),
     optimizer=OptimizerConfig(learning_rate=2e-4, warmup_steps=10_000),
     train=replace(_ELECTRA_SMALL.train, steps=766_000, batch_size=256),
 )
@@ -115,12 +114,8 @@ _MODERNBERT_BASE = PretrainConfig(
         max_positions=8192,
         dropout=0.0,
     ),
-    objective=replace(
-        OBJECTIVE_DEFAULTS["mlm"], masking=MaskingConfig(rate=0.3, mask_share=0.8, random_share=0.1)
-    ),
-    optimizer=OptimizerConfig(
-        learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98
-    ),
+    objective=replace(OBJECTIVE_DEFAULTS["mlm"], masking=MaskingConfig(rate=0.3, mask_share=0.8, random_share=0.1)),
+    optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
 CONTINUE = PretrainConfig(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig, encode, load_config, save_config
+from trueneg.config import PretrainConfig, encode, load_config, override, save_config
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
@@ -19,16 +21,20 @@ from trueneg.errors import CheckpointError, ConfigError, ModelError
 from trueneg.models.backbone import Encoder, max_length
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
-from trueneg.models.loading import count_parameters, load_electra, load_masked_lm
+from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, objective_of
 from trueneg.objectives import OBJECTIVES
 from trueneg.objectives.base import Objective
+from trueneg.presets import CONTINUE, PRESETS, with_objective
+from trueneg.presets import preset as find_preset
 from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint
-from trueneg.training.distributed import choose_device, join_processes
+from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
+from trueneg.training.data import TrainingOrder
+from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
+from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
 CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE = "config.json", "metrics.jsonl", "checkpoints", "hf"
@@ -45,6 +51,49 @@ class Pretrained:
     num_parameters: int
     hugging_face: Path
     """Where the model lies, as of the last save."""
+
+
+def configure(
+    preset: str | None = None,
+    *,
+    start_from: str | None = None,
+    objective: str | None = None,
+    config: str | Path | None = None,
+    settings: Sequence[str] = (),
+) -> PretrainConfig:
+    """Put a run's configuration together.
+
+    Args:
+        preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
+        start_from: A checkpoint to continue. Continuing without a word about the objective means ``mlm``, or
+            ``electra`` if the checkpoint is an ELECTRA discriminator.
+        objective: What is minimised.
+        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        settings: ``key=value``, applied last.
+
+    Raises:
+        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are.
+
+    Example:
+        >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
+        10
+    """
+    if config is not None and preset is not None:
+        raise ConfigError("a preset and --config exclude each other: both say everything")
+    if config is not None:
+        base = load_run_config(config)
+    elif preset is not None:
+        base = find_preset(preset)
+    elif start_from:
+        base = CONTINUE
+        objective = objective or objective_of(start_from)
+    else:
+        raise ConfigError(f"nothing to train: name a preset ({', '.join(PRESETS)}) or continue a checkpoint (--from)")
+    if objective:
+        base = with_objective(base, objective)
+    if start_from:
+        base = replace(base, model=replace(base.model, start_from=start_from))
+    return override(base, settings)
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any]]:
@@ -85,38 +134,45 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
     with join_processes(device.type) as processes:
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
-            raise CheckpointError(
-                f"'{folder}' already holds a run: continue it with --resume, or give another --out"
-            )
+            raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
         corpus = Corpus.open(config.corpus.path)
         tokenizer = load_tokenizer(corpus.path / "tokenizer")
         if found:
             check_same_run(found[1], config, corpus.info.fingerprint, folder)
         rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.pack)
         model, objective = build(config, tokenizer)
+        order = TrainingOrder(rows, config.train, processes)
+        held_out = _held_out(config, corpus, processes)
+        tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
         seconds_before = 0.0
         if found:
             load_checkpoint(found[0], run.module, run.optimizer)
             run.step, seconds_before = found[1].step, found[1].seconds
+            if processes.is_main:
+                sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in found[1].sums.items()}
+                run.meter = Meter({name: value.to(device) for name, value in sums.items()})
         metrics = None
         if processes.is_main:
             folder.mkdir(parents=True, exist_ok=True)
             save_config(config, folder / CONFIG)
             metrics = MetricsFile(folder / METRICS, run.step)
+            if found:
+                # A kill between the checkpoint and its export left an older model, or none, in hf/.
+                _export(run, config, tokenizer, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
             loop = Loop(
                 run,
                 config,
-                rows,
-                _held_out(config, corpus),
+                order,
+                held_out,
                 corpus.info.fingerprint,
                 folder,
                 display,
                 on_save=lambda: _export(run, config, tokenizer, folder),
                 metrics=metrics,
-                tracker=_tracker(config, folder) if processes.is_main else None,
+                tracker=tracker,
                 seconds_before=seconds_before,
             )
             ending = loop.train()
@@ -126,7 +182,11 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
 
 
 def load_run_config(path: str | Path) -> PretrainConfig:
-    """Read the configuration of a run, given its folder or its ``config.json``."""
+    """Read the configuration of a run, given its folder or its ``config.json``.
+
+    Raises:
+        ConfigError: if there is none, or it is not one.
+    """
     path = Path(path)
     return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
 
@@ -140,10 +200,17 @@ def _check(config: PretrainConfig) -> None:
         raise ConfigError("train.log_every must be at least 1")
 
 
-def _held_out(config: PretrainConfig, corpus: Corpus) -> RowIndex | None:
+def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:
     if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
         return None
-    return RowIndex(Corpus.open(corpus.path, "valid"), config.corpus.length, pack=config.corpus.pack)
+    rows = RowIndex(Corpus.open(corpus.path, "valid"), config.corpus.length, pack=config.corpus.pack)
+    num_rows = min(config.corpus.eval_rows, len(rows))
+    if num_rows < processes.world_size:
+        raise ConfigError(
+            f"{num_rows} held-out rows for {processes.world_size} processes: hold out more text, or evaluate "
+            f"nothing (corpus.eval_rows=0)"
+        )
+    return rows
 
 
 def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
@@ -155,9 +222,16 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
     unfinished, final = folder / ".hf-unfinished", folder / HUGGING_FACE
     shutil.rmtree(unfinished, ignore_errors=True)
     card = pretraining_card(config, read_metrics(folder / METRICS), run.step, folder.name)
-    save_hugging_face(run.module.model, tokenizer, unfinished, card)
-    shutil.rmtree(final, ignore_errors=True)
-    unfinished.rename(final)
+    try:
+        save_hugging_face(run.module.model, tokenizer, unfinished, card)
+        shutil.rmtree(final, ignore_errors=True)
+        unfinished.rename(final)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise CheckpointError(
+            f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
+            f"continue with --resume"
+        ) from error
 
 
 def _checkpoint_gradients(model: nn.Module) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import documents
+from made_up_text import documents
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -131,9 +131,7 @@ def test_a_file_of_validation_text(tmp_path: Path, text_file: Path, wordpiece: P
     source.write_text("the river\n\na village in winter", encoding="utf-8")
     info = build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=str(source))
     valid = Corpus.open(tmp_path / "out", "valid")
-    assert (
-        valid.document(0).tolist() == load_tokenizer(wordpiece)("the river", add_special_tokens=False)["input_ids"]
-    )
+    assert valid.document(0).tolist() == load_tokenizer(wordpiece)("the river", add_special_tokens=False)["input_ids"]
     assert valid.num_documents == 2
     assert [source.name.rpartition("/")[2] for source in info.sources] == ["documents.txt", "valid.txt"]
     assert [source.num_bytes for source in info.sources] == [text_file.stat().st_size, source.stat().st_size]
@@ -143,9 +141,7 @@ def test_empty_documents_are_left_out_and_counted(tmp_path: Path, wordpiece: Pat
     source = tmp_path / "a.jsonl"
     kept = documents(30)
     lines = [json.dumps({"text": text}) for text in kept]
-    source.write_text(
-        "\n".join(['{"text": ""}', *lines[:9], '{"text": null}', *lines[9:], '{"text": " \\u0000"}'])
-    )
+    source.write_text("\n".join(['{"text": ""}', *lines[:9], '{"text": null}', *lines[9:], '{"text": " \\u0000"}']))
     info = build_corpus([str(source)], wordpiece, tmp_path / "out", shard_tokens=100)
     assert info.splits["train"].num_documents == 30
     assert info.splits["train"].num_empty_documents == 3
@@ -270,24 +266,37 @@ def interrupt(_: int) -> None:
 
 def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
     with pytest.raises(Interrupted, match="run the same command again"):
-        build_corpus([str(text_file)], wordpiece, tmp_path / "out", progress=interrupt, shard_tokens=100)
+        build_corpus([str(text_file)], wordpiece, tmp_path / "out", progress=interrupt, shard_tokens=3000)
     assert (tmp_path / "out" / "build.json").exists()
     assert not (tmp_path / "out" / "corpus.json").exists()
 
 
-def test_other_inputs_start_anew_and_say_so(tmp_path: Path, text_file: Path, wordpiece: Path, bpe: Path) -> None:
-    out = tmp_path / "out"
-    for changed in ({"tokenizer": bpe}, {"sources": [str(text_file)] * 2}, {"valid": 0.3}, {"shard_tokens": 200}):
-        given = {"sources": [str(text_file)], "tokenizer": wordpiece, "shard_tokens": 100}
-        with pytest.raises(Interrupted):
-            build_corpus(out=out, progress=interrupt, **given)
-        with pytest.warns(TruenegWarning, match="starting anew"):
-            build_corpus(out=out, **given | changed)
-        build_corpus(out=tmp_path / "fresh", overwrite=True, **given | changed)
-        assert contents(out) == contents(tmp_path / "fresh")
-        for path in (out / "corpus.json", out / "build.json"):
-            path.unlink(missing_ok=True)
-        (out / "build.json").write_text("{", encoding="utf-8")  # torn: no shard of it can be trusted
+@pytest.mark.parametrize("changed", ["tokenizer", "sources", "valid", "shard_tokens", "text"])
+def test_other_inputs_start_anew_and_say_so(
+    tmp_path: Path, text_file: Path, wordpiece: Path, bpe: Path, changed: str
+) -> None:
+    source = tmp_path / "a.txt"
+    source.write_bytes(text_file.read_bytes())
+    given = {"sources": [str(source)], "tokenizer": wordpiece, "valid": None, "shard_tokens": 3000}
+    with pytest.raises(Interrupted):
+        build_corpus(out=tmp_path / "out", progress=interrupt, **given)
+    if changed == "text":
+        source.write_bytes(text_file.read_bytes().swapcase())
+    else:
+        values = {"tokenizer": bpe, "sources": [str(source), str(text_file)], "valid": 0.3, "shard_tokens": 2000}
+        given[changed] = values[changed]
+    with pytest.warns(TruenegWarning, match="starting anew"):
+        build_corpus(out=tmp_path / "out", **given)
+    build_corpus(out=tmp_path / "fresh", **given)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def test_a_torn_journal_starts_anew(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    with pytest.raises(Interrupted):
+        build_corpus([str(text_file)], wordpiece, tmp_path / "out", progress=interrupt)
+    (tmp_path / "out" / "build.json").write_text("{", encoding="utf-8")
+    with pytest.warns(TruenegWarning, match="starting anew"):
+        build_corpus([str(text_file)], wordpiece, tmp_path / "out")
 
 
 def test_a_finished_corpus_is_not_overwritten_unasked(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:

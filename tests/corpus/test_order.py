@@ -78,9 +78,7 @@ def test_every_epoch_holds_every_row_once(num_rows: int, seed: int) -> None:
 
 
 def test_epochs_and_seeds_differ() -> None:
-    orders = [
-        rows_at(seed, np.arange(300), 100).reshape(3, 100)[epoch] for seed in (0, 1, 2) for epoch in range(3)
-    ]
+    orders = [rows_at(seed, np.arange(300), 100).reshape(3, 100)[epoch] for seed in (0, 1, 2) for epoch in range(3)]
     agreements = [np.mean(a == b) for i, a in enumerate(orders) for b in orders[:i]]
     assert max(agreements) < 0.1
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from trueneg.corpus.sources import read_documents
+from trueneg.corpus.sources import read_documents, text_bytes
 from trueneg.errors import CorpusError, TruenegWarning
 
 TEXT = "First paragraph.\nSecond one.  \n\n\n \t\nAnother document.\r\n\r\nThe last, café\n"
@@ -175,3 +175,12 @@ def test_a_glob_that_matches_nothing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("offline")
 def test_a_hub_data_set_without_a_connection_is_refused() -> None:
     refused("nobody/nothing-at-all", "no such file or folder: 'nobody/nothing-at-all', nor .* from the hub")
+
+
+def test_the_size_of_plain_text_is_known_beforehand(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXT.encode())
+    assert text_bytes([str(path), str(tmp_path)]) == 2 * len(TEXT.encode())
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"x"))
+    assert text_bytes([str(tmp_path)]) is None
+    assert text_bytes(["owner/name"]) is None

@@ -42,7 +42,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 @pytest.fixture
 def byte_level() -> PreTrainedTokenizerFast:
-    words = ["primary", "main", "Primary", "Main", "MAIN", "PRIMARY", "mAin", "movie", "film"]
+    words = ["primary", "main", "Primary", "Main", "MAIN", "PRIMARY", "mAin", "pRimary", "movie", "film"]
     broken = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str("é")[0][0][0]  # half of a letter
     tokens = [*SPECIAL, *words, *("Ġ" + word for word in words), broken, "Ġ"]
     tokenizer = Tokenizer(models.BPE(numbered(tokens), merges=[]))

@@ -60,9 +60,7 @@ def test_whole_words() -> None:
     assert by_token(fast(tokenizer))["main"] == Surface("main", "start", "lower")
 
 
-@pytest.mark.parametrize(
-    ("kind", "prefix"), [("wordpiece", "start"), ("byte_level", "bare"), ("metaspace", "inside")]
-)
+@pytest.mark.parametrize(("kind", "prefix"), [("wordpiece", "start"), ("byte_level", "bare"), ("metaspace", "inside")])
 def test_added_tokens_bear_no_mark(kind: str, prefix: str, request: pytest.FixtureRequest) -> None:
     tokenizer: PreTrainedTokenizerFast = request.getfixturevalue(kind)
     tokenizer.add_tokens(["covid"])

@@ -13,7 +13,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = """
     movie movies film films picture pictures pic thing show mouse mice animal animals primary main chief stay stays
     stayed remain remains remained rest rested the will he helium saw see notice cut large larger big bigger happy
-    glad cheerful 1990 paris quickly rapidly
+    glad cheerful testament 1990 mcmxc father dad pa axes paris quickly rapidly
 """.split()  # noqa: SIM905
 
 

@@ -285,17 +285,17 @@ class _Journal:
         is_finished = (folder / INFO_FILE).exists()  # with a journal too: killed just after it or on overwriting
         if is_finished and not overwrite:
             raise CorpusError(f"'{folder}' holds a finished corpus: choose another --out, or pass --overwrite")
-        stored = _read_journal(path) if path.exists() and not is_finished else None
-        if stored is not None and stored["inputs"] == json.loads(json.dumps(inputs)):
-            done = {name: split_from_json(split) for name, split in stored["splits"].items()}
-            return cls(folder, inputs, done)
-        if stored is not None:
+        if path.exists() and not is_finished:
+            stored = _read_journal(path)
+            if stored["inputs"] == json.loads(json.dumps(inputs)):
+                done = {name: split_from_json(split) for name, split in stored["splits"].items()}
+                return cls(folder, inputs, done)
             warnings.warn(
                 f"'{folder}' holds an unfinished build of other text, tokenizer or options: starting anew",
                 TruenegWarning,
                 stacklevel=3,
             )
-        elif not is_finished and not path.exists() and folder.exists() and any(folder.iterdir()):
+        elif not is_finished and folder.exists() and any(folder.iterdir()):
             raise CorpusError(f"'{folder}' is not empty and holds no corpus: choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, inputs, {split: SplitInfo() for split in splits})
@@ -311,11 +311,11 @@ class _Journal:
         _write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits})
 
 
-def _read_journal(path: Path) -> dict[str, Any] | None:
+def _read_journal(path: Path) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return None
+    except ValueError:  # torn: none of its shards can be trusted
+        return {"inputs": None}
     return stored
 
 
@@ -357,9 +357,7 @@ class _SplitWriter:
             missing = token + self._shard_tokens - self._num_tokens
             stop = min(int(np.searchsorted(ends, missing)) + 1, len(ends))
             end = int(ends[stop - 1])
-            self._append(
-                encoded.tokens[token:end], encoded.is_word_start[token:end], encoded.lengths[document:stop]
-            )
+            self._append(encoded.tokens[token:end], encoded.is_word_start[token:end], encoded.lengths[document:stop])
             if self._num_tokens >= self._shard_tokens:
                 self.close_shard()
             document, token = stop, end
@@ -372,8 +370,7 @@ class _SplitWriter:
     ) -> None:
         if not self._parts:
             paths = {
-                part: shard_path(self._journal.folder, self._split, len(self.info.shards), part)
-                for part in SHARD_PARTS
+                part: shard_path(self._journal.folder, self._split, len(self.info.shards), part) for part in SHARD_PARTS
             }
             paths["tokens"].parent.mkdir(exist_ok=True)
             self._parts = {part: _PartFile(path) for part, path in paths.items()}

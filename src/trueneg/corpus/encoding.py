@@ -56,9 +56,7 @@ class Encoder:
         # Without a pre-tokenizer, as in some SentencePiece models, the whole text is one word to the library.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         self._starts_word[[i for token, i in vocabulary.items() if token.startswith(_METASPACE)]] = True
-        self._can_cut = self._ids("One two\nthree") == [
-            i for t in ("One", " two", "\nthree") for i in self._ids(t)
-        ]
+        self._can_cut = self._ids("One two\nthree") == [i for t in ("One", " two", "\nthree") for i in self._ids(t)]
 
     def __call__(self, texts: Sequence[str]) -> Encoded:
         """Encode documents; the result does not depend on how they are grouped into calls."""

@@ -31,12 +31,12 @@ def _derive(key: _Words, number: _Words) -> _Words:
     return _mix(_mix(key ^ _GOLDEN) + number * _GOLDEN + _GOLDEN)
 
 
-def _feistel(index: _Words, bits: int, key: _Words) -> _Words:
+def _feistel(index: _Words, bits: int, round_keys: _Words) -> _Words:
     left_bits, right_bits = bits // 2, bits - bits // 2
     left, right = index >> np.uint64(right_bits), index & np.uint64((1 << right_bits) - 1)
-    for number in np.arange(_NUM_ROUNDS, dtype=np.uint64)[:, None]:
+    for key in round_keys:
         mask = np.uint64((1 << left_bits) - 1)
-        left, right = right, left ^ (_mix(right + _derive(key, number)) & mask)
+        left, right = right, left ^ (_mix(right + key) & mask)
         left_bits, right_bits = right_bits, left_bits
     return (left << np.uint64(right_bits)) | right
 
@@ -65,10 +65,11 @@ def permute(
         raise ValueError(f"an index to permute lies outside [0, {size})")
     words = np.asarray(key & _MASK64 if isinstance(key, int) else key).astype(np.uint64)
     keys = np.broadcast_to(words, index.shape).ravel()
+    round_keys = _derive(keys, np.arange(_NUM_ROUNDS, dtype=np.uint64)[:, None])
     bits = max(_LEAST_BITS, (size - 1).bit_length())
-    place = _feistel(index.ravel().astype(np.uint64), bits, keys)
+    place = _feistel(index.ravel().astype(np.uint64), bits, round_keys)
     while (outside := np.flatnonzero(place >= size)).size:  # fewer than half remain outside at each turn
-        place[outside] = _feistel(place[outside], bits, keys[outside])
+        place[outside] = _feistel(place[outside], bits, round_keys[:, outside])
     return place.astype(np.int64).reshape(index.shape)
 
 

@@ -69,10 +69,10 @@ class RowIndex:
     Raises:
         CorpusError: if the corpus does not fill one row.
 
-    Example:
-        >>> rows = RowIndex(Corpus.open("corpus"), length=128)  # doctest: +SKIP
-        >>> rows.read(np.array([3, 0])).input_ids.shape  # doctest: +SKIP
-        (2, 128)
+    Example::
+
+        rows = RowIndex(Corpus.open("corpus"), length=128)
+        batch = rows.read(rows_at(seed=0, positions=np.arange(32), num_rows=len(rows)))
     """
 
     def __init__(self, corpus: Corpus, length: int, *, pack: bool = False, least_piece: int = 8) -> None:
@@ -112,36 +112,35 @@ class RowIndex:
         rows: _Int64s = np.asarray(indices, dtype=np.int64)
         if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
             raise IndexError(f"a row number lies outside [0, {len(self)})")
-        special = self.corpus.info.special_ids
-        shape = (len(rows), self.length)
-        ids = np.full(shape, special["pad"], dtype=np.int64)
-        segments = np.zeros(shape, dtype=np.int32)
-        starts, whole = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-        is_special = np.ones(shape, dtype=bool)
+        special, width = self.corpus.info.special_ids, self.length - 1
+        line, column, place, size = self._pieces(rows)
+        first = np.searchsorted(line, np.arange(len(rows)))
+        last = np.append(first[1:], len(line))[: len(rows)] - 1
+        end = column + size + 1  # where the piece's end token stands
+        columns = np.arange(self.length)
 
-        line, segment, column, place, size, document_end = self._pieces(rows)
+        segments = np.zeros((len(rows), self.length), dtype=np.int32)
+        segments[line, column] = 1
+        np.cumsum(segments, axis=1, out=segments)
+        is_padding = columns > end[last, None]
+        segments[is_padding] = 0
+        is_special = is_padding.copy()
+        is_special[line, column] = is_special[line, end] = True
+
+        # A row's tokens follow one another in the corpus; only the special tokens of its pieces part them. One
+        # more than fits into a row says whether the last word goes on after the cut.
+        tokens, begins = self.corpus.windows(place[first], width)
+        source = np.clip(columns + 1 - 2 * segments, 0, width - 2) + width * np.arange(len(rows))[:, None]
+        ids = np.take(tokens, source)
+        ids[is_padding] = special["pad"]
         ids[line, column] = special["start"]
-        ids[line, column + size + 1] = special["end"]
-        piece, within = _expand(size + 2)
-        segments[line[piece], column[piece] + within] = segment[piece]
-
-        # One token more than each piece says whether the piece's last word goes on after the cut.
-        continues = place + size < document_end
-        piece, within = _expand(size + continues)
-        found, begins = self.corpus.gather(place[piece] + within)
-        ends_word = np.append(begins[1:], True)
-        last = np.cumsum(size + continues) - 1
-        ends_word[last[~continues]] = True
-        kept = within < size[piece]
-        at = line[piece][kept], (column[piece] + 1 + within)[kept]
-        ids[at] = found[kept]
-        starts[at] = begins[kept]
-        whole[at] = (begins & ends_word)[kept]
-        is_special[at] = False
-        return RowBatch(ids, segments, starts, whole, is_special)
+        ids[line, end] = special["end"]
+        is_word_start = np.take(begins, source) & ~is_special
+        ends_word = np.take(begins, source + 1)  # a document's first token begins a word: its last one ends one
+        return RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special)
 
     def _pieces(self, rows: _Int64s) -> tuple[_Int64s, ...]:
-        """Every piece of the rows: line in the batch, segment, column, first token, size, document's end."""
+        """Every piece of the rows, in order: line in the batch, column, first token, size."""
         layout, offsets, capacity = self._layout, self.corpus.offsets, self.length - 2
         first = np.searchsorted(layout.last_row, rows, side="left")
         line, within = _expand(np.searchsorted(layout.row, rows, side="right") - first)
@@ -151,7 +150,7 @@ class RowIndex:
         room = np.where(depth > 0, capacity, layout.length[document])
         column = np.where(depth > 0, 0, layout.column[document])
         size = np.minimum(room, offsets[document + 1] - begun)
-        return line, within + 1, column, begun, size, offsets[document + 1]
+        return line, column, begun, size
 
 
 def position_ids(segments: npt.NDArray[np.integer[Any]]) -> _Int64s:
@@ -218,15 +217,15 @@ def _one_document_a_row(sizes: _Int64s, length: int) -> _Layout:
 
 def _packed(sizes: _Int64s, length: int, least_piece: int) -> _Layout:
     capacity = length - 2
-    layout = np.empty((4, len(sizes)), dtype=np.int64)
+    placed = []
     row, used = 0, 0
-    for number, size in enumerate(sizes.tolist()):
+    for size in sizes.tolist():
         room = length - used - 2
-        if room < min(size, least_piece):
+        if used and room < min(size, least_piece):
             row, used, room = row + 1, 0, capacity
         rest = size - room
         num_more = -(-rest // capacity) if rest > 0 else 0
-        layout[:, number] = row, used, min(size, room), row + num_more
+        placed.append((row, used, min(size, room), row + num_more))
         used = (rest - (num_more - 1) * capacity if num_more else used + size) + 2
         row += num_more
-    return _Layout(*layout)
+    return _Layout(*np.array(placed, dtype=np.int64).T.copy())  # contiguous, or every search would copy it

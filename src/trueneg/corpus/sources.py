@@ -83,6 +83,23 @@ def source_files(source: str) -> list[Path] | None:
     return None
 
 
+def text_bytes(sources: Iterable[str]) -> int | None:
+    """Bytes of text that the sources hold, as a progress bar wants to know, or None.
+
+    Known, but for blank lines and line ends, for plain text that is not compressed; None for anything else.
+
+    Raises:
+        CorpusError: as ``source_files``.
+    """
+    total = 0
+    for source in sources:
+        files = source_files(source)
+        if files is None or any(path.suffix.lower() not in _TEXT for path in files):
+            return None
+        total += sum(path.stat().st_size for path in files)
+    return total
+
+
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
@@ -192,8 +209,7 @@ def _decoded_lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise CorpusError(
-                f"'{path}' is not UTF-8 at byte {offset + error.start}: convert it, as with "
-                f"'iconv -f latin1 -t utf-8'"
+                f"'{path}' is not UTF-8 at byte {offset + error.start}: convert it, as with 'iconv -f latin1 -t utf-8'"
             ) from error
         yield text.removeprefix("\ufeff") if offset == 0 else text
         offset += len(line)

@@ -113,9 +113,7 @@ class CorpusInfo:
         path = Path(folder) / INFO_FILE
         if not path.is_file():
             if path.with_name(JOURNAL_FILE).is_file():
-                raise CorpusError(
-                    f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again"
-                )
+                raise CorpusError(f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again")
             raise CorpusError(f"no corpus at '{folder}': make one with 'trueneg corpus build'")
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -266,7 +264,8 @@ class Corpus:
         )
 
     def _map(self, number: int, part: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        return np.memmap(shard_path(self.path, self.split, number, part), dtype=dtype, mode="r")
+        file = shard_path(self.path, self.split, number, part)
+        return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray)  # indexes faster than a memmap
 
     def tokens(self, start: int, stop: int) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Ids of tokens start to stop, without the last, in the stored type."""
@@ -287,18 +286,45 @@ class Corpus:
         """Tokens at any places.
 
         Args:
-            places: numbers of tokens in the split, [n].
+            places: numbers of tokens in the split, any shape.
 
         Returns:
-            Their ids, int64 [n], and whether a word begins there, bool [n].
+            Their ids, int64, and whether a word begins there, bool, of the same shape.
         """
         ids = np.empty(places.shape, dtype=np.int64)
         is_word_start = np.empty(places.shape, dtype=bool)
         shard_of = np.searchsorted(self._starts, places, side="right") - 1
         for number in np.unique(shard_of):
             here = shard_of == number
-            local = places[here] - self._starts[number]
-            tokens, words = self._maps[number]
-            ids[here] = tokens[local]
-            is_word_start[here] = (words[local >> 3] >> (7 - (local & 7)).astype(np.uint8)) & 1
+            ids[here], is_word_start[here] = self._look_up(number, places[here])
         return ids, is_word_start
+
+    def windows(self, starts: npt.NDArray[np.int64], width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Runs of tokens, one a row; past the end of the split, its last token again.
+
+        Args:
+            starts: number of each run's first token, [n].
+            width: tokens of a run.
+
+        Returns:
+            Ids, int64 [n, width], and whether a word begins there, bool [n, width].
+        """
+        places = np.minimum(starts[:, None] + np.arange(width), self.num_tokens - 1)
+        shard_of = np.searchsorted(self._starts, places[:, [0, -1]], side="right") - 1
+        first, last = shard_of[:, 0], shard_of[:, 1]
+        ids = np.empty(places.shape, dtype=np.int64)
+        is_word_start = np.empty(places.shape, dtype=bool)
+        for number in np.unique(first):
+            here = (first == number) & (last == number)
+            ids[here], is_word_start[here] = self._look_up(number, places[here])
+        if (split := first != last).any():
+            ids[split], is_word_start[split] = self.gather(places[split])
+        return ids, is_word_start
+
+    def _look_up(
+        self, number: int, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]]:
+        local = places - self._starts[number]
+        tokens, words = self._maps[number]
+        bits = np.take(words, local >> 3) >> (7 - (local & 7)).astype(np.uint8)
+        return np.take(tokens, local), (bits & 1).astype(bool)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from trueneg.corpus.encoding import cut
 from trueneg.corpus.sources import read_documents
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["wordpiece", "bpe"]
 
+_CONTINUES = "##"
+_LARGEST_ALPHABET = 1000  # the trainer's own limit
 _ROLES = {
     "wordpiece": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
     "bpe": {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"},
@@ -68,25 +76,21 @@ def train_tokenizer(
         raise CorpusError(f"--sample {sample}: the share of documents lies above 0, and at most at 1")
     roles = _ROLES[kind]
     backend = _wordpiece(lowercase) if kind == "wordpiece" else _byte_level_bpe(lowercase)
-    least = len(roles) + (256 if kind == "bpe" else 1)
+    read = functools.partial(_passages, sources, text_field, sample, seed)
+    letters = _alphabet(backend, read()) if kind == "wordpiece" else []
+    first = [*roles.values(), *(_CONTINUES + letter for letter in letters if _goes_on(backend, letter))]
+    least = len(first) + (len(letters) if kind == "wordpiece" else 256)
     if vocab_size < least:
-        raise CorpusError(f"a vocabulary of {vocab_size} has no room for the first {least} entries: raise it")
-    backend.train_from_iterator(
-        _passages(sources, text_field, sample, seed),
-        _trainer(kind, vocab_size, min_frequency, list(roles.values())),
-    )
+        raise CorpusError(f"a vocabulary of {vocab_size:,} has no room for the alphabet of {least:,}: raise it")
+    backend.train_from_iterator(read(), _trainer(kind, vocab_size, min_frequency, first, letters))
+    backend = _with_added_tokens(backend, list(roles.values()))
     size = backend.get_vocab_size()
-    if size <= least - (kind == "wordpiece"):
-        raise CorpusError("the sources hold no text to train a tokenizer on")
-    if size != vocab_size:
+    if size == least:
+        raise CorpusError("the sources hold too little text to train a tokenizer on")
+    if size < vocab_size:
         warnings.warn(
-            f"the tokenizer has {size:,} entries, not {vocab_size:,}: "
-            + (
-                "the text has no more pieces that occur often enough"
-                if size < vocab_size
-                else "its alphabet alone"
-            )
-            + "; give more text or another --vocab-size",
+            f"the tokenizer has {size:,} entries, not {vocab_size:,}: no more pieces occur often enough; give "
+            f"more text or a smaller --vocab-size",
             TruenegWarning,
             stacklevel=2,
         )
@@ -114,6 +118,34 @@ def _passages(sources: Sequence[str], text_field: str, sample: float, seed: int)
                 yield from cut(text)
 
 
+def _alphabet(backend: Tokenizer, passages: Iterable[str]) -> list[str]:
+    """The most frequent characters after normalisation, white space left out, in the order of their codes."""
+    counts = np.zeros(sys.maxunicode + 1, dtype=np.int64)
+    for passage in passages:
+        codes, times = np.unique(np.frombuffer(passage.encode("utf-32-le"), dtype="<u4"), return_counts=True)
+        counts[codes] += times
+    letters: Counter[str] = Counter()
+    for code in np.flatnonzero(counts).tolist():
+        for letter in backend.normalizer.normalize_str(chr(code)):
+            letters[letter] += int(counts[code])
+    frequent = sorted((letter for letter in letters if not letter.isspace()), key=lambda x: (-letters[x], x))
+    return sorted(frequent[:_LARGEST_ALPHABET])
+
+
+def _goes_on(backend: Tokenizer, letter: str) -> bool:
+    """Whether a letter can stand within a word: punctuation and ideographs are words of their own."""
+    return len(backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str("a" + letter))) == 1
+
+
+def _with_added_tokens(backend: Tokenizer, special_tokens: list[str]) -> Tokenizer:
+    """The same tokenizer with these special tokens only; the others stay ordinary entries."""
+    from tokenizers import Tokenizer
+
+    rules = json.loads(backend.to_str())
+    rules["added_tokens"] = [token for token in rules["added_tokens"] if token["content"] in special_tokens]
+    return Tokenizer.from_str(json.dumps(rules))
+
+
 def _wordpiece(lowercase: bool) -> Tokenizer:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -135,20 +167,29 @@ def _byte_level_bpe(lowercase: bool) -> Tokenizer:
     return backend
 
 
-def _trainer(kind: Kind, vocab_size: int, min_frequency: int, special_tokens: list[str]) -> Trainer:
+def _trainer(kind: Kind, vocab_size: int, min_frequency: int, first: list[str], letters: list[str]) -> Trainer:
+    """A trainer that gives the same vocabulary every time.
+
+    Left to itself, the library numbers the pieces ``##x`` in the order of a randomly seeded hash table and
+    breaks ties between merges by these numbers, as it does between the rarest letters of too large an
+    alphabet. So both are fixed in advance: the pieces by way of the list of special tokens.
+    """
     from tokenizers import pre_tokenizers, trainers
 
     if kind == "wordpiece":
         return trainers.WordPieceTrainer(
             vocab_size=vocab_size,
             min_frequency=min_frequency,
-            special_tokens=special_tokens,
+            special_tokens=first,
+            initial_alphabet=letters,
+            limit_alphabet=len(letters),
+            continuing_subword_prefix=_CONTINUES,
             show_progress=False,
         )
     return trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=special_tokens,
+        special_tokens=first,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

@@ -37,7 +37,8 @@ class LexicalDetector(Detector):
         """Look each pair up."""
         wanted = gold * self.vocab_size + predicted
         found = self._keys[torch.searchsorted(self._keys, wanted)] == wanted
-        return (found & place.is_whole_word).to(torch.float32)
+        # A model's padded output rows lie beyond the table: they would be read as pairs of the next gold.
+        return (found & (predicted < self.vocab_size) & place.is_whole_word).to(torch.float32)
 
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
         """All entries of gold's row of the table."""

@@ -89,9 +89,7 @@ def _held(out: Path) -> Path:
     try:
         WordNet.load(out)
     except LexiconError as error:
-        raise LexiconError(
-            f"{out} exists and is not WordNet ({error}): remove it or name another --out"
-        ) from error
+        raise LexiconError(f"{out} exists and is not WordNet ({error}): remove it or name another --out") from error
     return out
 
 
@@ -114,9 +112,7 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
                 raise LexiconError(f"{origin}: {member} has {size} bytes: not WordNet")
             if (folder / name).exists():
                 if name in FILES:
-                    raise LexiconError(
-                        f"{origin} holds {name} twice: unpack it and name one folder with --wordnet"
-                    )
+                    raise LexiconError(f"{origin} holds {name} twice: unpack it and name one folder with --wordnet")
                 continue
             (folder / name).write_bytes(content)
     except _BROKEN as error:

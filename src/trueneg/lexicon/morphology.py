@@ -40,9 +40,18 @@ def agreeing_forms(form: str, base: str, substitute: str, pos: PartOfSpeech) -> 
         >>> sorted(agreeing_forms("bigger", "big", "large", "a"))
         ['larger']
     """
-    own = inflections(base, pos)
-    other = inflections(substitute, pos)
-    return frozenset(f for tag, forms in own.items() if form in forms for f in other.get(tag, ()))
+    tags = penn_tags(form, base, pos)
+    return frozenset(f for tag, forms in inflections(substitute, pos).items() if tag in tags for f in forms)
+
+
+def penn_tags(form: str, base: str, pos: PartOfSpeech) -> frozenset[str]:
+    """The Penn Treebank tags that ``form`` can have as a form of ``base``; none if it is not one.
+
+    Example:
+        >>> sorted(penn_tags("stayed", "stay", "v"))
+        ['VBD', 'VBN']
+    """
+    return frozenset(tag for tag, forms in inflections(base, pos).items() if form in forms)
 
 
 @cache

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from trueneg import __version__
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
-from trueneg.lexicon.morphology import agreeing_forms
-from trueneg.lexicon.places import PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
+from trueneg.lexicon.morphology import penn_tags
+from trueneg.lexicon.places import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import Casing, Prefix, surfaces
 from trueneg.lexicon.wordnet import WordNet
@@ -317,26 +317,25 @@ def _is_candidate(word: str) -> bool:
 
 def _substitute_words(vocabulary: frozenset[str], wordnet: WordNet, forms: Forms) -> dict[str, set[str]]:
     """For each word, the words of the vocabulary that may stand for it, all in lower case."""
-
-    @cache
-    def lemmas(pos: PartOfSpeech, offset: int) -> list[str]:
-        return [lemma.lower() for lemma in wordnet.synset(pos, offset).lemmas]
-
-    @cache
-    def bases(form: str, pos: PartOfSpeech) -> tuple[str, ...]:
-        return wordnet.morphy(form, pos)
+    forms_of: dict[tuple[PartOfSpeech, str], list[str]] = defaultdict(list)
+    for form in vocabulary:
+        for pos in PARTS_OF_SPEECH:
+            for base in wordnet.morphy(form, pos):
+                forms_of[pos, base].append(form)
+    lemmas, tags = cache(wordnet.lemmas), cache(penn_tags)
 
     def substitutes(word: str) -> Iterator[str]:
         for pos, offset, base in wordnet.senses(word):
-            for lemma in lemmas(pos, offset):
-                if lemma == base or not lemma.isalpha():
+            for lemma in map(str.lower, lemmas(pos, offset)):
+                if lemma == base:
                     continue
                 if forms == "lemma":
                     yield lemma
                 else:
-                    # Both dictionaries must know the form: lemminflect's alone has "staves" for "stays".
-                    fitting = agreeing_forms(word, base, lemma, pos) & vocabulary
-                    yield from (form for form in fitting if lemma in bases(form, pos))
+                    # WordNet and the dictionary of inflections must both know the form: the latter has "staves"
+                    # for "stays".
+                    own = tags(word, base, pos)
+                    yield from (f for f in forms_of.get((pos, lemma), ()) if own & tags(f, lemma, pos))
 
     return {word: (set(substitutes(word)) & vocabulary) - {word} for word in vocabulary}
 

@@ -43,9 +43,11 @@ class Encoder(nn.Module):
 
         ``rows`` says where padding is and where documents end; its own tokens are not looked at.
         """
-        hidden: Tensor = self.model.base_model(
-            input_ids=input_ids, **_attention_arguments(self.model, rows), return_dict=True
-        ).last_hidden_state
+        given = {"input_ids": input_ids} | _position_arguments(self.model, rows)
+        if rows.is_packed and self.model.config.model_type in _DEBERTA:
+            return _encode_packed_deberta(self.model, rows, given)
+        output = self.model.base_model(**given, **_attention_arguments(self.model, rows), return_dict=True)
+        hidden: Tensor = output.last_hidden_state
         return hidden
 
 
@@ -85,7 +87,7 @@ class MaskedLanguageModel(Encoder):
         try:
             ours = self.logits(hidden)
             is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
-        except (TypeError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError):
             is_same = False
         self.model.train(was_training)
         if not is_same:
@@ -108,6 +110,8 @@ def _deberta_head(model: Any, hidden: Tensor) -> Tensor:
     )
     return logits
 
+
+_DEBERTA = ("deberta", "deberta-v2")
 
 UNUSUAL_HEADS = {"distilbert": _distilbert_head, "deberta": _deberta_head, "deberta-v2": _deberta_head}
 """Heads that are not the modules beside the base model in order, by ``model_type``."""
@@ -135,30 +139,51 @@ def _modules_beside_base(model: PreTrainedModel) -> list[nn.Module]:
     return [module for module in model.children() if module is not model.base_model]
 
 
+def _position_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Tensor]:
+    """Positions, where the model would not count them as we do."""
+    first = _first_position(model)
+    if rows.is_packed:
+        return {"position_ids": segment_positions(rows.segments) + first}
+    if first:
+        # RoBERTa counts the tokens that are not padding, and a generator may draw the padding token within a text.
+        column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
+        return {"position_ids": (column + first).expand_as(rows.segments)}
+    return {}
+
+
 def _attention_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
-    if rows.is_full:
+    config = model.config
+    # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
+    if rows.is_full and config.model_type not in _DEBERTA:
         return {}
     if not rows.is_packed:
         return {"attention_mask": (rows.segments > 0).to(torch.int64)}
-    config = model.config
-    if config.model_type in ("deberta", "deberta-v2"):
-        raise ModelError(f"rows of several documents are not possible with {config.model_type}: leave --pack out")
-    # Padding attends to padding, so no row of the attention is empty.
-    may_attend = rows.segments[:, None, :, None] == rows.segments[:, None, None, :]
-    positions = segment_positions(rows.segments)
-    if config.model_type == "modernbert":
-        column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
-        # The piece's own distances equal the row's, so the window needs no restart.
-        is_near = (column[:, None] - column[None, :]).abs() <= config.local_attention // 2
-        masks = {"full_attention": may_attend, "sliding_attention": may_attend & is_near}
-        return {
-            "attention_mask": {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()},
-            "position_ids": positions,
-        }
-    return {
-        "attention_mask": _as_attention_mask(model, may_attend),
-        "position_ids": positions + _first_position(model),
-    }
+    may_attend = _is_same_segment(rows.segments).unsqueeze(1)
+    if config.model_type != "modernbert":
+        return {"attention_mask": _as_attention_mask(model, may_attend)}
+    column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
+    # Distances within a piece equal the row's, so the window needs no restart.
+    is_near = (column[:, None] - column[None, :]).abs() <= config.local_attention // 2
+    masks = {"full_attention": may_attend, "sliding_attention": may_attend & is_near}
+    return {"attention_mask": {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()}}
+
+
+def _is_same_segment(segments: Tensor) -> Tensor:
+    """Whether two tokens are of one piece, bool ``[batch, length, length]``.
+
+    Padding is a piece by itself, so no row of the attention is empty.
+    """
+    return segments[:, :, None] == segments[:, None, :]
+
+
+def _encode_packed_deberta(model: PreTrainedModel, rows: Rows, given: dict[str, Tensor]) -> Tensor:
+    """DeBERTa's encoder takes a mask of pairs, which its embeddings do not; its positions are relative anyway."""
+    base: Any = model.base_model
+    if getattr(base.encoder, "conv", None) is not None:
+        raise ModelError("this DeBERTa's convolution reaches into neighbouring documents: leave --pack out")
+    embedded = base.embeddings(**given, mask=rows.segments > 0)
+    hidden: Tensor = base.encoder(embedded, _is_same_segment(rows.segments)).last_hidden_state
+    return hidden
 
 
 def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
@@ -171,16 +196,54 @@ def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
 
 def _first_position(model: PreTrainedModel) -> int:
     """RoBERTa and its kin count positions from after the padding id."""
-    positions = getattr(model.base_model.embeddings, "position_embeddings", None)
-    padding = getattr(positions, "padding_idx", None)
+    padding = getattr(_position_table(model), "padding_idx", None)
     return 0 if padding is None else padding + 1
+
+
+def _position_table(model: PreTrainedModel) -> nn.Module | None:
+    return getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
 
 
 def max_length(model: PreTrainedModel) -> int:
     """Tokens that the model has positions for; unlimited where positions are relative."""
-    positions = getattr(model.base_model.embeddings, "position_embeddings", None)
-    if isinstance(positions, nn.Embedding):
-        return positions.num_embeddings - _first_position(model)
-    if model.config.model_type == "modernbert":
-        return int(model.config.max_position_embeddings)
-    return sys.maxsize
+    table = _position_table(model)
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings - _first_position(model)
+    if model.config.model_type in _DEBERTA:
+        return sys.maxsize
+    return int(getattr(model.config, "max_position_embeddings", sys.maxsize))
+
+
+@torch.no_grad()
+def check_packing(encoder: Encoder) -> None:
+    """Make sure that documents in one row do not see each other, by encoding two made-up ones.
+
+    Not every architecture can be told where documents end: a convolution, for one, looks past any mask.
+
+    Raises:
+        ModelError: if a document's vectors depend on its neighbour, or on where in the row it stands.
+    """
+    model = encoder.model
+    ids = torch.arange(encoder.vocab_size - 1, max(encoder.vocab_size - 9, 0), -1, device=encoder.embeddings.device)
+    segments = torch.ones_like(ids)
+    segments[len(ids) // 2 :] = 2
+    was_training = model.training
+    model.train(False)
+    try:
+        together = encoder.encode(ids[None], _bare_rows(ids, segments, is_packed=True))[0]
+        apart = [
+            encoder.encode(part[None], _bare_rows(part, None))[0] for part in (ids[segments == 1], ids[segments == 2])
+        ]
+        is_same = torch.allclose(together.float(), torch.cat(apart).float(), atol=1e-4)
+    except (TypeError, ValueError, RuntimeError, AttributeError):
+        is_same = False
+    finally:
+        model.train(was_training)
+    if not is_same:
+        raise ModelError(f"'{model.config.model_type}' cannot keep the documents of one row apart: leave --pack out")
+
+
+def _bare_rows(ids: Tensor, segments: Tensor | None, is_packed: bool = False) -> Rows:
+    no = torch.zeros_like(ids, dtype=torch.bool)[None]
+    pieces = torch.ones_like(ids) if segments is None else segments
+    return Rows(ids[None], pieces[None], no, no, no, ids[:1], is_full=not is_packed, is_packed=is_packed)

@@ -37,20 +37,21 @@ class ElectraPair(nn.Module):
     again here.
 
     Raises:
-        ModelError: if the two have embeddings of different shapes.
+        ModelError: if the two have embeddings of different kinds or shapes.
     """
 
     def __init__(self, generator: MaskedLanguageModel, discriminator: Discriminator) -> None:
         super().__init__()
         self.generator = generator
         self.discriminator = discriminator
-        ours, theirs = generator.embeddings.shape, discriminator.embeddings.shape
-        if ours != theirs:
+        shared = _embeddings(discriminator)
+        if _shapes(_embeddings(generator)) != _shapes(shared):
             raise ModelError(
-                f"generator and discriminator cannot share embeddings of {tuple(ours)} and {tuple(theirs)}: "
-                f"use the same tokenizer and embedding size, or leave model.generator_from out"
+                f"a {generator.model.config.model_type} generator cannot share the embeddings of this "
+                f"{discriminator.model.config.model_type} discriminator: both need one architecture, tokenizer "
+                f"and embedding size (leave model.generator_from out to have a fitting one made)"
             )
-        generator.model.base_model.embeddings = discriminator.model.base_model.embeddings
+        generator.model.base_model.embeddings = shared
         generator.model.tie_weights()
 
     @property
@@ -61,3 +62,14 @@ class ElectraPair(nn.Module):
     def encode(self, input_ids: Tensor, rows: Rows) -> Tensor:
         """Contextual vectors of the discriminator, which is the encoder that is kept."""
         return self.discriminator.encode(input_ids, rows)
+
+
+def _embeddings(encoder: Encoder) -> nn.Module:
+    module = getattr(encoder.model.base_model, "embeddings", None)
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"the embeddings of '{encoder.model.config.model_type}' cannot be shared: use another")
+    return module
+
+
+def _shapes(embeddings: nn.Module) -> tuple[type, dict[str, tuple[int, ...]]]:
+    return type(embeddings), {name: tuple(value.shape) for name, value in embeddings.named_parameters()}

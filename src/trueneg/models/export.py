@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,18 @@ import torch
 from torch import nn
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.errors import MissingExtraError, ModelError
-from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.errors import ConfigError, MissingExtraError, ModelError, unknown_name
+from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
-from trueneg.models.loading import REPLACED_TOKEN_HEAD, resolve_checkpoint
+from trueneg.models.loading import (
+    REPLACED_TOKEN_HEAD,
+    config_of,
+    from_pretrained,
+    resolve_checkpoint,
+    without_pooler,
+)
+from trueneg.models.quiet import quiet_transformers
 from trueneg.tokenizer import load_tokenizer
 
 
@@ -53,21 +62,15 @@ def export_sentence_transformers(source: str, out: Path) -> Path:
         out: Where to write.
     """
     path = resolve_checkpoint(source)
-    tokenizer = load_tokenizer(path)
-    encoder = AutoModel.from_pretrained(path, use_safetensors=True)
-    _save(encoder, tokenizer, out)
-    kind = "sentence_transformers.sentence_transformer.modules"
+    encoder = _load(AutoModel, path, **without_pooler(config_of(path)))
+    _save(encoder, load_tokenizer(path), out)
+    # The names and keys that every release of sentence-transformers reads; newer ones write others.
     modules = [
-        {"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"},
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     ]
-    pooling = {
-        "word_embedding_dimension": encoder.config.hidden_size,
-        "pooling_mode_cls_token": False,
-        "pooling_mode_mean_tokens": True,
-        "pooling_mode_max_tokens": False,
-    }
-    longest = getattr(encoder.config, "max_position_embeddings", 512)
+    pooling = {"word_embedding_dimension": encoder.config.hidden_size, "pooling_mode_mean_tokens": True}
+    longest = min(max_length(encoder), encoder.config.max_position_embeddings)
     _write_json(out / "modules.json", modules)
     _write_json(out / "1_Pooling" / "config.json", pooling)
     _write_json(out / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
@@ -91,42 +94,77 @@ def export_onnx(source: str, out: Path) -> Path:
         raise MissingExtraError("onnx", "onnx", "exporting to ONNX") from error
     path = resolve_checkpoint(source)
     tokenizer = load_tokenizer(path)
-    model = _load_for_onnx(path).eval()
+    model = _load_for_onnx(path)
+    function = _Plain(model).eval()
     out.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(out)
     model.config.save_pretrained(out)
-    ids = torch.arange(12).remainder(len(tokenizer)).reshape(2, 6)
-    mask = torch.ones_like(ids)
-    mask[1, 4:] = 0
-    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
-    program = torch.onnx.export(
-        _Plain(model),
-        (ids, mask),
-        dynamo=True,
-        verbose=False,
-        input_names=["input_ids", "attention_mask"],
-        output_names=["output"],
-        dynamic_shapes={"input_ids": axes, "attention_mask": axes},
-    )
-    assert program is not None
     target = out / "model.onnx"
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
+    with quiet_transformers(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own exporter, about itself
+        program = torch.onnx.export(
+            function,
+            _padded_text(2, 6, model),
+            dynamo=True,
+            verbose=False,
+            input_names=["input_ids", "attention_mask"],
+            output_names=["output"],
+            dynamic_shapes={"input_ids": axes, "attention_mask": axes},
+        )
+    assert program is not None
     program.save(str(target))
     onnx.checker.check_model(str(target))
     session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+    # Another batch and length than those it was made with, or a constant that was frozen in would not be seen.
+    ids, mask = _padded_text(3, 9, model)
     got = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
     with torch.no_grad():
-        wanted = _Plain(model)(ids, mask)
+        wanted = function(ids, mask)
     is_text = mask.bool()
     if not torch.allclose(torch.from_numpy(got)[is_text], wanted[is_text], atol=1e-3):
         raise ModelError(f"the ONNX model of '{source}' does not give the model's own numbers: nothing to rely on")
     return target
 
 
+def export_hugging_face(source: str, out: Path) -> Path:
+    """Copy a run's ``hf/``, which every checkpoint renews, to where it is wanted."""
+    path = Path(resolve_checkpoint(source))
+    if not path.is_dir():
+        raise ModelError(f"'{source}' is a hub name: it is in Hugging Face's format already")
+    shutil.copytree(path, out, dirs_exist_ok=True)
+    return out
+
+
 EXPORTS: Mapping[str, Callable[[str, Path], Path]] = {
+    "hf": export_hugging_face,
     "sentence-transformers": export_sentence_transformers,
     "onnx": export_onnx,
 }
-"""Formats made from a Hugging Face folder; ``hf`` itself is what a run writes."""
+
+
+def export(checkpoint: str, format: str = "hf", out: str | Path | None = None) -> Path:
+    """Write a checkpoint as another library loads it.
+
+    Args:
+        checkpoint: A run folder, a Hugging Face folder or a hub name.
+        format: ``hf``, ``sentence-transformers`` or ``onnx``.
+        out: An empty or new folder; by default one named like the format within a run's folder (``hf`` is there
+            already, and is returned).
+
+    Raises:
+        ConfigError: for an unknown format, or a folder that holds something.
+        ModelError: if the checkpoint cannot be used.
+        MissingExtraError: if the format needs a package that is not installed.
+    """
+    if format not in EXPORTS:
+        raise ConfigError(unknown_name("format", format, EXPORTS))
+    if format == "hf" and out is None:
+        return Path(resolve_checkpoint(checkpoint))
+    target = Path(out) if out is not None else Path(checkpoint) / format
+    if target.exists() and any(target.iterdir()):
+        raise ConfigError(f"'{target}' is not empty: give another --out")
+    return EXPORTS[format](checkpoint, target)
 
 
 class _Plain(nn.Module):
@@ -142,18 +180,31 @@ class _Plain(nn.Module):
         return result
 
 
+def _padded_text(batch: int, length: int, model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
+    """Made-up ids and their mask, the last row padded."""
+    last = model.config.vocab_size - 1
+    ids = last - torch.arange(batch * length).remainder(min(last, 5)).reshape(batch, length)
+    mask = torch.ones_like(ids)
+    mask[-1, length // 2 :] = 0
+    return ids.masked_fill(mask == 0, model.config.pad_token_id or 0), mask
+
+
 def _load_for_onnx(path: str) -> PreTrainedModel:
-    config = json.loads((Path(path) / "config.json").read_text()) if Path(path).is_dir() else {}
-    has_head = any("ForMaskedLM" in name for name in config.get("architectures") or [])
-    kind: Any = AutoModelForMaskedLM if has_head else AutoModel
-    model: PreTrainedModel = kind.from_pretrained(path, attn_implementation="eager", use_safetensors=True)
+    config = config_of(path)
+    has_head = any("ForMaskedLM" in name for name in config.architectures or [])
+    return _load(AutoModelForMaskedLM, path) if has_head else _load(AutoModel, path, **without_pooler(config))
+
+
+def _load(kind: Any, path: str, **options: Any) -> PreTrainedModel:
+    model, _ = from_pretrained(kind, path, config_of(path), "eager", options)
     return model
 
 
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    with quiet_transformers():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 def _save_discriminator(discriminator: Discriminator, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import inspect
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 from transformers import (
+    MODEL_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
@@ -23,13 +26,22 @@ from transformers import (
 
 from trueneg.config import ModelConfig
 from trueneg.errors import ModelError, TruenegWarning
-from trueneg.models.backbone import MaskedLanguageModel, embedding_table
+from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.configurations import generator_config, hf_config
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
-from trueneg.tokenizer import fingerprint, load_tokenizer, special_ids
+from trueneg.models.quiet import quiet_transformers
+from trueneg.models.vocabulary import fit_vocabulary
 
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
 """Beside a discriminator whose architecture has no such head of its own."""
+
+_REFUSALS = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError, StrictDataclassError)
+"""What transformers raises at files and sizes that it cannot use."""
+
+_PICKLE_REMEDY = (
+    "if you trust it, let AutoModelForMaskedLM.from_pretrained(...).save_pretrained(FOLDER) make safetensors of it"
+)
 
 
 def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
@@ -64,8 +76,8 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
     """
     if not config.start_from:
         discriminator_config = hf_config(config, tokenizer)
-        generator_config = _generator_config(discriminator_config, config)
-        generator = _from_nothing(AutoModelForMaskedLM, generator_config, config)
+        smaller = generator_config(discriminator_config, config)
+        generator = _from_nothing(AutoModelForMaskedLM, smaller, config)
         return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(discriminator_config, config))
     source = resolve_checkpoint(config.start_from)
     discriminator = _continued_discriminator(source, config, tokenizer)
@@ -80,8 +92,8 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
             TruenegWarning,
             stacklevel=2,
         )
-        generator_config = _generator_config(discriminator.model.config, config)
-        generator = _from_nothing(AutoModelForMaskedLM, generator_config, config)
+        smaller = generator_config(discriminator.model.config, config)
+        generator = _from_nothing(AutoModelForMaskedLM, smaller, config)
     return ElectraPair(MaskedLanguageModel(generator), discriminator)
 
 
@@ -96,229 +108,159 @@ def resolve_checkpoint(source: str) -> str:
         return str(path / "hf")
     if (path / "config.json").is_file() and (path / "checkpoints").is_dir():
         raise ModelError(f"'{source}' is a run without a model: finish it, or run  trueneg export {source}")
-    if path.is_dir() and not (path / "config.json").is_file():
+    if path.is_file() or (path.is_dir() and not (path / "config.json").is_file()):
         raise ModelError(f"'{source}' holds no model: a run folder or a Hugging Face folder is wanted")
     if not path.exists() and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ModelError(f"there is no checkpoint at '{source}'")
     return source
 
 
-def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
-    """Hugging Face's configuration of an architecture, with our sizes and the tokenizer's vocabulary.
+def config_of(source: str) -> PretrainedConfig:
+    """Read a checkpoint's configuration.
 
     Raises:
-        ModelError: for an architecture that transformers does not know.
+        ModelError: if there is none to be had.
     """
-    ids = special_ids(tokenizer)
-    sizes: dict[str, Any] = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": config.hidden_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.intermediate_size,
-        "max_position_embeddings": config.max_positions,
-        "pad_token_id": ids["pad"],
-        "bos_token_id": ids["start"],
-        "eos_token_id": ids["end"],
-        "cls_token_id": ids["start"],
-        "sep_token_id": ids["end"],
-    }
-    if config.architecture == "electra":
-        sizes["embedding_size"] = config.embedding_size
-    if config.architecture == "modernbert":
-        for part in ("embedding", "mlp", "attention"):
-            sizes[f"{part}_dropout"] = config.dropout
-    else:
-        sizes["hidden_dropout_prob"] = sizes["attention_probs_dropout_prob"] = config.dropout
-    if config.architecture == "deberta-v2":
-        # As DeBERTa-v3 was trained: relative positions only, in logarithmic buckets.
-        sizes |= {
-            "relative_attention": True,
-            "position_buckets": 256,
-            "norm_rel_ebd": "layer_norm",
-            "share_att_key": True,
-            "pos_att_type": ["p2c", "c2p"],
-            "position_biased_input": False,
-            "type_vocab_size": 0,
-        }
-    if config.architecture in ("roberta", "xlm-roberta", "camembert"):
-        # These count positions from after the padding id, so they need that many more.
-        sizes["max_position_embeddings"] = config.max_positions + (ids["pad"] or 0) + 1
-        sizes["type_vocab_size"] = 1
     try:
-        return AutoConfig.for_model(config.architecture, **sizes)
-    except (ValueError, KeyError) as error:
-        raise ModelError(
-            f"transformers knows no architecture '{config.architecture}': one of bert, roberta, electra, "
-            f"deberta-v2, modernbert, or any other model_type with a masked-LM head"
-        ) from error
+        return cast(PretrainedConfig, AutoConfig.from_pretrained(source, trust_remote_code=False))
+    except _REFUSALS as error:
+        raise ModelError(_cannot_load(source, error)) from error
 
 
-def _generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> PretrainedConfig:
-    generator: PretrainedConfig = type(discriminator).from_dict(discriminator.to_dict())
-    generator.num_hidden_layers = max(1, round(discriminator.num_hidden_layers * config.generator_depth))
-    if hasattr(generator, "layer_types"):
-        generator.layer_types = generator.layer_types[: generator.num_hidden_layers]
-    if hasattr(discriminator, "embedding_size"):
-        heads = max(1, round(discriminator.num_attention_heads * config.generator_width))
-        hidden = round(discriminator.hidden_size * config.generator_width)
-        if hidden % heads:
-            raise ModelError(
-                f"model.generator_width={config.generator_width} gives a generator of {hidden} hidden units, "
-                f"which {heads} heads do not divide: choose another share"
-            )
-        generator.num_attention_heads, generator.hidden_size = heads, hidden
-        # ELECTRA's code sets the feed-forward size to four times the hidden size.
-        generator.intermediate_size = round(discriminator.intermediate_size * config.generator_width)
-    return generator
+def from_pretrained(
+    kind: Any, source: str, hf: PretrainedConfig, attention: str, options: Mapping[str, Any]
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """``kind.from_pretrained`` without pickle, foreign code or noise.
 
+    Args:
+        kind: An auto class of transformers.
+        source: A Hugging Face folder or a hub name.
+        hf: Its configuration.
+        attention: ``sdpa`` or ``eager``.
+        options: More of ``from_pretrained``'s.
 
-def _from_nothing(kind: Any, config: PretrainedConfig, ours: ModelConfig) -> PreTrainedModel:
+    Returns:
+        The model in float32, and what transformers says of missing and unexpected weights.
+
+    Raises:
+        ModelError: if it cannot be loaded.
+    """
+    _check_weights(source)
     try:
-        model: PreTrainedModel = kind.from_config(config, attn_implementation=_attention(config, ours))
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"cannot make a '{config.model_type}' of these sizes: {error}") from error
-    return model
-
-
-def _new_discriminator(config: PretrainedConfig, ours: ModelConfig) -> Discriminator:
-    if config.model_type == "electra":
-        model = _from_nothing(AutoModelForPreTraining, config, ours)
-        return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
-    model = _from_nothing(AutoModel, config, ours)
-    return Discriminator(model, ReplacedTokenHead(config.hidden_size))
-
-
-def _continued_discriminator(
-    source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast
-) -> Discriminator:
-    if _config_of(source).model_type == "electra":
-        model = _continued(AutoModelForPreTraining, source, config, tokenizer)
-        return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
-    model = _continued(AutoModel, source, config, tokenizer)
-    head = ReplacedTokenHead(model.config.hidden_size)
-    saved = Path(source) / REPLACED_TOKEN_HEAD
-    if saved.is_file():
-        from safetensors.torch import load_file
-
-        head.load_state_dict(load_file(saved))
-    return Discriminator(model, head)
-
-
-def _config_of(source: str) -> PretrainedConfig:
-    try:
-        return cast(PretrainedConfig, AutoConfig.from_pretrained(source))
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
-        raise ModelError(f"cannot load '{source}': {_first_line(error)}") from error
-
-
-def _continued(kind: Any, source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
-    hf = _config_of(source)
-    extra = {"add_pooling_layer": False} if kind is AutoModel and _has_pooler_option(hf) else {}
-    try:
-        with _quiet_transformers():
-            model, report = kind.from_pretrained(
+        with quiet_transformers():
+            loaded: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
                 source,
+                config=hf,
                 output_loading_info=True,
-                attn_implementation=_attention(hf, config),
+                ignore_mismatched_sizes=True,
+                attn_implementation=attention,
                 dtype=torch.float32,
                 use_safetensors=True,
-                **extra,
+                trust_remote_code=False,
+                **options,
             )
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ModelError(f"cannot load '{source}': {_first_line(error)}") from error
-    missing = sorted(report["missing_keys"])
-    if missing:
-        named = ", ".join(missing[:4]) + (" …" if len(missing) > 4 else "")
-        warnings.warn(
-            f"'{source}' lacks {len(missing)} weights of {type(model).__name__}; these start at random: {named}",
-            TruenegWarning,
-            stacklevel=2,
-        )
-    _fit_vocabulary(model, source, config, tokenizer)
-    loaded: PreTrainedModel = model
+    except _REFUSALS as error:
+        raise ModelError(_cannot_load(source, error)) from error
+    mismatched = [key for key, *_ in loaded[1]["mismatched_keys"]]
+    if mismatched:
+        raise ModelError(f"the weights in '{source}' have other shapes than its config.json: {_named(mismatched)}")
     return loaded
 
 
-def _has_pooler_option(config: PretrainedConfig) -> bool:
-    return config.model_type in ("bert", "roberta", "xlm-roberta", "camembert")
+def without_pooler(hf: PretrainedConfig) -> dict[str, Any]:
+    """The option that leaves the pooler of ``AutoModel`` out, where there is one: no objective here trains it."""
+    kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
+    has_option = "add_pooling_layer" in inspect.signature(kind).parameters
+    return {"add_pooling_layer": False} if has_option else {}
 
 
-def _attention(hf: PretrainedConfig, config: ModelConfig) -> str:
-    """DeBERTa's relative positions have no fused attention in transformers."""
-    return "eager" if hf.model_type in ("deberta", "deberta-v2") else config.attention
+def _from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
+    try:
+        model: PreTrainedModel = kind.from_config(hf, attn_implementation=_attention(hf, config), **options)
+    except _REFUSALS as error:
+        raise ModelError(f"cannot make a '{hf.model_type}' of these sizes: {_first_line(error)}") from error
+    return model
 
 
-def _fit_vocabulary(
-    model: PreTrainedModel, source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast
-) -> None:
-    """Check that the checkpoint speaks the corpus's tokenizer; extend its vocabulary where allowed."""
-    vocab_size = embedding_table(model).shape[0]
-    own = _own_tokenizer(source)
-    if own is not None and fingerprint(own) == fingerprint(tokenizer):
-        return
-    if own is None:
-        if len(tokenizer) > vocab_size:
-            raise ModelError(
-                f"the corpus's tokenizer has {len(tokenizer):,} entries and '{source}' only {vocab_size:,}: "
-                f"build the corpus with the checkpoint's own tokenizer"
-            )
+def _new_discriminator(hf: PretrainedConfig, config: ModelConfig) -> Discriminator:
+    if hf.model_type == "electra":
+        model = _from_nothing(AutoModelForPreTraining, hf, config)
+        return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
+    model = _from_nothing(AutoModel, hf, config, **without_pooler(hf))
+    return Discriminator(model, ReplacedTokenHead(hf.hidden_size))
+
+
+def _continued_discriminator(source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Discriminator:
+    hf = config_of(source)
+    if hf.model_type == "electra":
+        model = _continued(AutoModelForPreTraining, source, config, tokenizer)
+        return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
+    model = _continued(AutoModel, source, config, tokenizer, **without_pooler(hf))
+    head = ReplacedTokenHead(model.config.hidden_size)
+    saved = Path(source) / REPLACED_TOKEN_HEAD
+    if saved.is_file():
+        try:
+            head.load_state_dict(load_file(saved))
+        except _REFUSALS as error:
+            raise ModelError(f"cannot load '{saved}': {_first_line(error)}") from error
+    else:
         warnings.warn(
-            f"'{source}' carries no tokenizer to compare with the corpus's: make sure it is the same",
+            f"'{source}' has no head for replaced tokens: a new one starts from random weights",
             TruenegWarning,
             stacklevel=3,
         )
+    return Discriminator(model, head)
+
+
+def _continued(
+    kind: Any, source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast, **options: Any
+) -> PreTrainedModel:
+    """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
+    hf = config_of(source)
+    attention = _attention(hf, config)
+    model, report = from_pretrained(kind, source, hf, attention, options)
+    if kind is AutoModelForMaskedLM and any(key.startswith("lm_predictions.") for key in report["unexpected_keys"]):
+        # DeBERTa's original head; unless told, transformers expects another that it made up itself.
+        hf.legacy = False
+        model, report = from_pretrained(kind, source, hf, attention, options)
+    if report["missing_keys"]:
+        warnings.warn(
+            f"'{source}' lacks {len(report['missing_keys'])} weights of {type(model).__name__}; "
+            f"these start at random: {_named(report['missing_keys'])}",
+            TruenegWarning,
+            stacklevel=3,
+        )
+    fit_vocabulary(model, source, tokenizer, config.extend_vocabulary)
+    return model
+
+
+def _check_weights(source: str) -> None:
+    """Refuse a folder without weights, or with pickled ones, which run whatever their maker put in them."""
+    folder = Path(source)
+    if not folder.is_dir() or any(folder.glob("model*.safetensors")):
         return
-    theirs, ours = own.get_vocab(), tokenizer.get_vocab()
-    if theirs == ours:
-        return  # the same entries under other rules, such as a maximal length
-    is_extended = all(ours.get(token) == index for token, index in theirs.items())
-    if not is_extended:
-        raise ModelError(
-            f"the corpus was built with another tokenizer than that of '{source}': build it again with "
-            f"--tokenizer {source}"
-        )
-    added = {index: token for token, index in ours.items() if token not in theirs}
-    if not config.extend_vocabulary:
-        raise ModelError(
-            f"the corpus's tokenizer has {len(added):,} entries that '{source}' lacks: continue with "
-            f"--extend-vocabulary, or build the corpus with --tokenizer {source}"
-        )
-    extend_embeddings(model, own, added)
+    if any(folder.glob("pytorch_model*.bin")):
+        raise ModelError(f"'{source}' has pickled weights only, which are never loaded: {_PICKLE_REMEDY}")
+    raise ModelError(f"'{source}' holds no model.safetensors: fetch or export it again")
 
 
-@torch.no_grad()
-def extend_embeddings(model: PreTrainedModel, own: PreTrainedTokenizerFast, added: dict[int, str]) -> None:
-    """Give a model rows for new vocabulary entries, each the mean of the rows of its old pieces.
-
-    Args:
-        model: Changed in place, its output layer too.
-        own: The tokenizer that the model was trained with.
-        added: New id to the entry's text.
-
-    Source: averaging is what Hewitt (2021) shows to keep the old distribution bounded; random rows do not.
-    """
-    old_size = embedding_table(model).shape[0]
-    model.resize_token_embeddings(max(old_size, max(added) + 1), mean_resizing=False)
-    tables = [embedding_table(model)]
-    output = model.get_output_embeddings()
-    if output is not None:
-        if output.weight is not tables[0]:
-            tables.append(output.weight)
-        if getattr(output, "bias", None) is not None:
-            tables.append(output.bias)
-    for index, token in added.items():
-        pieces = own(token, add_special_tokens=False)["input_ids"] or [own.unk_token_id]
-        for table in tables:
-            table[index] = table[pieces].mean(0)
+def _attention(hf: PretrainedConfig, config: ModelConfig) -> str:
+    """The attention asked for, where transformers has it: DeBERTa and MPNet have no fused one."""
+    kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
+    return config.attention if kind._supports_sdpa else "eager"
 
 
-def _own_tokenizer(source: str) -> PreTrainedTokenizerFast | None:
-    is_local = Path(source).is_dir()
-    if is_local and not (Path(source) / "tokenizer.json").is_file() and not (Path(source) / "vocab.txt").is_file():
-        return None
-    return load_tokenizer(source)
+def _named(keys: Iterable[str]) -> str:
+    names = sorted(keys)
+    return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+
+
+def _cannot_load(source: str, error: Exception) -> str:
+    line = _first_line(error)
+    if Path(source).is_dir():
+        return f"cannot load '{source}': {line}"
+    remedy = f" ({_PICKLE_REMEDY})" if "safetensors" in line else ""
+    return f"'{source}' is no folder here, and the Hugging Face hub does not give it: {line}{remedy}"
 
 
 def _first_line(error: Exception) -> str:
@@ -326,23 +268,12 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Silence the loading report; what matters in it is said by us."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    had_bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if had_bars:
-            logging.enable_progress_bar()
-
-
 def count_parameters(module: nn.Module) -> int:
     """Trainable numbers, shared ones once."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def objective_of(source: str) -> str:
+    """What continuing a checkpoint most likely means: ``electra`` for a discriminator, else ``mlm``."""
+    architectures = config_of(resolve_checkpoint(source)).architectures or []
+    return "electra" if any("ForPreTraining" in name and "Electra" in name for name in architectures) else "mlm"

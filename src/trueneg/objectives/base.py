@@ -72,10 +72,7 @@ class TrainingModule(nn.Module, Generic[Batch]):
         outcome: Outcome = self.objective(self.model, batch)
         weights = self.objective.weights
         loss = torch.stack(
-            [
-                weights.get(name, 1.0) * value / counts[name].clamp(min=1)
-                for name, value in outcome.terms.items()
-            ]
+            [weights.get(name, 1.0) * value / counts[name].clamp(min=1) for name, value in outcome.terms.items()]
         ).sum()
         return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats))
 

@@ -83,7 +83,7 @@ class HardCorrection(nn.Module):
             return total
         num_masked = place.is_masked.sum()
         num_kept = (place.is_masked & (credit < 0.5)).sum()
-        return total * num_masked / num_kept.clamp(min=1)
+        return total * (num_masked / num_kept.clamp(min=1))
 
     def _set_loss(self, token_loss: Tensor, logits: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         with torch.no_grad():

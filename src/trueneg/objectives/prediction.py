@@ -14,9 +14,7 @@ BLOCK = 256
 
 
 @torch.no_grad()
-def predict(
-    logits: Tensor, keys: Tensor, prediction: Literal["argmax", "sampled"], temperature: float = 1.0
-) -> Tensor:
+def predict(logits: Tensor, keys: Tensor, prediction: Literal["argmax", "sampled"], temperature: float = 1.0) -> Tensor:
     """Predicted token of each masked position.
 
     Args:

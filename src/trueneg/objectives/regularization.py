@@ -136,9 +136,7 @@ class SentenceRegularization(Regularizer):
             original_hidden = model.encode(rows.input_ids, rows)
         predicted = filled_hidden.float().log_softmax(-1)
         original = original_hidden.float().log_softmax(-1)
-        first, second = (
-            (predicted, original) if self.direction == "predicted-original" else (original, predicted)
-        )
+        first, second = (predicted, original) if self.direction == "predicted-original" else (original, predicted)
         divergence = (first.exp() * (first - second)).sum(-1)
         return (divergence * (rows.segments > 0)).sum()
 
@@ -167,7 +165,5 @@ def regularizers_from_config(config: RegularizationConfig) -> list[Regularizer]:
     if "token" in config.level:
         regularizers.append(SoftRegularization(config.variant, config.stop_gradient, config.weight))
     if "sentence" in config.level:
-        regularizers.append(
-            SentenceRegularization(config.direction, config.sentence_stop_gradient, config.weight)
-        )
+        regularizers.append(SentenceRegularization(config.direction, config.sentence_stop_gradient, config.weight))
     return regularizers

@@ -33,9 +33,7 @@ class ReplacedTokenDetection(Objective[MaskedRows]):
     Terms: those of ``generator``; ``rtd`` (nats) over tokens that are not padding.
     """
 
-    def __init__(
-        self, generator: MaskedLM, generator_weight: float = 1.0, discriminator_weight: float = 50.0
-    ) -> None:
+    def __init__(self, generator: MaskedLM, generator_weight: float = 1.0, discriminator_weight: float = 50.0) -> None:
         super().__init__()
         self.generator = generator
         self.weights = {**generator.weights, "mlm": generator_weight, "rtd": discriminator_weight}
@@ -56,9 +54,7 @@ class ReplacedTokenDetection(Objective[MaskedRows]):
         targets, weights = self.labels(prediction)
         loss = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
         generated = self.generator.outcome(model, prediction, filled_hidden=hidden)
-        return Outcome(
-            generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights)
-        )
+        return Outcome(generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights))
 
     def labels(self, prediction: Prediction) -> tuple[Tensor, Tensor]:
         """Targets of "replaced" and weights of each token: float32 ``[batch, length]``."""
@@ -92,9 +88,7 @@ def detection_stats(logits: Tensor, targets: Tensor, weights: Tensor) -> Sums:
     return {name: values.sum().to(torch.float32) for name, values in sums.items()}
 
 
-def from_config(
-    config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int
-) -> ReplacedTokenDetection:
+def from_config(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> ReplacedTokenDetection:
     """Make ELECTRA's objective as a configuration says."""
     return ReplacedTokenDetection(
         mlm.from_config(config, tokenizer, vocab_size), config.generator_weight, config.discriminator_weight

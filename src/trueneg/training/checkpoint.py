@@ -9,10 +9,11 @@ import json
 import os
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from torch.optim import AdamW
@@ -55,6 +56,8 @@ class State:
     """The corpus's fingerprint."""
     seconds: float = 0.0
     """Training time so far."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """What the meter has added up since the last record."""
     version: str = __version__
 
 
@@ -77,25 +80,32 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
         save_model(module, str(unfinished / MODEL))
         save_file(optimizer_tensors(optimizer, module), str(unfinished / OPTIMIZER))
         digests = {name: _digest(unfinished / name) for name in (MODEL, OPTIMIZER)}
-        text = json.dumps({**dataclasses.asdict(state), "digests": digests}, indent=2)
-        (unfinished / STATE).write_text(text)
+        data = {**dataclasses.asdict(state), "digests": digests}
+        (unfinished / STATE).write_text(json.dumps({**data, "digest": _digest_of(data)}, indent=2))
         for path in unfinished.iterdir():
             _flush(path)
         if final.exists():
             shutil.rmtree(final)
         unfinished.rename(final)
         _flush(folder)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         shutil.rmtree(unfinished, ignore_errors=True)
-        is_full = error.errno == errno.ENOSPC
-        reason = "the disk is full" if is_full else str(error)
         raise CheckpointError(
-            f"cannot save step {state.step} under '{folder}': {reason}; earlier checkpoints are untouched: make "
-            f"room and continue with --resume"
+            f"cannot save step {state.step} under '{folder}': {write_error(error)}; earlier checkpoints are "
+            f"untouched: make room and continue with --resume"
         ) from error
-    for old in _checkpoints(folder)[keep:]:
-        shutil.rmtree(old)
+    found = _checkpoints(folder)
+    # Those ahead are torn: the run fell back behind them, and they must not push whole ones out.
+    num_ahead = found.index(final)
+    for dropped in found[:num_ahead] + found[num_ahead + keep :]:
+        shutil.rmtree(dropped)
     return final
+
+
+def write_error(error: Exception) -> str:
+    """Say why something could not be written."""
+    # safetensors wraps the system's error in one of its own, without its number.
+    return "the disk is full" if os.strerror(errno.ENOSPC) in str(error) else str(error)
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
@@ -168,11 +178,17 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _verified_state(path: Path) -> State:
     data = json.loads((path / STATE).read_text())
+    if data.pop("digest") != _digest_of(data):
+        raise ValueError(f"{STATE} is damaged")
     digests = data.pop("digests")
     for name in (MODEL, OPTIMIZER):
         if _digest(path / name) != digests[name]:
             raise ValueError(f"{name} is damaged")
     return State(**data)
+
+
+def _digest_of(data: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -193,6 +209,6 @@ def config_of(state: State) -> PretrainConfig:
     return decode(PretrainConfig, state.config)
 
 
-def new_state(step: int, config: PretrainConfig, corpus: str, seconds: float) -> State:
+def new_state(step: int, config: PretrainConfig, corpus: str, seconds: float, sums: dict[str, float]) -> State:
     """Describe a run that has done ``step`` steps."""
-    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds)
+    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds, sums=sums)

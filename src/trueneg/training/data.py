@@ -97,8 +97,9 @@ class TrainingOrder:
 
 
 def held_out_batches(index: RowIndex, num_rows: int, batch_size: int, processes: Processes) -> Iterator[Rows]:
-    """The first held-out rows, in batches shared among processes."""
+    """This process's share of the first held-out rows, in batches."""
     numbers = np.arange(min(num_rows, len(index)), dtype=np.int64)
-    for start in range(processes.rank * batch_size, len(numbers), processes.world_size * batch_size):
-        chosen = numbers[start : start + batch_size]
+    own = np.array_split(numbers, processes.world_size)[processes.rank]
+    for start in range(0, len(own), batch_size):
+        chosen = own[start : start + batch_size]
         yield read_rows(index, chosen, EVALUATION_SEED, chosen)

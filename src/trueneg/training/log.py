@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
@@ -13,7 +14,7 @@ from typing import Any, Protocol, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from trueneg.errors import MissingExtraError
+from trueneg.errors import CheckpointError, MissingExtraError
 
 Record = Mapping[str, float | int | str]
 
@@ -31,13 +32,23 @@ class MetricsFile:
         self._file = path.open("a")
 
     def write(self, record: Record) -> None:
-        """Append a record."""
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        """Append a record.
+
+        Raises:
+            CheckpointError: if the disk is full or not writable.
+        """
+        try:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write '{self._file.name}': {error}: make room and continue with --resume"
+            ) from error
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written has been reported by ``write``."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

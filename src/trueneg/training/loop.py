@@ -42,11 +42,11 @@ class Ending:
 
 @dataclass
 class Loop:
-    """A run with its rows and its folder."""
+    """A run with its training order and its folder."""
 
     run: Run
     config: PretrainConfig
-    rows: RowIndex
+    order: TrainingOrder
     held_out: RowIndex | None
     corpus_fingerprint: str
     folder: Path
@@ -66,13 +66,12 @@ class Loop:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
         """
         run, config = self.run, self.config.train
-        order = TrainingOrder(self.rows, config, run.processes)
         self._started = time.monotonic()
         self._logged_at, self._logged_step = self._started, run.step
         reason: Literal["finished", "time", "interrupted"] = "finished"
         pin_memory = run.device.type == "cuda"
         with _stop_signals() as is_stopped, self._closing():
-            for micro_batches in order.from_step(run.step, config.steps, pin_memory):
+            for micro_batches in self.order.from_step(run.step, config.steps, pin_memory):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
                 is_last = run.step == config.steps
@@ -156,8 +155,9 @@ class Loop:
     def _save(self) -> None:
         self._check_finite()
         run = self.run
+        sums = run.meter.gather(run.processes)
         if run.processes.is_main:
-            state = new_state(run.step, self.config, self.corpus_fingerprint, self._seconds())
+            state = new_state(run.step, self.config, self.corpus_fingerprint, self._seconds(), sums)
             save_checkpoint(self.folder / "checkpoints", run.module, run.optimizer, state, self.config.train.keep)
             self.on_save()
         run.processes.barrier()

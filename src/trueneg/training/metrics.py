@@ -27,8 +27,8 @@ mispredictions, and of rows, in which a correction happened."""
 class Meter:
     """Adds up sums on the device, in float64, until they are asked for."""
 
-    def __init__(self) -> None:
-        self._sums: Sums = {}
+    def __init__(self, sums: Sums | None = None) -> None:
+        self._sums = dict(sums or {})
 
     def add(self, outcome: Outcome, counts: Sums) -> None:
         """Add a micro-batch's sums, and its own denominators."""
@@ -38,6 +38,12 @@ class Meter:
         for name, value in named.items():
             value = value.to(torch.float64)
             self._sums[name] = self._sums[name] + value if name in self._sums else value
+
+    def gather(self, processes: Processes) -> dict[str, float]:
+        """Sum over all processes, leaving the whole with the main one: what a checkpoint keeps of it."""
+        total = processes.all_sum(self._sums)
+        self._sums = total if processes.is_main else {name: value * 0 for name, value in total.items()}
+        return {name: value.item() for name, value in total.items()}
 
     def read(self, processes: Processes, weights: Mapping[str, float]) -> dict[str, float]:
         """Sum over all processes, turn into readings, and start again from nothing.

@@ -32,6 +32,9 @@ SYNSETS: dict[str, tuple[str, str, list[tuple[str, str, str]], str]] = {
     "Paris": ("n", "Paris French_capital", [("@i", "town", "0000")], 'a city called "of light"'),
     "gas": ("n", "helium he", [("@", "thing", "0000")], "a light gas"),
     "paper": ("n", "will testament", [("@", "thing", "0000")], "a last wish, on paper"),
+    "year": ("n", "mcmxc 1990", [], "the year after 1989"),
+    "parent": ("n", "father dad pa", [("@", "thing", "0000")], "a man with a child"),
+    "axe": ("n", "axe ax", [("@", "thing", "0000")], "a tool with one edge"),
     "stop": ("n", "stay arrest check", [("@", "thing", "0000")], "the act of stopping"),
     "cutter": ("n", "saw", [("@", "thing", "0000")], "a tool with teeth"),
     "stay": (
@@ -57,7 +60,7 @@ SYNSETS: dict[str, tuple[str, str, list[tuple[str, str, str]], str]] = {
 
 EXCEPTIONS = {
     "noun": "mice mouse\n",
-    "verb": "saw see\nwent go\ngone go\n",
+    "verb": "saw see\nwent go\ngone go\nwent move\n",
     "adj": "bigger big\nbiggest big\n",
     "adv": "",
 }

@@ -1,0 +1,162 @@
+"""Speed as ratios: the arms take turns within one run, so that a machine's moods fall on all alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from trueneg.config import PretrainConfig, override
+from trueneg.presets import preset as find_preset
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of taking the step."""
+
+    name: str
+    milliseconds: float
+    """Median of a step."""
+    tokens_per_second: float
+    ratio: float
+    """Median over rounds of this arm's time by the first arm's, in the same round."""
+    ratio_low: float
+    ratio_high: float
+    """Quartiles of that ratio."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What was measured, and on what."""
+
+    what: str
+    preset: str
+    device: str
+    threads: int
+    rounds: int
+    tokens_per_step: int
+    arms: list[Arm]
+
+
+def take_turns(arms: dict[str, Callable[[], None]], rounds: int, tokens: int, device: torch.device) -> list[Arm]:
+    """Time functions in turn, in an order that changes from round to round; the first arm is the yardstick.
+
+    Args:
+        arms: Name to function.
+        rounds: Turns each takes, after one that does not count.
+        tokens: Tokens that a call handles.
+        device: Waited for before each reading of the clock.
+    """
+    names = list(arms)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for round_number in range(rounds + 1):
+        shift = round_number % len(names)
+        for name in names[shift:] + names[:shift]:
+            _wait(device)
+            started = time.perf_counter()
+            arms[name]()
+            _wait(device)
+            if round_number:
+                seconds[name].append(time.perf_counter() - started)
+    base = np.array(seconds[names[0]])
+    results = []
+    for name in names:
+        times = np.array(seconds[name])
+        low, middle, high = np.quantile(times / base, [0.25, 0.5, 0.75])
+        median = float(np.median(times))
+        results.append(Arm(name, 1000 * median, tokens / median, float(middle), float(low), float(high)))
+    return results
+
+
+def bench_overhead(
+    *,
+    preset: str = "electra-mini",
+    corpus: Path | None = None,
+    rounds: int = 20,
+    settings: Sequence[str] = (),
+    say: Callable[[str], None] = lambda message: None,
+) -> Benchmark:
+    """What hard correction and soft regularization add to a training step.
+
+    The arms train one model each, from equal weights on equal rows. Held to: at most 1 % for hard correction and
+    for token-level regularization (the paper reports 2 % and 1 %).
+
+    Args:
+        preset: Model and batch.
+        corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
+        rounds: Turns each arm takes.
+        settings: Changes to the preset.
+        say: Told what is going on.
+    """
+    with TemporaryDirectory() as scratch:
+        folder = corpus or _wordnet_corpus(Path(scratch), say)
+        return _overhead(preset, folder, rounds, settings, say)
+
+
+def _overhead(preset: str, corpus: Path, rounds: int, settings: Sequence[str], say: Callable[[str], None]) -> Benchmark:
+    from trueneg.corpus.rows import RowIndex
+    from trueneg.corpus.store import Corpus
+    from trueneg.pretraining import build
+    from trueneg.tokenizer import load_tokenizer
+    from trueneg.training.data import TrainingOrder
+    from trueneg.training.distributed import Processes, choose_device
+    from trueneg.training.step import Run, train_step
+
+    base = override(find_preset(preset), [f"corpus.path={corpus}", *settings])
+    variants = {
+        "baseline": (),
+        "hard correction": ("objective.correction.detector=lexical",),
+        "soft regularization (token)": ("objective.regularization.level=token",),
+        "both": ("objective.correction.detector=lexical", "objective.regularization.level=token"),
+        "soft regularization (sentence)": ("objective.regularization.level=sentence",),
+    }
+    opened = Corpus.open(corpus)
+    tokenizer = load_tokenizer(opened.path / "tokenizer")
+    device = choose_device(base.train.device)
+    rows = RowIndex(opened, base.corpus.length, pack=base.corpus.pack)
+    order = TrainingOrder(rows, base.train, Processes())
+    batches = [order.micro_batches(step) for step in range(4)]
+
+    def arm(config: PretrainConfig) -> Callable[[], None]:
+        model, objective = build(config, tokenizer)
+        run = Run.new(model, objective, config.optimizer, config.train, device)
+
+        def step() -> None:
+            train_step(run, batches[run.step % len(batches)])
+
+        return step
+
+    say(f"{len(variants)} arms, {rounds} rounds, {torch.get_num_threads()} threads")
+    arms = {name: arm(override(base, extra)) for name, extra in variants.items()}
+    tokens = base.train.batch_size * base.corpus.length
+    results = take_turns(arms, rounds, tokens, device)
+    return Benchmark("overhead", preset, device.type, torch.get_num_threads(), rounds, tokens, results)
+
+
+BENCHMARKS = {"overhead": bench_overhead}
+
+
+def _wordnet_corpus(folder: Path, say: Callable[[str], None]) -> Path:
+    from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.tokenizer_training import train_tokenizer
+    from trueneg.demo import write_glosses
+    from trueneg.lexicon.wordnet import WordNet
+
+    say("making a corpus of WordNet's definitions")
+    text = folder / "glosses.txt"
+    write_glosses(WordNet.load(), text)
+    # One document: the rows of a benchmark should be full.
+    text.write_text("\n".join(line for line in text.read_text().splitlines() if line))
+    train_tokenizer([str(text)], folder / "tok", vocab_size=8192)
+    build_corpus([str(text)], folder / "tok", folder / "corpus")
+    return folder / "corpus"
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

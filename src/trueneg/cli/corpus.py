@@ -1,0 +1,109 @@
+"""``trueneg corpus``: build one, look at one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from trueneg.cli.output import Json, Output, Quiet
+
+app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
+
+
+@app.command()
+def build(
+    text: Annotated[
+        list[str],
+        typer.Argument(help="Files (.txt, .jsonl, .parquet, .gz, .zst, .xz), folders, globs or hub data sets."),
+    ],
+    tokenizer: Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    workers: Annotated[int, typer.Option(help="Processes that tokenize.")] = 1,
+    valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
+    text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
+    shard_tokens: Annotated[int, typer.Option(help="A shard ends with the document that reaches so many.")] = 1 << 26,
+    seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tokenize text into a memory-mapped corpus. A build that was killed goes on where it was.
+
+    In a text file a blank line ends a document.
+
+    Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
+    """
+    from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.sources import source_files
+
+    files = [file for source in text for file in source_files(source) or []]
+    total = sum(file.stat().st_size for file in files if file.suffix in (".txt", ".jsonl", ".json"))
+    bar = Progress(
+        TextColumn("building"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("building", total=total or None)
+        info = build_corpus(
+            text,
+            tokenizer,
+            out,
+            workers=workers,
+            valid=valid,
+            seed=seed,
+            shard_tokens=shard_tokens,
+            text_field=text_field,
+            overwrite=overwrite,
+            progress=lambda num: bar.advance(task, num),
+        )
+    lines = [f"{out}: fingerprint {info.fingerprint}"]
+    for name, split in info.splits.items():
+        lines.append(
+            f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "
+            f"({split.num_unknown_tokens:,} unknown; {split.num_empty_documents:,} empty documents left out)"
+        )
+    Output(as_json).result({"out": out, "info": info}, "\n".join(lines))
+
+
+@app.command()
+def info(
+    corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
+    length: Annotated[int, typer.Option(help="Row length to describe it for.")] = 128,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what a corpus holds.
+
+    Example: `trueneg corpus info corpus/ --length 128`
+    """
+    from trueneg.corpus.rows import describe
+    from trueneg.corpus.store import Corpus
+
+    data = describe(corpus, length)
+    if verify:
+        for split in Corpus.open(corpus).info.splits:
+            Corpus.open(corpus, split).verify()
+        data["verified"] = True
+    Output(as_json).result(data, "\n".join(_lines(data)))
+
+
+def _lines(data: object, indent: str = "") -> list[str]:
+    if not isinstance(data, dict):
+        return [f"{indent}{data}"]
+    lines = []
+    for key, value in data.items():
+        nested = isinstance(value, dict)
+        lines.append(f"{indent}{key}:" + ("" if nested else f" {value:,}" if isinstance(value, int) else f" {value}"))
+        if nested:
+            lines += _lines(value, indent + "  ")
+    return lines

@@ -1,0 +1,102 @@
+"""``trueneg lexicon``: get WordNet, build a lookup table, look into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from trueneg.cli.output import Json, Output
+
+app = typer.Typer(help="Synonyms: get WordNet, build a tokenizer's lookup table, look into it.", no_args_is_help=True)
+
+Tokenizer = Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")]
+WordNetPath = Annotated[str | None, typer.Option("--wordnet", help="WordNet's folder; by default it is looked for.")]
+FormsOption = Annotated[str, typer.Option(help="agree: only forms that agree with gold; lemma: any form (the paper).")]
+
+
+@app.command()
+def fetch(
+    out: Annotated[Path | None, typer.Option(help="Folder to write; by default the cache.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where to download the archive from.")] = None,
+    archive: Annotated[Path | None, typer.Option(help="An archive that you have already: .zip, .deb or .tar.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Get WordNet without root: download it, or unpack an archive.
+
+    Example: `trueneg lexicon fetch --archive wordnet.zip`
+    """
+    from trueneg.lexicon.fetch import fetch_wordnet
+
+    place = fetch_wordnet(out, url, archive)
+    Output(as_json).result({"wordnet": place}, f"WordNet is in {place}")
+
+
+@app.command()
+def build(
+    tokenizer: Tokenizer,
+    out: Annotated[Path, typer.Option(help="The safetensors file to write.")],
+    wordnet: WordNetPath = None,
+    forms: FormsOption = "agree",
+    as_json: Json = False,
+) -> None:
+    """Build the lookup table of a tokenizer, with its coverage (the paper's footnote 5).
+
+    Example: `trueneg lexicon build --tokenizer tok/ --out synonyms.safetensors`
+    """
+    from trueneg.lexicon.table import Forms, build_table, coverage
+    from trueneg.lexicon.wordnet import WordNet
+    from trueneg.tokenizer import load_tokenizer
+
+    fast, loaded = load_tokenizer(tokenizer), WordNet.load(wordnet)
+    table = build_table(fast, loaded, forms=cast(Forms, forms))
+    table.save(out)
+    covered = coverage(fast, loaded)
+    data = {
+        "out": out,
+        "num_pairs": len(table),
+        "num_golds": table.num_golds,
+        "coverage": covered,
+        "share": covered.share,
+        "provenance": dict(table.provenance),
+    }
+    text = (
+        f"{out}: {len(table):,} pairs for {table.num_golds:,} tokens; {covered.num_with_synset:,} of "
+        f"{covered.num_tokens:,} tokens ({covered.share:.2%}) are in WordNet"
+    )
+    Output(as_json).result(data, text)
+
+
+@app.command()
+def show(
+    words: Annotated[list[str], typer.Argument(help="Words, as the text has them.")],
+    tokenizer: Tokenizer,
+    wordnet: WordNetPath = None,
+    forms: FormsOption = "agree",
+    as_json: Json = False,
+) -> None:
+    """Show what the lookup table accepts in the place of words.
+
+    Example: `trueneg lexicon show --tokenizer bert-base-uncased primary stay movie`
+    """
+    from trueneg.lexicon.table import Forms, cached_table
+    from trueneg.tokenizer import load_tokenizer
+
+    fast = load_tokenizer(tokenizer)
+    table = cached_table(fast, wordnet=wordnet, forms=cast(Forms, forms))
+    found: dict[str, list[str] | None] = {}
+    for word in words:
+        # In running text: byte-level vocabularies have another entry for a word after a space.
+        pieces = fast(f" {word}", add_special_tokens=False)["input_ids"]
+        found[word] = (
+            sorted({str(fast.decode([t])).strip() for t in table.substitutes(pieces[0])}) if len(pieces) == 1 else None
+        )
+    rows = [(word, _describe(synonyms)) for word, synonyms in found.items()]
+    Output(as_json).table({"substitutes": found, "forms": forms}, ("gold", "accepted in its place"), rows)
+
+
+def _describe(synonyms: list[str] | None) -> str:
+    if synonyms is None:
+        return "(several pieces in this vocabulary: never corrected)"
+    return ", ".join(synonyms) or "(nothing)"

@@ -1,0 +1,60 @@
+"""What verbs say: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any option of the configuration, for example train.lr=3e-4."),
+]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a verb's words go."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+    def say(self, message: str) -> None:
+        """Tell people something, unless they asked for quiet."""
+        if not self.quiet:
+            Console(stderr=True).print(message, soft_wrap=True, highlight=False, markup=False)
+
+    def result(self, data: Mapping[str, Any], text: str) -> None:
+        """Print a verb's result, as JSON or as text."""
+        typer.echo(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
+
+    def table(self, data: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Print a result that is a table."""
+        if self.as_json:
+            self.result(data, "")
+            return
+        table = Table(box=None, pad_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*(str(cell) for cell in row))
+        Console(highlight=False, markup=False).print(table)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,72 @@
+"""``trueneg tokenizer``: train one, extend one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+
+from trueneg.cli.output import Json, Output
+from trueneg.errors import ConfigError, unknown_name
+
+app = typer.Typer(help="Train a tokenizer, or add words to one.", no_args_is_help=True)
+
+
+@app.command()
+def train(
+    text: Annotated[list[str], typer.Argument(help="Files, folders, globs or hub data sets.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    vocab_size: Annotated[int, typer.Option(help="Entries, special tokens included.")] = 8192,
+    kind: Annotated[str, typer.Option(help="wordpiece (as BERT) or bpe (byte-level, as RoBERTa).")] = "wordpiece",
+    cased: Annotated[bool, typer.Option("--cased", help="Keep upper case.")] = False,
+    min_frequency: Annotated[int, typer.Option(help="A pair or word seen less often makes no entry.")] = 2,
+    text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
+    seed: Annotated[int, typer.Option(help="Draws the sample, where only a sample is read.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train a tokenizer on text.
+
+    Example: `trueneg tokenizer train texts/*.txt --vocab-size 8192 --out tok/`
+    """
+    from trueneg.corpus.tokenizer_training import Kind, train_tokenizer
+
+    if kind not in get_args(Kind):
+        raise ConfigError(unknown_name("kind of tokenizer", kind, get_args(Kind)))
+    tokenizer = train_tokenizer(
+        text,
+        out,
+        vocab_size=vocab_size,
+        kind=cast(Kind, kind),
+        lowercase=not cased,
+        min_frequency=min_frequency,
+        text_field=text_field,
+        seed=seed,
+    )
+    data = {"out": out, "vocab_size": len(tokenizer), "kind": kind, "cased": cased}
+    Output(as_json).result(data, f"{out}: {len(tokenizer):,} entries ({kind}, {'cased' if cased else 'lower case'})")
+
+
+@app.command()
+def extend(
+    source: Annotated[str, typer.Argument(help="A tokenizer's folder, a checkpoint or a hub name.")],
+    words: Annotated[Path, typer.Option(help="A file with one word a line.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    as_json: Json = False,
+) -> None:
+    """Add words of your field to a tokenizer, to continue a checkpoint with.
+
+    Build the corpus with the result and continue with `--extend-vocabulary`: each new word starts as the mean of
+    the pieces it was made of.
+
+    Example: `trueneg tokenizer extend bert-base-uncased --words terms.txt --out tok/`
+    """
+    from trueneg.corpus.tokenizer_training import extend_tokenizer
+
+    try:
+        listed = words.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--words {words}: {error}") from error
+    num_added, known = extend_tokenizer(source, [word.strip() for word in listed if word.strip()], out)
+    data = {"out": out, "num_added": num_added, "already_known": known}
+    Output(as_json).result(data, f"{out}: {num_added:,} words added, {len(known):,} were known already")

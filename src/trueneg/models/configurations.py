@@ -1,0 +1,115 @@
+"""Our sizes as Hugging Face's configuration of an architecture, and a discriminator's made a generator's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PretrainedConfig, PreTrainedTokenizerFast
+
+from trueneg.config import ModelConfig
+from trueneg.errors import ModelError
+from trueneg.tokenizer import special_ids
+
+_PROJECTED = ("electra", "albert")
+"""Their embeddings have a width of their own, so encoders of different widths can share them."""
+
+
+def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
+    """Hugging Face's configuration of an architecture, with our sizes and the tokenizer's vocabulary.
+
+    Raises:
+        ModelError: for an architecture that has no masked-LM head in transformers, and for impossible sizes.
+    """
+    if config.hidden_size % config.num_heads:
+        raise ModelError(
+            f"model.hidden_size={config.hidden_size} is not a multiple of model.num_heads={config.num_heads}"
+        )
+    ids = special_ids(tokenizer)
+    sizes: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": config.hidden_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "max_position_embeddings": config.max_positions,
+        "pad_token_id": ids["pad"],
+        "bos_token_id": ids["start"],
+        "eos_token_id": ids["end"],
+        "cls_token_id": ids["start"],
+        "sep_token_id": ids["end"],
+    }
+    try:
+        made: PretrainedConfig = AutoConfig.for_model(
+            config.architecture, **sizes | _own_sizes(config, ids["pad"] or 0)
+        )
+    except (ValueError, KeyError) as error:
+        raise ModelError(f"transformers knows no architecture '{config.architecture}': {_KNOWN}") from error
+    except StrictDataclassError as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"cannot make a '{config.architecture}' of these sizes: {reason}") from error
+    if type(made) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise ModelError(f"'{config.architecture}' has no masked-LM head in transformers: {_KNOWN}")
+    return made
+
+
+def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> PretrainedConfig:
+    """A discriminator's configuration, shallower and, where its embeddings allow, narrower.
+
+    Raises:
+        ModelError: if the share of the width cannot be had in whole heads.
+    """
+    generator: PretrainedConfig = type(discriminator).from_dict(discriminator.to_dict())
+    generator.num_hidden_layers = max(1, round(discriminator.num_hidden_layers * config.generator_depth))
+    if getattr(generator, "layer_types", None):
+        generator.layer_types = generator.layer_types[: generator.num_hidden_layers]
+    if discriminator.model_type in _PROJECTED:
+        heads = max(1, round(discriminator.num_attention_heads * config.generator_width))
+        hidden = round(discriminator.hidden_size * config.generator_width)
+        if hidden % heads:
+            raise ModelError(
+                f"model.generator_width={config.generator_width} gives a generator of {hidden} hidden units, "
+                f"which {heads} heads do not divide: choose another share"
+            )
+        generator.num_attention_heads, generator.hidden_size = heads, hidden
+        # ELECTRA's code sets the feed-forward size to four times the hidden size.
+        generator.intermediate_size = round(discriminator.intermediate_size * config.generator_width)
+    return generator
+
+
+_KNOWN = "one of bert, roberta, electra, deberta-v2, modernbert, or another that AutoModelForMaskedLM takes"
+
+
+def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
+    """What an architecture names or needs in its own way."""
+    name = config.architecture
+    if name == "distilbert":
+        return {
+            "hidden_dim": config.intermediate_size,
+            "dropout": config.dropout,
+            "attention_dropout": config.dropout,
+        }
+    sizes: dict[str, Any] = {"intermediate_size": config.intermediate_size}
+    if name == "modernbert":
+        return sizes | {f"{part}_dropout": config.dropout for part in ("embedding", "mlp", "attention")}
+    sizes |= {"hidden_dropout_prob": config.dropout, "attention_probs_dropout_prob": config.dropout}
+    if name in _PROJECTED:
+        sizes["embedding_size"] = config.embedding_size
+    if name == "deberta-v2":
+        # As DeBERTa-v3 was trained: relative positions only, in logarithmic buckets.
+        sizes |= {
+            "relative_attention": True,
+            "position_buckets": 256,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_biased_input": False,
+            "type_vocab_size": 0,
+        }
+    if name == "mpnet" and pad != 1:
+        raise ModelError(f"mpnet keeps id 1 for padding, and this tokenizer pads with {pad}: choose roberta")
+    if name in ("roberta", "xlm-roberta", "camembert", "mpnet"):
+        # These count positions from after the padding id, so they need that many more.
+        sizes["max_position_embeddings"] = config.max_positions + pad + 1
+    if name in ("roberta", "xlm-roberta", "camembert"):
+        sizes["type_vocab_size"] = 1
+    return sizes

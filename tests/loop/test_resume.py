@@ -1,0 +1,137 @@
+"""A run that stops anywhere, in any way, and continues is the run that never stopped, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import MakeConfig
+from tiny_runs import (
+    PowerCut,
+    assert_identical,
+    before_step,
+    cut_power,
+    ending,
+    last_checkpoint,
+    press_ctrl_c,
+    readings,
+    start,
+    terminate,
+    wait_for,
+)
+
+from trueneg.pretraining import pretrain
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [("mlm", "fp32"), ("electra", "fp32"), ("corrected", "fp32"), ("corrected", "bf16")],
+)
+def test_a_run_cut_at_random_steps_ends_as_the_uninterrupted_one(
+    kind: str, precision: str, config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(kind, f"train.precision={precision}", "model.dropout=0.1")
+    pretrain(config, tmp_path / "whole", quiet=True)
+    choose = random.Random(f"{kind} {precision}")
+    save_every = choose.randint(2, 7)
+    for cut in sorted(choose.sample(range(1, 24), 2)):
+        with monkeypatch.context() as patch, pytest.raises(PowerCut):
+            before_step(patch, cut, cut_power)
+            saving = replace(config, train=replace(config.train, save_every=save_every))
+            pretrain(saving, tmp_path / "cut", resume=True, quiet=True)
+    assert pretrain(config, tmp_path / "cut", resume=True, quiet=True).reason == "finished"
+    assert_identical(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_dropout_is_on_and_depends_on_the_step(config_of: MakeConfig, tmp_path: Path) -> None:
+    losses = []
+    for dropout in (0.0, 0.1):
+        out = tmp_path / str(dropout)
+        pretrain(config_of("mlm", f"model.dropout={dropout}", "train.steps=4"), out, quiet=True)
+        losses.append(readings(out)[0]["loss"])
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.slow
+def test_a_process_killed_at_any_moment_ends_as_the_uninterrupted_one(config_of: MakeConfig, tmp_path: Path) -> None:
+    config = config_of("electra", "train.steps=60", "train.save_every=2")
+    pretrain(config, tmp_path / "whole", quiet=True)
+    out, choose = tmp_path / "killed", random.Random(1)
+    for _ in range(9):  # as it opens, makes, renames or removes a file: within a save or an export
+        process = start(config, out, die_at_file_event=choose.randint(1, 220))
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+    for _ in range(5):  # at any time after its first save
+        before = sorted((out / "checkpoints").glob("step-*"))
+        process = start(config, out)
+        wait_for(lambda before=before: sorted((out / "checkpoints").glob("step-*")) > before, process)
+        process.join(choose.uniform(0, 0.06))
+        process.kill()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+    assert ending(start(config, out), out) == {"reason": "finished", "step": 60}
+    assert_identical(tmp_path / "whole", out)
+    assert not [path for path in out.rglob("*unfinished*")]
+
+
+@pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
+def test_a_signal_saves_the_step_in_hand_and_the_run_continues(
+    stop: object, config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of("corrected", "model.dropout=0.1")
+    pretrain(config, tmp_path / "whole", quiet=True)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with monkeypatch.context() as patch:
+        before_step(patch, 12, stop)
+        stopped = pretrain(config, tmp_path / "stopped", quiet=True)
+    assert (stopped.reason, stopped.step) == ("interrupted", 13)
+    assert last_checkpoint(stopped.folder).name == "step-000000013"
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    pretrain(config, stopped.folder, resume=True, quiet=True)
+    assert_identical(tmp_path / "whole", stopped.folder)
+
+
+def test_a_second_ctrl_c_stops_at_once(
+    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press_twice(run: object) -> None:
+        press_ctrl_c(run)
+        press_ctrl_c(run)
+
+    before_step(monkeypatch, 12, press_twice)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(config_of("mlm", "train.save_every=5"), tmp_path / "run", quiet=True)
+    assert last_checkpoint(tmp_path / "run").name == "step-000000010"
+
+
+def test_a_signal_from_outside_is_heard(config_of: MakeConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = start(config_of("mlm", "train.steps=100000"), out)
+    wait_for(lambda: (out / "metrics.jsonl").exists() and len(readings(out)) > 1, process)
+    os.kill(process.pid, signal.SIGTERM)
+    told = ending(process, out)
+    assert told["reason"] == "interrupted"
+    assert last_checkpoint(out).name == f"step-{told['step']:09d}"
+
+
+def test_a_run_out_of_time_saves_and_continues(config_of: MakeConfig, tmp_path: Path) -> None:
+    pretrain(config_of("mlm"), tmp_path / "whole", quiet=True)
+    stopped = pretrain(config_of("mlm", "train.max_minutes=1e-6"), tmp_path / "stopped", quiet=True)
+    assert (stopped.reason, stopped.step) == ("time", 1)
+    assert stopped.seconds > 0
+    more = pretrain(config_of("mlm"), tmp_path / "stopped", resume=True, quiet=True)
+    assert (more.reason, more.step) == ("finished", 24)
+    assert more.seconds > stopped.seconds
+    assert_identical(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_resuming_a_finished_run_changes_nothing(config_of: MakeConfig, tmp_path: Path) -> None:
+    pretrain(config_of("mlm"), tmp_path / "whole", quiet=True)
+    again = pretrain(config_of("mlm"), tmp_path / "again", resume=True, quiet=True)
+    again = pretrain(config_of("mlm"), again.folder, resume=True, quiet=True)
+    assert (again.reason, again.step) == ("finished", 24)
+    assert_identical(tmp_path / "whole", again.folder)

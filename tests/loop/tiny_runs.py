@@ -1,0 +1,242 @@
+"""What the tests of training share: tiny configurations, how their results are compared, runs in other processes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from trueneg.config import CorrectionConfig, PretrainConfig, RegularizationConfig, override
+from trueneg.corruption.masking import Rows
+from trueneg.presets import preset, with_objective
+from trueneg.pretraining import pretrain
+from trueneg.training import loop
+from trueneg.training.log import read_metrics
+from trueneg.training.step import Run
+
+WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
+
+TIMES = {"seconds", "tokens_per_second"}
+"""Readings of the clock."""
+
+SENTENCES = (
+    "the {big} {beast} will {stay} near the {old} {town} .",
+    "we {quickly} {see} a {big} {film} about the {town} .",
+    "a {happy} {beast} can {quickly} {see} the {main} road .",
+    "the {main} {film} made the {beast} {happy} .",
+    "they {stay} in the {old} {town} and {see} a {film} .",
+)
+WORDS = {
+    "big": ["large", "big", "small", "little"],
+    "beast": ["animal", "beast", "mouse"],
+    "stay": ["stay", "remain", "rest"],
+    "old": ["old", "grey", "quiet"],
+    "town": ["city", "metropolis", "harbour"],
+    "quickly": ["quickly", "rapidly", "slowly"],
+    "see": ["see", "notice", "cut"],
+    "film": ["movie", "film", "picture"],
+    "happy": ["happy", "glad", "cheerful"],
+    "main": ["primary", "main", "chief"],
+}
+"""Each line's words but ``old`` and some of the last are synonyms in the hand-made WordNet."""
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ENTRIES = sorted({word for words in WORDS.values() for word in words} - {"metropolis"}) + [
+    *("metro", "##polis", "the", "will", "near", ".", "we", "a", "about", "can", "road", "made", "they", "in", "and")
+]
+"""Vocabulary of the tiny tokenizer."""
+
+
+def documents(count: int, seed: int = 0) -> list[str]:
+    choose = random.Random(seed)
+
+    def sentence() -> str:
+        return choose.choice(SENTENCES).format(**{kind: choose.choice(words) for kind, words in WORDS.items()})
+
+    return [" ".join(sentence() for _ in range(choose.randint(1, 6))) for _ in range(count)]
+
+
+def make_config(corpus: Path, kind: str, *settings: str) -> PretrainConfig:
+    """A run of seconds: ``mlm``, ``electra``, or ``corrected`` ELECTRA (HC, SR of tokens and sentences)."""
+    config = preset("electra-tiny")
+    if kind == "mlm":
+        config = replace(with_objective(config, "mlm"), model=replace(config.model, architecture="bert"))
+    if kind == "corrected":
+        objective = replace(
+            config.objective,
+            correction=CorrectionConfig(detector="lexical", forms="lemma", wordnet=str(WORDNET)),
+            regularization=RegularizationConfig(level="token+sentence", collapse_threshold=1.0),
+        )
+        config = replace(config, objective=objective)
+    small = ("corpus.length=24", "corpus.eval_rows=20", "train.steps=24", "train.log_every=5", "train.device=cpu")
+    config = override(config, [f"corpus.path={corpus}", *small, "train.eval_every=8", "train.save_every=0"])
+    return override(config, settings)
+
+
+def last_checkpoint(run: Path) -> Path:
+    return max((run / "checkpoints").glob("step-*"))
+
+
+def final_tensors(run: Path) -> dict[str, torch.Tensor]:
+    """Weights and optimizer state of a run's last checkpoint."""
+    folder = last_checkpoint(run)
+    return load_file(folder / "model.safetensors") | load_file(folder / "optimizer.safetensors")
+
+
+def assert_identical(run: Path, other: Path) -> None:
+    """The same step, the same bits in weights and optimizer, the same readings, the same exported model."""
+    assert last_checkpoint(run).name == last_checkpoint(other).name
+    ours, theirs = final_tensors(run), final_tensors(other)
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    assert readings(run) == readings(other)
+    exported = sorted(path.relative_to(run) for path in (run / "hf").rglob("*.safetensors"))
+    assert exported
+    for path in exported:
+        assert (run / path).read_bytes() == (other / path).read_bytes()
+
+
+def weight_distance(run: Path, other: Path) -> float:
+    """Largest difference of any weight of two runs' last checkpoints."""
+    ours, theirs = (load_file(last_checkpoint(path) / "model.safetensors") for path in (run, other))
+    assert ours.keys() == theirs.keys()
+    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
+
+
+def readings(run: Path) -> list[dict[str, Any]]:
+    """``metrics.jsonl`` without the clock's readings."""
+    records = read_metrics(run / "metrics.jsonl")
+    return [{name: value for name, value in record.items() if name not in TIMES} for record in records]
+
+
+class PowerCut(Exception):
+    """The end of a process, as far as its files can tell."""
+
+
+def before_step(patch: pytest.MonkeyPatch, number: int, act: Callable[[Run], None]) -> None:
+    """Let something happen when ``number`` steps are done."""
+    original = loop.train_step
+
+    def step(run: Run, micro_batches: Sequence[Rows]) -> torch.Tensor:
+        if run.step == number:
+            act(run)
+        return original(run, micro_batches)
+
+    patch.setattr(loop, "train_step", step)
+
+
+def cut_power(run: Run) -> None:
+    raise PowerCut
+
+
+def terminate(run: Run) -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def press_ctrl_c(run: Run) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def poison(run: Run) -> None:
+    """Make this process's next loss NaN, and no other's."""
+    bias = next(parameter for name, parameter in run.module.named_parameters() if name.endswith("LayerNorm.bias"))
+    bias.data[0] = float("nan")
+
+
+FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
+
+# Importing torch and transformers takes seconds; a fork server pays for it once.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["trueneg.pretraining", "transformers.models.electra.modeling_electra", "transformers.models.bert.modeling_bert"]
+)
+
+
+def start(config: PretrainConfig, out: Path, **options: Any) -> ForkServerProcess:
+    """Run ``pretrain(config, out, resume=True)`` in another process; its end is told in ``<out>.json``."""
+    process = FORKS.Process(target=_pretrain, args=(config, out, options))
+    process.start()
+    return process
+
+
+def ending(process: ForkServerProcess, out: Path) -> dict[str, Any]:
+    """Wait for a process of ``start``: how its run ended, or the error's kind and message."""
+    process.join(120)
+    assert process.exitcode == 0, f"exit code {process.exitcode}"
+    told: dict[str, Any] = json.loads(_told(out).read_text())
+    return told
+
+
+def together(
+    config: PretrainConfig, out: Path, num_processes: int, by_rank: Mapping[int, dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Run on several processes that form one group, as a launcher starts them, with options for some."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": str(num_processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = []
+    for rank in range(num_processes):
+        options: dict[str, Any] = {"environment": group | {"RANK": str(rank), "LOCAL_RANK": str(rank)}}
+        options |= {"told": f"{out.name}-{rank}", **(by_rank or {}).get(rank, {})}
+        processes.append(start(config, out, **options))
+    return [ending(process, out.with_name(f"{out.name}-{rank}")) for rank, process in enumerate(processes)]
+
+
+def wait_for(is_so: Callable[[], bool], process: ForkServerProcess) -> None:
+    while not is_so():
+        assert process.is_alive(), "the run ended too early"
+        time.sleep(0.002)
+
+
+def _told(out: Path) -> Path:
+    return out.with_name(out.name + ".json")
+
+
+def _pretrain(config: PretrainConfig, out: Path, options: dict[str, Any]) -> None:
+    """The other process's work."""
+    torch.set_num_threads(1)
+    os.environ |= options.get("environment", {})
+    if "file_limit" in options:
+        # A write beyond the limit then fails as on a full disk, instead of killing the process.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (options["file_limit"],) * 2)
+    if "die_at_file_event" in options:
+        _die_at_file_event(out, options["die_at_file_event"])
+    if "before_step" in options:
+        before_step(pytest.MonkeyPatch(), *options["before_step"])
+    try:
+        result = pretrain(config, out, resume=True, quiet=True)
+        told = {"reason": result.reason, "step": result.step}
+    except Exception as error:
+        told = {"error": type(error).__name__, "message": str(error)}
+    _told(out.with_name(options.get("told", out.name))).write_text(json.dumps(told))
+
+
+def _die_at_file_event(folder: Path, number: int) -> None:
+    """Let the system kill this process as it opens, makes, renames or removes something in a folder."""
+    left = number
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if event in FILE_EVENTS and any(str(argument).startswith(str(folder)) for argument in arguments[:2]):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)

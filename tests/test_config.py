@@ -1,0 +1,177 @@
+"""Configurations: what goes out comes back, and nothing else gets in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trueneg.config import (
+    CorpusConfig,
+    MaskingConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    TrainConfig,
+    decode,
+    differences,
+    encode,
+    load_config,
+    override,
+    save_config,
+)
+from trueneg.errors import ConfigError
+
+
+def configurations(kind: type) -> st.SearchStrategy[Any]:
+    """Any configuration of a kind, from its type hints."""
+    plain = {bool: st.booleans(), int: st.integers(), float: st.floats(allow_nan=False), str: st.text()}
+    fields = {}
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            fields[name] = configurations(hint)
+        elif get_origin(hint) is Literal:
+            fields[name] = st.sampled_from(get_args(hint))
+        else:
+            fields[name] = plain[hint]
+    return st.builds(kind, **fields)
+
+
+def leaves(config: Any, prefix: str = "") -> list[str]:
+    """Dotted names of all options."""
+    names = []
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), f"{prefix}{field.name}"
+        names += leaves(value, f"{name}.") if dataclasses.is_dataclass(value) else [name]
+    return names
+
+
+@given(configurations(PretrainConfig))
+def test_round_trip(config: PretrainConfig) -> None:
+    data = json.loads(json.dumps(encode(config)))
+    assert decode(PretrainConfig, data) == config
+
+
+def test_round_trip_through_a_file(tmp_path: Path) -> None:
+    config = override(PretrainConfig(), ["train.steps=7", "correction.detector=lexical"])
+    save_config(config, tmp_path / "config.json")
+    assert load_config(PretrainConfig, tmp_path / "config.json") == config
+
+
+def test_missing_options_keep_their_defaults() -> None:
+    config = decode(PretrainConfig, {"train": {"steps": 3}})
+    assert config == PretrainConfig(train=TrainConfig(steps=3))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"trian": {}}, "unknown option 'trian': did you mean 'train'"),
+        ({"train": {"step": 1}}, "unknown option 'train.step': did you mean 'train.steps'"),
+        ({"objective": {"masking": {"rat": 1}}}, "did you mean 'objective.masking.rate'"),
+        ({"train": 5}, "train: a group of options is wanted, not 5"),
+        ({"train": {"steps": "5"}}, "train.steps: int is wanted, not '5'"),
+        ({"train": {"steps": 5.0}}, "train.steps: int is wanted, not 5.0"),
+        ({"train": {"steps": True}}, "train.steps: int is wanted, not True"),
+        ({"train": {"compile": 1}}, "train.compile: bool is wanted, not 1"),
+        ({"optimizer": {"beta1": True}}, "optimizer.beta1: float is wanted, not True"),
+        ({"optimizer": {"beta1": None}}, "optimizer.beta1: float is wanted, not None"),
+        ({"corpus": {"path": 3}}, "corpus.path: str is wanted, not 3"),
+        ({"train": {"precision": "bf61"}}, "value of train.precision 'bf61': did you mean 'bf16'"),
+        ({"train": {"precision": ["bf16"]}}, "unknown value of train.precision"),
+        ({"train": {"tracker": "x"}}, r"\(empty\)"),
+    ],
+)
+def test_refusals(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as raised:
+        decode(PretrainConfig, data)
+    assert "\n" not in str(raised.value)
+
+
+def test_whole_numbers_serve_as_floats() -> None:
+    rate = decode(OptimizerConfig, {"learning_rate": 1}).learning_rate
+    assert rate == 1 and isinstance(rate, float)
+
+
+def test_every_option_has_one_way_to_be_set_in_full() -> None:
+    """Setting each to its own value, as text, changes nothing."""
+    config = PretrainConfig()
+    for name in leaves(config):
+        value: Any = config
+        for part in name.split("."):
+            value = getattr(value, part)
+        assert override(config, [f"{name}={value}"]) == config, name
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("train.steps=10", PretrainConfig(train=TrainConfig(steps=10))),
+        ("steps=10", PretrainConfig(train=TrainConfig(steps=10))),
+        (" steps = 10 ", PretrainConfig(train=TrainConfig(steps=10))),
+        ("steps=1e3", PretrainConfig(train=TrainConfig(steps=1000))),
+        ("masking.rate=0.3", PretrainConfig(objective=ObjectiveConfig(masking=MaskingConfig(rate=0.3)))),
+        ("rate=.3", PretrainConfig(objective=ObjectiveConfig(masking=MaskingConfig(rate=0.3)))),
+        ("learning_rate=3e-4", PretrainConfig(optimizer=OptimizerConfig(learning_rate=3e-4))),
+        ("learning_rate=1", PretrainConfig(optimizer=OptimizerConfig(learning_rate=1.0))),
+        ("optimizer.name=electra-code", PretrainConfig(optimizer=OptimizerConfig(name="electra-code"))),
+        ("compile=TRUE", PretrainConfig(train=TrainConfig(compile=True))),
+        ("compile=0", PretrainConfig()),
+        ("corpus.path=a=b", PretrainConfig(corpus=CorpusConfig(path="a=b"))),
+        ("corpus.path=", PretrainConfig()),
+    ],
+)
+def test_override(assignment: str, expected: PretrainConfig) -> None:
+    found = override(PretrainConfig(), [assignment])
+    assert found == expected
+    assert decode(PretrainConfig, encode(found)) == found
+
+
+def test_later_settings_win() -> None:
+    assert override(PretrainConfig(), ["steps=1", "seed=4", "train.steps=2"]).train == TrainConfig(steps=2, seed=4)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("steps", "write it as key=value"),
+        ("stesp=1", "unknown option 'stesp': did you mean"),
+        ("train=1", "unknown option 'train'"),
+        ("name=mlm", "could be any of objective.name, optimizer.name: name its section"),
+        ("path.corpus=x", "unknown option"),
+        ("steps=ten", "train.steps: int is wanted, not 'ten'"),
+        ("steps=1.5", "train.steps: int is wanted"),
+        ("steps=15e-1", "train.steps: a whole number is wanted, not '15e-1'"),
+        ("steps=1e999", "train.steps: a whole number is wanted, not '1e999'"),
+        ("steps=", "train.steps: int is wanted"),
+        ("beta1=x", "optimizer.beta1: float is wanted"),
+        ("compile=maybe", "train.compile: true or false is wanted, not 'maybe'"),
+        ("unit=words", "unknown value of objective.masking.unit 'words': did you mean 'word'"),
+    ],
+)
+def test_refused_overrides(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        override(PretrainConfig(), [assignment])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is not a configuration"), ("[]", "is not a configuration"), (None, "no configuration at")],
+)
+def test_files_that_are_none(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_config(PretrainConfig, path)
+
+
+def test_differences() -> None:
+    changed = override(PretrainConfig(), ["steps=5", "masking.rate=0.3"])
+    assert differences(PretrainConfig(), changed) == ["objective.masking.rate: 0.15 -> 0.3", "train.steps: 1000 -> 5"]
+    assert differences(changed, changed) == []

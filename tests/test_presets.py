@@ -1,0 +1,112 @@
+"""Presets: the papers' numbers, once more, and sizes that fit together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trueneg.config import MaskingConfig, PretrainConfig, decode, encode, override
+from trueneg.errors import ConfigError
+from trueneg.presets import CONTINUE, OBJECTIVE_DEFAULTS, PRESETS, preset, with_objective
+
+# Clark et al. 2020, table 6; Devlin et al. 2019, sections 3 and A.2; Warner et al. 2024, table 4.
+PAPERS = {
+    #                  layers hidden heads  ffn  embed  gen. rate  learning  batch   steps   warm-up  length
+    "electra-small": (12, 256, 4, 1024, 128, 1 / 4, 0.15, 5e-4, 128, 1_000_000, 10_000, 128),
+    "electra-base": (12, 768, 12, 3072, 768, 1 / 3, 0.15, 2e-4, 256, 766_000, 10_000, 512),
+    "electra-large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25, 2e-4, 2048, 400_000, 10_000, 512),
+    "bert-base": (12, 768, 12, 3072, None, None, 0.15, 1e-4, 256, 1_000_000, 10_000, 512),
+    "bert-large": (24, 1024, 16, 4096, None, None, 0.15, 1e-4, 256, 1_000_000, 10_000, 512),
+    "modernbert-base": (22, 768, 12, 1152, None, None, 0.3, 8e-4, None, None, None, 1024),
+}
+OPTIMIZERS = {  # weight decay, beta 1, beta 2, epsilon, schedule
+    "electra-small": (0.01, 0.9, 0.999, 1e-6, "linear"),
+    "electra-base": (0.01, 0.9, 0.999, 1e-6, "linear"),
+    "electra-large": (0.01, 0.9, 0.999, 1e-6, "linear"),
+    "bert-base": (0.01, 0.9, 0.999, 1e-6, "linear"),
+    "bert-large": (0.01, 0.9, 0.999, 1e-6, "linear"),
+    "modernbert-base": (1e-5, 0.9, 0.98, 1e-6, "wsd"),
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_numbers_of_the_papers(name: str) -> None:
+    config = preset(name)
+    model, train = config.model, config.train
+    found = (
+        model.num_layers,
+        model.hidden_size,
+        model.num_heads,
+        model.intermediate_size,
+        model.embedding_size,
+        model.generator_width,
+        config.objective.masking.rate,
+        config.optimizer.learning_rate,
+        train.batch_size,
+        train.steps,
+        config.optimizer.warmup_steps,
+        config.corpus.length,
+    )
+    for ours, papers in zip(found, PAPERS[name], strict=True):
+        assert papers is None or ours == papers
+    optimizer = config.optimizer
+    assert OPTIMIZERS[name] == (
+        optimizer.weight_decay,
+        optimizer.beta1,
+        optimizer.beta2,
+        optimizer.epsilon,
+        optimizer.schedule,
+    )
+
+
+def test_masking_of_the_papers() -> None:
+    electra, mlm = OBJECTIVE_DEFAULTS["electra"], OBJECTIVE_DEFAULTS["mlm"]
+    assert (electra.masking.mask_share, electra.masking.random_share) == (0.85, 0.0)
+    assert (mlm.masking.mask_share, mlm.masking.random_share) == (0.8, 0.1)
+    assert (electra.prediction, mlm.prediction) == ("sampled", "argmax")
+    assert (electra.generator_weight, electra.discriminator_weight) == (1.0, 50.0)
+    assert CONTINUE.optimizer.learning_rate == 5e-5
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_is_whole(name: str) -> None:
+    config = preset(name)
+    assert config.preset == name
+    assert decode(PretrainConfig, json.loads(json.dumps(encode(config)))) == config
+    # Ready to be used: no correction, no regularization, no corpus that is somebody's.
+    assert not config.objective.correction.detector
+    assert not config.objective.regularization.level
+    assert not config.corpus.path
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_sizes_fit_together(name: str) -> None:
+    config = preset(name)
+    model = config.model
+    assert model.hidden_size % model.num_heads == 0
+    assert config.corpus.length <= model.max_positions
+    assert config.optimizer.warmup_steps < config.train.steps
+    assert config.objective.name == ("electra" if model.architecture == "electra" else "mlm")
+    if model.architecture == "electra":
+        heads, hidden = model.num_heads * model.generator_width, model.hidden_size * model.generator_width
+        feed_forward = model.intermediate_size * model.generator_width
+        for size in (heads, hidden, feed_forward):
+            assert size == pytest.approx(round(size))
+        assert round(hidden) % round(heads) == 0
+
+
+def test_another_objective_brings_its_own_masking() -> None:
+    config = override(preset("electra-small"), ["masking.rate=0.4", "masking.unit=word"])
+    changed = with_objective(config, "mlm")
+    assert changed.objective.masking == MaskingConfig(rate=0.4, unit="word", mask_share=0.8, random_share=0.1)
+    assert changed.objective.prediction == "argmax"
+    assert changed.model == config.model and changed.train == config.train
+    assert with_objective(config, "electra") == config
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'electra-small'"):
+        preset("electra-smal")
+    with pytest.raises(ConfigError, match="did you mean 'electra'"):
+        with_objective(PretrainConfig(), "elektra")

@@ -1,0 +1,160 @@
+"""What a run says: records that survive a kill, a display that can be silent, trackers where installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trueneg.errors import CheckpointError, MissingExtraError
+from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
+
+
+def write(path: Path, first_step: int, steps: range) -> None:
+    file = MetricsFile(path, first_step)
+    for step in steps:
+        file.write({"step": step, "loss": step / 3})
+    file.close()
+
+
+def test_records_come_back_as_written(tmp_path: Path) -> None:
+    write(tmp_path / "metrics.jsonl", 0, range(1, 4))
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": step, "loss": step / 3} for step in (1, 2, 3)]
+
+
+def test_a_record_is_on_disk_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "metrics.jsonl")
+    file.write({"step": 1})
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1}]
+    file.close()
+
+
+def test_steps_that_will_be_taken_again_leave_no_second_record(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write(path, 0, range(1, 10))
+    write(path, 5, range(6, 12))
+    assert [record["step"] for record in read_metrics(path)] == list(range(1, 12))
+
+
+@pytest.mark.parametrize("half", ['{"step": 3, "lo', '{"step": 3}', ""])
+def test_a_line_cut_short_is_left_out_and_does_not_spoil_the_next(half: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write(path, 0, range(1, 3))
+    with path.open("a") as file:
+        file.write(half)
+    assert [record["step"] for record in read_metrics(path)] == [1, 2]
+    write(path, 2, range(3, 5))
+    assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_full_disk_is_a_users_error(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "metrics.jsonl")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, file._file.fileno())
+    os.close(full)
+    with pytest.raises(CheckpointError, match="No space left on device: make room and continue with --resume"):
+        file.write({"step": 1})
+    file.close()
+
+
+def test_a_line_a_record_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display(steps=20) as display:
+        display.say("training: [mlm]")
+        display.advance(1)
+        display.show({"step": 10, "loss": 2.3456789, "tokens_per_second": 123456.7})
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "training: [mlm]\nstep 10/20  loss 2.346  tokens_per_second 123,457\n"
+
+
+def test_a_quiet_display_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display(steps=20, quiet=True) as display:
+        display.say("training")
+        display.advance(1)
+        display.show({"step": 10, "loss": 2.0})
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_on_a_terminal_shows_the_last_reading(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with Display(steps=20, start=5) as display:
+        display.show({"step": 10, "loss": 2.0})
+        display.advance(11)
+    said = capsys.readouterr().err
+    assert "11/20" in said and "loss 2" in said
+
+
+def test_no_tracker_by_default(tmp_path: Path) -> None:
+    assert make_tracker("", "run", {}, tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb", "tensorboard"])
+def test_a_tracker_that_is_not_installed_names_its_extra(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (name, "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"train.tracker={name} needs .* pip install 'trueneg\[{name}\]'"):
+        make_tracker(name, "run", {}, tmp_path)
+
+
+class FakeWandb(SimpleNamespace):
+    """Takes down what is asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__(calls=[])
+
+    def init(self, **arguments: Any) -> FakeWandb:
+        self.calls.append(("init", arguments))
+        return self
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        self.calls.append(("log", values, step))
+
+    def finish(self) -> None:
+        self.calls.append(("finish",))
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb"])
+def test_readings_reach_a_tracker(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, name, fake)
+    tracker = make_tracker(name, "run", {"train": {"steps": 3}}, tmp_path)
+    assert tracker is not None
+    tracker.log({"train/loss": 1.5}, 3)
+    tracker.close()
+    assert fake.calls == [
+        ("init", {"project": "trueneg", "name": "run", "config": {"train": {"steps": 3}}}),
+        ("log", {"train/loss": 1.5}, 3),
+        ("finish",),
+    ]
+
+
+def test_readings_reach_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str) -> None:
+            calls.append(folder)
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            calls.append((name, value, step))
+
+        def close(self) -> None:
+            calls.append("closed")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
+    tracker = make_tracker("tensorboard", "run", {}, tmp_path)
+    assert tracker is not None
+    tracker.log({"train/loss": 1.5, "train/accuracy": 0.5}, 3)
+    tracker.close()
+    folder = str(tmp_path / "tensorboard")
+    assert calls == [folder, ("train/loss", 1.5, 3), ("train/accuracy", 0.5, 3), "closed"]

@@ -1,0 +1,112 @@
+"""From sums to readings, by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trueneg.objectives.base import Outcome
+from trueneg.training.distributed import Processes
+from trueneg.training.metrics import RATIOS, Meter, readings
+
+SUMS = {
+    "term/mlm": 60.0,
+    "count/mlm": 20.0,
+    "term/rtd": 7.0,
+    "count/rtd": 100.0,
+    "stat/gold_loss": 80.0,
+    "stat/num_masked": 20.0,
+    "stat/num_mispredicted": 8.0,
+    "stat/num_corrected": 2.0,
+    "stat/credit": 2.4,
+    "stat/num_rows": 10.0,
+    "stat/num_rows_corrected": 1.0,
+    "stat/num_tokens": 100.0,
+    "stat/num_detected_right": 90.0,
+    "stat/num_called_replaced": 5.0,
+    "stat/num_replaced_found": 3.0,
+    "stat/num_replaced": 6.0,
+}
+
+
+def outcome(**scale: float) -> tuple[Outcome, dict[str, torch.Tensor]]:
+    """A micro-batch whose sums are those above, times a factor."""
+    by = scale.get("by", 1.0)
+    parts: dict[str, dict[str, torch.Tensor]] = {"term": {}, "count": {}, "stat": {}}
+    for name, value in SUMS.items():
+        kind, _, rest = name.partition("/")
+        parts[kind][rest] = torch.tensor(value * by)
+    return Outcome(parts["term"], parts["stat"]), parts["count"]
+
+
+def test_readings() -> None:
+    assert readings(SUMS, {"rtd": 50.0}) == pytest.approx(
+        {
+            "loss": 3.0 + 50 * 0.07,
+            "loss/mlm": 3.0,
+            "loss/rtd": 0.07,
+            "accuracy": 0.6,
+            "gold_loss": 4.0,
+            "mispredicted": 0.4,
+            "corrected": 0.25,
+            "corrected_rows": 0.1,
+            "credit": 0.3,
+            "detection_accuracy": 0.9,
+            "detection_precision": 0.6,
+            "detection_recall": 0.5,
+        }
+    )
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    """A ratio of nothing is left out; a term of nothing is 0, as it is in the loss."""
+    found = readings(dict.fromkeys(SUMS, 0.0), {"rtd": 50.0})
+    assert found == {"loss": 0.0, "loss/mlm": 0.0, "loss/rtd": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("empty", "left_out"),
+    [
+        ("num_mispredicted", {"corrected", "credit"}),
+        ("num_masked", {"accuracy", "gold_loss", "mispredicted"}),
+        ("num_called_replaced", {"detection_precision"}),
+        ("num_replaced", {"detection_recall"}),
+    ],
+)
+def test_ratios_of_nothing_are_left_out(empty: str, left_out: set[str]) -> None:
+    found = readings(SUMS | {f"stat/{empty}": 0.0}, {})
+    assert RATIOS.keys() - found.keys() == left_out
+
+
+def test_ratios_of_other_objectives_are_left_out() -> None:
+    sums = {name: value for name, value in SUMS.items() if name in ("term/mlm", "count/mlm")}
+    assert readings(sums, {}) == {"loss": 3.0, "loss/mlm": 3.0}
+
+
+def test_meter_sums_before_it_divides() -> None:
+    """Micro-batches of different sizes weigh by their size."""
+    meter = Meter()
+    small = Outcome({"mlm": torch.tensor(1.0)}, {})
+    large = Outcome({"mlm": torch.tensor(90.0)}, {})
+    meter.add(small, {"mlm": torch.tensor(1.0)})
+    meter.add(large, {"mlm": torch.tensor(9.0)})
+    assert meter.read(Processes(), {}) == {"loss": 9.1, "loss/mlm": 9.1}
+
+
+def test_meter_starts_again_after_reading() -> None:
+    meter = Meter()
+    for by in (1.0, 3.0):
+        meter.add(*outcome(by=by))
+    first = meter.read(Processes(), {"rtd": 50.0})
+    assert first == pytest.approx(readings(SUMS, {"rtd": 50.0}))
+    meter.add(*outcome(by=2.0))
+    assert meter.read(Processes(), {"rtd": 50.0}) == pytest.approx(first)
+    assert meter.read(Processes(), {}) == {"loss": 0}
+
+
+def test_meter_adds_in_float64() -> None:
+    """Beyond 2^24, float32 cannot add 1."""
+    meter = Meter()
+    meter.add(Outcome({"mlm": torch.tensor(2.0**24)}, {}), {"mlm": torch.tensor(1.0)})
+    meter.add(Outcome({"mlm": torch.tensor(1.0)}, {}), {"mlm": torch.tensor(0.0)})
+    assert meter.read(Processes(), {})["loss"] == 2**24 + 1
