@@ -109,9 +109,7 @@ def test_a_sample_is_a_part(tmp_path: Path) -> None:
         ({"kind": "bpe", "vocab_size": 200}, "no room for the alphabet of 261"),
     ],
 )
-def test_impossible_options_are_refused(
-    tmp_path: Path, source: str, options: dict[str, object], message: str
-) -> None:
+def test_impossible_options_are_refused(tmp_path: Path, source: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         train_tokenizer([source], tmp_path, **options)  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest, chisquare
+from scipy.stats import binom, binomtest, chisquare
 
 import tiny
 from trueneg.config import MaskingConfig
@@ -94,6 +94,14 @@ def test_what_is_shown_does_not_depend_on_what_is_chosen() -> None:
         assert binomtest(int(is_mask[:, column].sum()), int(chosen[:, column].sum()), 0.5).pvalue > 1e-3
 
 
+def test_slots_of_a_row_are_independent() -> None:
+    """The number of mask tokens in a row is binomial, not all or none."""
+    masked = tiny.make_masking(rate=0.5, mask_share=0.5, random_share=0.0)(same_rows(4000, 22))
+    found = (masked.input_ids == tiny.MASK).sum(1).bincount(minlength=11)[1:10]  # 0 and 10 are too rare
+    expected = binom.pmf(np.arange(1, 10), 10, 0.5)
+    assert chisquare(found.numpy(), expected / expected.sum() * int(found.sum())).pvalue > 1e-3
+
+
 def test_whole_words_are_masked_whole() -> None:
     words = [1, 2, 3, 1, 4, 2, 1, 1, 3, 2]
     masked = tiny.make_masking(rate=0.3, unit="word")(same_rows(500, sum(words) + 2, words))
@@ -120,6 +128,16 @@ def test_words_of_a_row_without_special_tokens_stay_apart() -> None:
     masked = tiny.make_masking(rate=0.1, unit="word")(rows)
     counts = torch.tensor([columns(masked, row)[0] for row in range(300)]).bincount(minlength=10)
     assert chisquare(counts.numpy()).pvalue > 1e-3
+
+
+def test_word_ends_with_its_document() -> None:
+    """A second document that begins within a word does not lengthen the first one's last."""
+    rows = tiny.make_rows([[2, 2]], 8)
+    starts = torch.tensor([[False, True, False, False, False, False, False, False]])
+    rows = replace(tiny.select(replace(rows, is_word_start=starts), [0] * 50), keys=example_keys(5, torch.arange(50)))
+    masked = tiny.make_masking(rate=0.5, unit="word")(rows)
+    chosen = {tuple(columns(masked, row)) for row in range(50)}
+    assert chosen == {(1, 2), (5, 6)}
 
 
 def runs(chosen: list[int]) -> list[int]:

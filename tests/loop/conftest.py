@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import ENTRIES, SPECIAL, documents, make_config
+from tiny_runs import ENTRIES, SPECIAL, MakeConfig, documents, make_config
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig
 from trueneg.corpus.build import build_corpus
-
-MakeConfig = Callable[..., PretrainConfig]
 
 
 @pytest.fixture(scope="session", autouse=True)

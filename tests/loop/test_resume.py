@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from tiny_runs import (
+    MakeConfig,
     PowerCut,
     assert_identical,
     before_step,
@@ -75,7 +75,7 @@ def test_a_process_killed_at_any_moment_ends_as_the_uninterrupted_one(config_of:
         assert process.exitcode == -signal.SIGKILL
     assert ending(start(config, out), out) == {"reason": "finished", "step": 60}
     assert_identical(tmp_path / "whole", out)
-    assert not [path for path in out.rglob("*unfinished*")]
+    assert not list(out.rglob("*unfinished*"))
 
 
 @pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
@@ -95,9 +95,7 @@ def test_a_signal_saves_the_step_in_hand_and_the_run_continues(
     assert_identical(tmp_path / "whole", stopped.folder)
 
 
-def test_a_second_ctrl_c_stops_at_once(
-    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_ctrl_c_stops_at_once(config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def press_twice(run: object) -> None:
         press_ctrl_c(run)
         press_ctrl_c(run)

@@ -29,6 +29,9 @@ from trueneg.training import loop
 from trueneg.training.log import read_metrics
 from trueneg.training.step import Run
 
+MakeConfig = Callable[..., PretrainConfig]
+"""``make_config`` over the tiny corpus: a kind and settings to a configuration."""
+
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 
 TIMES = {"seconds", "tokens_per_second"}
@@ -56,8 +59,9 @@ WORDS = {
 """Each line's words but ``old`` and some of the last are synonyms in the hand-made WordNet."""
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-ENTRIES = sorted({word for words in WORDS.values() for word in words} - {"metropolis"}) + [
-    *("metro", "##polis", "the", "will", "near", ".", "we", "a", "about", "can", "road", "made", "they", "in", "and")
+ENTRIES = [
+    *sorted({word for words in WORDS.values() for word in words} - {"metropolis"}),
+    *("metro", "##polis", "the", "will", "near", ".", "we", "a", "about", "can", "road", "made", "they", "in", "and"),
 ]
 """Vocabulary of the tiny tokenizer."""
 

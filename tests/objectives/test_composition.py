@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from trueneg.objectives.regularization import Regularizer, SentenceRegularizatio
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.registry import load
 
+TINY_WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 REGULARIZERS = {
     "none": lambda: [],
     "token": lambda: [SoftRegularization(weight=0.5)],
@@ -108,7 +110,7 @@ def test_sums_add_up_over_micro_batches(objective: str, correction: str) -> None
 
 def test_statistics_by_hand() -> None:
     model, built = make("electra", HardCorrection(tiny.FractionalDetector(), discriminator="ignore"), [])
-    batch = built.corrupt(tiny.make_rows([[14], [9], [4], [1]], 16))
+    batch = built.corrupt(tiny.make_rows([[14], [13], [9], [1]], 16, seed=1))
     outcome = built(model, batch)
     prediction = built.generator.predict(model.generator, batch)
     stats = dict.fromkeys(("num_masked", "num_mispredicted", "num_corrected", "credit", "gold_loss"), 0.0)
@@ -128,6 +130,8 @@ def test_statistics_by_hand() -> None:
             corrected += credit >= 0.5
             num_replaced += gold != found and credit < 0.5  # what is ignored is no token to be found
         num_rows += corrected > 0
+    assert 0 < num_rows < 4, "some rows have a correction, some have none"
+    assert num_rows < stats["num_corrected"] < stats["num_mispredicted"], "some rows have several"
     found_stats = {name: value.item() for name, value in outcome.stats.items()}
     assert {name: found_stats[name] for name in stats} == pytest.approx(stats, rel=1e-6)
     assert found_stats["num_rows"] == 4
@@ -136,16 +140,63 @@ def test_statistics_by_hand() -> None:
     assert found_stats["num_tokens"] == (batch.rows.segments > 0).sum() - stats["num_corrected"]
 
 
+def test_weights_are_those_asked_for() -> None:
+    generator = MaskedLM(tiny.make_masking(), regularizers=REGULARIZERS["both"]())
+    weights = ReplacedTokenDetection(generator, generator_weight=0.5, discriminator_weight=10.0).weights
+    assert weights == {"mlm": 0.5, "rtd": 10.0, "sr": 0.5, "sr_sentence": 0.25}
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_named_objective_is_made_from_its_configuration(name: str) -> None:
-    config = decode(
-        ObjectiveConfig,
-        {"name": name, "temperature": 0.5, "regularization": {"level": "token+sentence", "weight": 0.3}},
-    )
-    built = load("objective", name, OBJECTIVES)(config, tiny.make_tokenizer(), tiny.VOCAB_SIZE)
-    assert built.weights["sr"] == built.weights["sr_sentence"] == 0.3
-    assert built.weights["mlm"] == 1
-    assert built.weights.get("rtd", 50) == 50
+def test_every_option_reaches_its_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option that silently did nothing would cost days."""
+    monkeypatch.setenv("TRUENEG_CACHE", str(tmp_path))
+    options = {
+        "name": name,
+        "prediction": "sampled",
+        "temperature": 0.5,
+        "generator_weight": 0.7,
+        "discriminator_weight": 11.0,
+        "masking": {"rate": 0.2, "unit": "word"},
+        "correction": {
+            "detector": "lexical",
+            "forms": "lemma",
+            "wordnet": str(TINY_WORDNET),
+            "use": "soft",
+            "denominator": "kept",
+            "discriminator": "ignore",
+        },
+        "regularization": {
+            "level": "token+sentence",
+            "weight": 0.3,
+            "variant": "soft",
+            "stop_gradient": "gold",
+            "direction": "original-predicted",
+            "sentence_stop_gradient": "none",
+        },
+    }
+    tokenizer = tiny.make_tokenizer()
+    built = load("objective", name, OBJECTIVES)(decode(ObjectiveConfig, options), tokenizer, tiny.VOCAB_SIZE)
+    masked = built if name == "mlm" else built.generator
+    assert isinstance(masked, MaskedLM)
+    expected = {"mlm": 1.0, "sr": 0.3, "sr_sentence": 0.3}
+    assert built.weights == (expected if name == "mlm" else expected | {"mlm": 0.7, "rtd": 11.0})
+    assert (masked.prediction, masked.temperature) == ("sampled", 0.5)
+    assert (masked.masking.config.rate, masked.masking.config.unit) == (0.2, "word")
+    assert masked.masking.mask_id == tiny.MASK
+    correction = masked.correction
+    assert correction is not None
+    assert (correction.use, correction.denominator, correction.discriminator) == ("soft", "kept", "ignore")
+    assert correction.detector.provenance["forms"] == "lemma"
+    assert correction.detector.provenance["wordnet_path"] == str(TINY_WORDNET)
+    token, sentence = masked.regularizers
+    assert (token.variant, token.stop_gradient, token.weight) == ("soft", "gold", 0.3)
+    assert (sentence.direction, sentence.stop_gradient) == ("original-predicted", "none")
+
+
+def test_nothing_is_corrected_or_regularized_unless_asked_for() -> None:
+    built = from_config(ObjectiveConfig(), tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+    assert built.correction is None
+    assert len(built.regularizers) == 0
 
 
 def test_vocabulary_beyond_the_tokenizer_is_never_drawn() -> None:

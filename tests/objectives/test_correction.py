@@ -56,6 +56,21 @@ def test_no_credit_is_the_plain_loss_bit_for_bit(
     tiny.assert_same(plain_gradients, gradients)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
+    """For any sum and number of positions: no factor is applied that is not exactly 1."""
+    token_loss = torch.rand(BATCH.gold.shape, generator=torch.Generator().manual_seed(seed)) * 10
+    place = replace(BATCH, is_masked=torch.arange(BATCH.gold.numel()).view_as(BATCH.gold) <= seed % 24)
+    credit, logits = torch.zeros_like(token_loss), torch.empty(0)
+    sums = [
+        HardCorrection(tiny.ConstantDetector(0.0), denominator=over).masked_lm_loss(
+            token_loss, logits, place.gold, credit, place
+        )
+        for over in ("masked", "kept")
+    ]
+    assert torch.equal(*sums)
+
+
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("use", ["drop", "soft"])
 def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use: str) -> None:

@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_the_earlier_ones_and_nothing_else(
         raise error
 
     monkeypatch.setattr(checkpoint, step_of_saving, fail)
-    with pytest.raises(CheckpointError, match="cannot save step 20 .* the disk is full; .* make room and continue"):
+    with pytest.raises(CheckpointError, match=r"cannot save step 20 .* the disk is full; .* make room and continue"):
         save(tmp_path, 20)
     assert content(tmp_path) == before
 
@@ -310,5 +310,5 @@ def test_all_differences_are_named_with_both_values() -> None:
 
 def test_a_configuration_of_another_version_is_named_as_such() -> None:
     state = dataclasses.replace(new_state(1, CONFIG, "corpus", 0.0, {}), config={"novelty": 1}, version="9.9")
-    with pytest.raises(CheckpointError, match="'run' was written by trueneg 9.9: unknown option 'novelty'"):
+    with pytest.raises(CheckpointError, match=r"'run' was written by trueneg 9.9: unknown option 'novelty'"):
         check_same_run(state, CONFIG, "corpus", Path("run"))

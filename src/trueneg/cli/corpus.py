@@ -26,7 +26,7 @@ def build(
     workers: Annotated[int, typer.Option(help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
     text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
-    shard_tokens: Annotated[int, typer.Option(help="A shard ends with the document that reaches so many.")] = 1 << 26,
+    shard_tokens: Annotated[int, typer.Option(help="A shard ends with the document that reaches so many.")] = 1 << 24,
     seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
     as_json: Json = False,

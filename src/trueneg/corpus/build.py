@@ -53,7 +53,7 @@ def build_corpus(
     workers: int = 1,
     valid: str | float | None = None,
     seed: int = 0,
-    shard_tokens: int = 1 << 26,
+    shard_tokens: int = 1 << 24,
     text_field: str = "text",
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 _Words = npt.NDArray[np.uint64]
 
 _NUM_ROUNDS = 8  # even, so that halves of unequal width are back in place after the last one
-_LEAST_BITS = 6  # the rounds of a smaller network are too few functions to choose from
+_LEAST_BITS = 2  # one for each half
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 
@@ -56,7 +56,7 @@ def permute(
 
     Example:
         >>> permute(np.arange(8), size=8, key=1).tolist()
-        [2, 0, 5, 3, 7, 4, 1, 6]
+        [6, 0, 5, 2, 3, 4, 7, 1]
     """
     index = np.asarray(index)
     if size < 1:

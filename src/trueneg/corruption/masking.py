@@ -193,7 +193,6 @@ class Masking(nn.Module):
             return draws
         # Inverse of the geometric distribution; 1 - u is in (0, 1], so the logarithm is finite.
         lengths = (torch.log1p(-uniforms) / torch.log1p(torch.tensor(-chance))).floor().to(torch.int64) + 1
-        lengths = lengths.clamp(max=config.max_span)
         best = draws
         for offset in range(1, min(config.max_span, draws.shape[1])):
             reaches = lengths[:, :-offset] > offset

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from trueneg.models.loading import (
     resolve_checkpoint,
     without_pooler,
 )
-from trueneg.models.quiet import quiet_transformers
+from trueneg.models.quiet import quiet_exporter, quiet_transformers
 from trueneg.tokenizer import load_tokenizer
 
 
@@ -101,8 +100,7 @@ def export_onnx(source: str, out: Path) -> Path:
     model.config.save_pretrained(out)
     target = out / "model.onnx"
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
-    with quiet_transformers(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's own exporter, about itself
+    with quiet_exporter():
         program = torch.onnx.export(
             function,
             _padded_text(2, 6, model),

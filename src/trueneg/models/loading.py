@@ -36,7 +36,16 @@ from trueneg.models.vocabulary import fit_vocabulary
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
 """Beside a discriminator whose architecture has no such head of its own."""
 
-_REFUSALS = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError, StrictDataclassError)
+_REFUSALS = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+)
 """What transformers raises at files and sizes that it cannot use."""
 
 _PICKLE_REMEDY = (

@@ -1,7 +1,9 @@
-"""Transformers without its progress bars and loading reports."""
+"""Transformers and torch's exporter without their progress bars, reports and remarks about themselves."""
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,15 +11,28 @@ from contextlib import contextmanager
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Keep transformers off standard error while it loads or saves; what matters in its reports is said by us."""
-    from transformers.utils import logging
+    from transformers.utils import logging as settings
 
-    before = logging.get_verbosity()
-    had_bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    before = settings.get_verbosity()
+    had_bars = settings.is_progress_bar_enabled()
+    settings.set_verbosity_error()
+    settings.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(before)
+        settings.set_verbosity(before)
         if had_bars:
-            logging.enable_progress_bar()
+            settings.enable_progress_bar()
+
+
+@contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Keep the warnings of torch's ONNX exporter off standard error, which are about its own inside."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with quiet_transformers(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

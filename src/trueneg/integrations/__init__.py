@@ -1,0 +1,1 @@
+"""trueneg inside other frameworks; each module needs the package that it is named for."""

@@ -1,0 +1,237 @@
+"""Any objective under ``transformers.Trainer``: the same steps as our own loop, in the surroundings that Trainer has.
+
+Trainer divides a loss by one count, that of labels. An objective has a count for each of its terms, known before
+the forward pass, so they take that one's place: ``get_batch_samples`` adds them up over all micro-batches and
+processes of a step, and ``compute_loss`` divides by them. Random draws are functions of the seed and of a row's
+position in the training order, so the step is the same however it is cut, and a resumed run is exact.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_model
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers.trainer_utils import EvalLoopOutput
+
+from trueneg.corpus.order import rows_at
+from trueneg.corpus.rows import RowIndex
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.masking import Rows
+from trueneg.errors import CheckpointError, ConfigError
+from trueneg.models.export import save_hugging_face
+from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.training.checkpoint import MODEL, load_checkpoint
+from trueneg.training.data import held_out_batches, read_rows
+from trueneg.training.distributed import Processes
+from trueneg.training.metrics import Meter
+
+MODULE = "module"
+"""Folder within a checkpoint for what resuming needs: model and objective as they were trained."""
+
+
+# Its annotations want a PreTrainedModel, a torch Dataset and a DataLoader; what it does with them wants less.
+_Trainer: Any = Trainer
+
+
+class TruenegTrainer(_Trainer):  # type: ignore[misc]
+    """``transformers.Trainer`` for a model and an objective of ours, as ``pretraining.build`` makes them.
+
+    Step s sees the rows at positions ``s * batch .. (s + 1) * batch - 1`` of the training order, ``batch`` being
+    the rows of a step over all micro-batches and processes: those that ``pretrain`` sees. The order is endless, so
+    what Trainer takes for its one epoch is the whole run, and whatever is done now and then is counted in steps;
+    the ``epoch`` in the log is the true one. Decay spares vectors and scalars.
+
+    A saved folder loads in stock transformers; within it, ``module/`` is what Trainer resumes from. Logs hold
+    ``loss``, each ``loss/<term>`` and the ratios of ``training.metrics``. ``evaluate`` adds up sums over held-out
+    rows, masked alike every time, and never gathers a logit.
+
+    Args:
+        model: What the objective wants: a ``MaskedLanguageModel`` or an ``ElectraPair``.
+        objective: What is minimised.
+        args: Trainer's. ``seed`` (or ``data_seed``, for rows and masks) is the seed of all randomness.
+        train_dataset: Rows to train on.
+        eval_dataset: Held-out rows, or several by name.
+        processing_class: The corpus's tokenizer, which is saved with the model.
+        options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
+
+    Raises:
+        ConfigError: for ``DataParallel``, DeepSpeed or FSDP, or something due once an epoch.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective[Any],
+        args: TrainingArguments,
+        *,
+        train_dataset: RowIndex | None = None,
+        eval_dataset: RowIndex | dict[str, RowIndex] | None = None,
+        processing_class: PreTrainedTokenizerBase,
+        **options: Any,
+    ) -> None:
+        _check(args)
+        self.processes = Processes(args.process_index, args.world_size, args.local_process_index)
+        self.meter = Meter()
+        self.order_seed = args.seed if args.data_seed is None else args.data_seed
+        args = copy.copy(args)
+        if train_dataset is not None and args.max_steps <= 0:
+            args.max_steps = math.ceil(args.num_train_epochs * len(train_dataset) / _step_size(args))
+        super().__init__(
+            TrainingModule(model, objective),
+            args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            **options,
+        )
+        # With a count at hand, this tells Trainer that the loss is divided already, not per micro-batch.
+        self.model_accepts_loss_kwargs = True
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Positions of the whole run, each micro-batch of them read as rows."""
+        if self.train_dataset is None:
+            raise ConfigError("nothing to train on: give TruenegTrainer a train_dataset")
+        micro_batch = self._train_batch_size
+        loader: DataLoader[Any] = DataLoader(
+            range(self.args.max_steps * _step_size(self.args, micro_batch)),  # type: ignore[arg-type]
+            batch_size=micro_batch,
+            collate_fn=_RowsAt(self.train_dataset, self.order_seed),
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory,
+            persistent_workers=self.args.dataloader_persistent_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor,
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Rows], num_batches: int, device: torch.device
+    ) -> tuple[list[dict[str, Any]], Sums]:
+        """Corrupt the micro-batches of one step, and add up their counts over all processes."""
+        objective = self.model.objective
+        batches = [objective.corrupt(rows.to(device)) for rows in islice(epoch_iterator, num_batches)]
+        counts = [objective.counts(batch) for batch in batches]
+        samples = [
+            {"batch": batch, "counts": count, "number": number}
+            for number, (batch, count) in enumerate(zip(batches, counts, strict=True))
+        ]
+        total = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
+        return samples, self.processes.all_sum(total)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Sums | None = None,
+    ) -> Any:
+        """Loss of a micro-batch's share of the step, whose counts are ``num_items_in_batch``."""
+        torch.manual_seed(mixed_seed(self.args.seed, self.state.global_step, self.processes.rank, inputs["number"]))
+        loss, outcome = model(inputs["batch"], num_items_in_batch)
+        self.meter.add(outcome, inputs["counts"])
+        # Data-parallel training averages gradients; the whole step's sum is wanted.
+        loss = loss * self.processes.world_size
+        return (loss, outcome) if return_outputs else loss
+
+    def get_eval_dataloader(self, eval_dataset: str | RowIndex | None = None) -> Iterable[Rows]:
+        """This process's share of held-out rows, each row once."""
+        chosen = self.eval_dataset if eval_dataset is None else eval_dataset
+        index: RowIndex = self.eval_dataset[chosen] if isinstance(chosen, str) else chosen
+        if index is None:
+            raise ConfigError("nothing to evaluate on: give TruenegTrainer an eval_dataset")
+        return held_out_batches(index, len(index), self.args.eval_batch_size, self.processes)
+
+    @torch.no_grad()
+    def evaluation_loop(
+        self,
+        dataloader: Iterable[Rows],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Readings over held-out rows, as ``<prefix>_<reading>``, from sums alone."""
+        meter, module = Meter(), self.model.eval()
+        num_rows = torch.zeros((), device=self.args.device)
+        for rows in dataloader:
+            batch = module.objective.corrupt(rows.to(self.args.device))
+            counts = module.objective.counts(batch)
+            with self.accelerator.autocast():
+                meter.add(module(batch, counts)[1], counts)
+            num_rows += len(rows.keys)
+        total = self.processes.all_sum({"rows": num_rows})["rows"]
+        readings = meter.read(self.processes, module.objective.weights)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in readings.items()}
+        return EvalLoopOutput(predictions=np.empty(0), label_ids=None, metrics=metrics, num_samples=int(total))
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, training's records with the readings since the last one."""
+        if self.train_dataset is not None:
+            done = self.state.global_step * _step_size(self.args, self._train_batch_size)
+            self.state.epoch = done / len(self.train_dataset)
+        if "loss" in logs:
+            module = self.model
+            logs |= self.meter.read(self.processes, module.objective.weights) | module.objective.monitor(module.model)
+        super().log(logs, start_time)
+
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        """Matrices: what ``training.optimizer`` decays."""
+        return [name for name, parameter in model.named_parameters() if parameter.ndim >= 2]
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
+        if not self.args.should_save:
+            return
+        folder = Path(output_dir or self.args.output_dir)
+        save_hugging_face(self.model.model, self.processing_class, folder)
+        (folder / MODULE).mkdir(exist_ok=True)
+        save_model(self.model, str(folder / MODULE / MODEL))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        folder = Path(resume_from_checkpoint) / MODULE
+        if not (folder / MODEL).is_file():
+            raise CheckpointError(
+                f"'{resume_from_checkpoint}' holds no {MODULE}/{MODEL}: give a checkpoint that TruenegTrainer saved"
+            )
+        load_checkpoint(folder, self.model)
+
+    def _load_best_model(self) -> None:
+        self._load_from_checkpoint(self.state.best_model_checkpoint)
+
+
+@dataclass(frozen=True)
+class _RowsAt:
+    """Reads the rows at positions of the training order."""
+
+    index: RowIndex
+    seed: int
+
+    def __call__(self, positions: list[int]) -> Rows:
+        at = np.array(positions, dtype=np.int64)
+        return read_rows(self.index, rows_at(self.seed, at, len(self.index)), self.seed, at)
+
+
+def _step_size(args: TrainingArguments, micro_batch: int | None = None) -> int:
+    """Rows of an optimizer step."""
+    size: int = (micro_batch or args.train_batch_size) * args.gradient_accumulation_steps * args.world_size
+    return size
+
+
+def _check(args: TrainingArguments) -> None:
+    if args.n_gpu > 1:
+        raise ConfigError(f"{args.n_gpu} GPUs in one process: start it with torchrun, or set CUDA_VISIBLE_DEVICES=0")
+    if args.deepspeed or args.fsdp:
+        raise ConfigError("TruenegTrainer trains whole copies of the model: leave args.deepspeed and args.fsdp out")
+    for name in ("logging_strategy", "eval_strategy", "save_strategy"):
+        if getattr(args, name) == "epoch":
+            raise ConfigError(f"args.{name}: Trainer's one epoch is the whole run here: use 'steps'")

@@ -1,0 +1,104 @@
+"""Corrections found in text: which, with what probability, and the two shares of Table 2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tiny import make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
+from trueneg.corruption.masking import Rows
+from trueneg.detectors.lexical import LexicalDetector
+from trueneg.evaluation.tasks.false_negatives import Correction, FalseNegatives, find_false_negatives, most_convincing
+from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.mlm import MaskedLM
+
+
+def find(model: MaskedLanguageModel, pairs: list[tuple[int, int]], batches: list[Rows]) -> FalseNegatives:
+    objective = MaskedLM(make_masking(rate=0.3), HardCorrection(LexicalDetector(make_table(pairs))))
+    return find_false_negatives(model, objective, batches, make_tokenizer(), torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[Rows]:
+    rows = [make_rows([[14], [9], [4, 5]], length=16, seed=seed, first_position=3 * seed) for seed in range(4)]
+    return [replace(batch, is_whole_word=batch.is_word_start) for batch in rows]
+
+
+def mispredictions(model: MaskedLanguageModel, batches: list[Rows]) -> list[tuple[int, int, float, float, bool]]:
+    """(gold, predicted, p(predicted), p(gold), is a whole word) of every one, from the stock model's logits."""
+    found = []
+    masking = make_masking(rate=0.3)
+    for rows in batches:
+        batch = masking(rows)
+        for row in range(len(rows.keys)):
+            for slot in batch.is_masked[row].nonzero().flatten().tolist():
+                position, gold = int(batch.positions[row, slot]), int(batch.gold[row, slot])
+                with torch.no_grad():
+                    hidden = model.encode(batch.input_ids, rows)
+                    probabilities = model.logits(hidden[row, position]).softmax(-1)
+                predicted = int(probabilities.argmax())
+                if predicted != gold:
+                    whole = bool(rows.is_whole_word[row, position])
+                    found.append((gold, predicted, float(probabilities[predicted]), float(probabilities[gold]), whole))
+    return found
+
+
+def test_finds_every_accepted_misprediction_with_its_probabilities(batches: list[Rows]) -> None:
+    model = make_masked_lm().train(False)
+    wrong = mispredictions(model, batches)
+    accepted = [case for case in wrong if case[4]][::2]
+    pairs = sorted({(gold, predicted) for gold, predicted, *_ in accepted})
+    wanted = sorted(
+        ((gold, predicted, p, q) for gold, predicted, p, q, whole in wrong if whole and (gold, predicted) in pairs),
+        key=lambda case: -case[2],
+    )
+    assert wanted
+    found = find(model, pairs, batches)
+    words = make_tokenizer().convert_ids_to_tokens
+    assert [(c.gold, c.predicted) for c in found.corrections] == [tuple(words([g, p])) for g, p, *_ in wanted]
+    for correction, (_, _, p, q) in zip(found.corrections, wanted, strict=True):
+        assert correction.probability == pytest.approx(p, abs=1e-5)
+        assert correction.gold_probability == pytest.approx(q, abs=1e-5)
+    assert found.readings["corrected"] == pytest.approx(len(wanted) / len(wrong))
+    assert 0 < found.readings["corrected_rows"] <= 1
+
+
+def test_the_text_around_a_correction_is_its_own_document(batches: list[Rows]) -> None:
+    model = make_masked_lm()
+    pairs = [(gold, predicted) for gold, predicted, *_ in mispredictions(model.train(False), batches)]
+    texts = set()
+    tokenizer = make_tokenizer()
+    for rows in batches:
+        for ids, segments in zip(rows.input_ids, rows.segments, strict=True):
+            texts |= {tokenizer.decode(ids[segments == n], skip_special_tokens=True) for n in (1, 2)}
+    corrections = find(model, pairs, batches).corrections
+    assert corrections
+    for correction in corrections:
+        assert f"{correction.before} {correction.gold} {correction.after}".strip() in texts
+
+
+def test_an_empty_table_finds_nothing_and_training_mode_is_kept(batches: list[Rows]) -> None:
+    model = make_masked_lm().train()
+    found = find(model, [], batches)
+    assert found.corrections == []
+    assert found.readings["corrected"] == 0
+    assert model.training
+
+
+def test_the_most_convincing_has_each_pair_and_each_sentence_once() -> None:
+    def correction(gold: str, predicted: str, before: str, probability: float) -> Correction:
+        return Correction(gold, predicted, probability, 0.1, before, "")
+
+    ranked = [
+        correction("primary", "main", "a", 0.9),
+        correction("main", "Primary", "b", 0.8),
+        correction("stay", "remain", "a", 0.7),
+        correction("stay", "remain", "c", 0.6),
+        correction("big", "large", "d", 0.5),
+    ]
+    assert [c.probability for c in most_convincing(ranked, 10)] == [0.9, 0.6, 0.5]
+    assert len(most_convincing(ranked, 2)) == 2
+    assert ranked[0].sentence == "a [primary → main]"

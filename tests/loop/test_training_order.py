@@ -1,0 +1,116 @@
+"""Which rows a step sees: a function of the step, shared out among processes and micro-batches without loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trueneg.config import TrainConfig
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corruption.masking import Rows
+from trueneg.errors import ConfigError
+from trueneg.training.data import TrainingOrder, held_out_batches
+from trueneg.training.distributed import Processes
+
+WORLDS = [(1, 1), (2, 1), (1, 4), (2, 2), (4, 2), (8, 1)]
+
+
+@pytest.fixture(scope="module")
+def index(corpus: Path) -> RowIndex:
+    return RowIndex(Corpus.open(corpus), 24)
+
+
+@pytest.fixture(scope="module")
+def held_out(corpus: Path) -> RowIndex:
+    return RowIndex(Corpus.open(corpus, "valid"), 24)
+
+
+def orders(index: RowIndex, world_size: int, accumulation: int, batch_size: int = 8) -> list[TrainingOrder]:
+    config = TrainConfig(batch_size=batch_size, accumulation=accumulation, seed=3)
+    return [TrainingOrder(index, config, Processes(rank, world_size)) for rank in range(world_size)]
+
+
+def step_of(per_process: list[TrainingOrder], step: int) -> list[Rows]:
+    return [rows for order in per_process for rows in order.micro_batches(step)]
+
+
+@pytest.mark.parametrize(("world_size", "accumulation"), WORLDS)
+def test_a_step_has_the_same_rows_and_draws_however_it_is_shared(
+    world_size: int, accumulation: int, index: RowIndex
+) -> None:
+    for step in (0, 1, 17, 100_000):
+        (whole,) = step_of(orders(index, 1, 1), step)
+        parts = step_of(orders(index, world_size, accumulation), step)
+        assert len(parts) == world_size * accumulation
+        for name in ("input_ids", "segments", "is_special", "is_word_start", "is_whole_word", "keys"):
+            assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name)), name
+
+
+@pytest.mark.parametrize(("world_size", "accumulation"), WORLDS)
+def test_an_epoch_has_every_row_once(
+    world_size: int, accumulation: int, index: RowIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    read = index.read
+    monkeypatch.setattr(index, "read", lambda numbers: seen.extend(numbers.tolist()) or read(numbers))
+    per_process = orders(index, world_size, accumulation)
+    num_epochs, step = 3, 0
+    while len(seen) < num_epochs * len(index):
+        step_of(per_process, step)
+        step += 1
+    epochs = [seen[start : start + len(index)] for start in range(0, num_epochs * len(index), len(index))]
+    assert all(sorted(epoch) == list(range(len(index))) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_no_two_examples_have_the_same_key(index: RowIndex) -> None:
+    (order,) = orders(index, 1, 1)
+    keys = torch.cat([rows.keys for step in range(200) for rows in order.micro_batches(step)])
+    assert len(keys.unique()) == len(keys)
+
+
+def test_reading_ahead_changes_nothing_wherever_it_begins(index: RowIndex) -> None:
+    (order,) = orders(index, 1, 2)
+    ahead = list(order.from_step(5, 9))
+    assert len(ahead) == 4
+    for step, micro_batches in zip(range(5, 9), ahead, strict=True):
+        for rows, alone in zip(micro_batches, order.micro_batches(step), strict=True):
+            assert torch.equal(rows.input_ids, alone.input_ids) and torch.equal(rows.keys, alone.keys)
+    assert list(order.from_step(9, 9)) == []
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "world_size", "accumulation", "multiple"), [(8, 3, 1, 3), (8, 2, 3, 6), (0, 1, 1, 1), (4, 8, 1, 8)]
+)
+def test_a_batch_that_does_not_divide_is_refused_with_what_would(
+    batch_size: int, world_size: int, accumulation: int, multiple: int, index: RowIndex
+) -> None:
+    with pytest.raises(ConfigError, match=f"train.batch_size={batch_size} .* use a multiple of {multiple}"):
+        orders(index, world_size, accumulation, batch_size)
+
+
+@pytest.mark.parametrize("accumulation", [0, -1])
+def test_no_micro_batch_at_all_is_refused(accumulation: int, index: RowIndex) -> None:
+    with pytest.raises(ConfigError, match="accumulation"):
+        orders(index, 1, accumulation)
+
+
+@settings(max_examples=30, deadline=None)
+@given(num_rows=st.integers(1, 60), batch_size=st.integers(1, 9), world_size=st.integers(1, 5))
+def test_held_out_rows_are_read_once_by_one_process(
+    held_out: RowIndex, num_rows: int, batch_size: int, world_size: int
+) -> None:
+    shares = [
+        list(held_out_batches(held_out, num_rows, batch_size, Processes(r, world_size))) for r in range(world_size)
+    ]
+    wanted = min(num_rows, len(held_out))
+    ids = torch.cat([rows.input_ids for share in shares for rows in share])
+    assert torch.equal(ids, torch.from_numpy(held_out.read(np.arange(wanted)).input_ids))
+    assert all(len(rows.keys) <= batch_size for share in shares for rows in share)
+    assert all(shares) or wanted < world_size, "a process without rows would wait for the others for ever"
