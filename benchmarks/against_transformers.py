@@ -32,13 +32,9 @@ from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
 from trueneg.training.step import Run, train_step
 
-SPECIAL = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
+ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+SPECIAL = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), strict=True))
+START, END, MASK = 2, 3, 4
 Step = Callable[[], None]
 
 
@@ -54,7 +50,7 @@ def make_rows(config: PretrainConfig, vocab_size: int) -> Rows:
     """Full rows of random tokens: speed does not depend on which they are."""
     shape = (config.train.batch_size, config.corpus.length)
     ids = torch.randint(len(SPECIAL), vocab_size, shape)
-    ids[:, 0], ids[:, -1] = 2, 3
+    ids[:, 0], ids[:, -1] = START, END
     is_special = ids < len(SPECIAL)
     keys = example_keys(config.train.seed, torch.arange(len(ids)))
     return Rows(ids, torch.ones_like(ids), is_special, ~is_special, ~is_special, keys, is_full=True)
@@ -66,7 +62,7 @@ def our_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, rows: R
 
 
 def their_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, rows: Rows, device: torch.device) -> Step:
-    pair, objective = build(config, tokenizer)
+    pair, _ = build(config, tokenizer)
     assert isinstance(pair, ElectraPair)
     generator = ElectraForMaskedLM(pair.generator.model.config)
     discriminator = ElectraForPreTraining(pair.discriminator.model.config)
@@ -81,7 +77,7 @@ def their_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, rows:
     def step() -> None:
         with torch.autocast(device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
             is_masked = (torch.rand(ids.shape, device=device) < rate) & (ids >= len(SPECIAL))
-            masked_ids = ids.masked_fill(is_masked, 4)
+            masked_ids = ids.masked_fill(is_masked, MASK)
             labels = ids.masked_fill(~is_masked, -100)
             generated = generator(input_ids=masked_ids, attention_mask=attention_mask, labels=labels)
             with torch.no_grad():

@@ -93,6 +93,7 @@ def bench_overhead(
         settings: Changes to the preset.
         say: Told what is going on.
     """
+    override(find_preset(preset), settings)  # a typo is told before minutes of work
     with TemporaryDirectory() as scratch:
         folder = corpus or _wordnet_corpus(Path(scratch), say)
         return _overhead(preset, folder, rounds, settings, say)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -235,6 +236,69 @@ def override(config: T, assignments: Sequence[str]) -> T:
     return config
 
 
+_AT_LEAST = {
+    0: (
+        "corpus.eval_rows",
+        "objective.generator_weight",
+        "objective.discriminator_weight",
+        "objective.regularization.weight",
+        "optimizer.learning_rate",
+        "optimizer.warmup_steps",
+        "optimizer.weight_decay",
+        "optimizer.max_norm",
+        "train.eval_every",
+        "train.save_every",
+        "train.max_minutes",
+    ),
+    1: (
+        "model.num_layers",
+        "model.hidden_size",
+        "model.num_heads",
+        "model.intermediate_size",
+        "model.embedding_size",
+        "model.max_positions",
+        "train.steps",
+        "train.batch_size",
+        "train.accumulation",
+        "train.log_every",
+    ),
+    2: ("train.keep",),  # a torn checkpoint needs a predecessor
+}
+_SHARES = ("optimizer.decay_share", "optimizer.final_share")  # 0 and 1 among them
+_BELOW_ONE = ("model.dropout", "optimizer.beta1", "optimizer.beta2")  # from 0
+_ABOVE_ZERO = ("objective.temperature", "optimizer.epsilon")
+_UP_TO_ONE = ("model.generator_width", "model.generator_depth", "optimizer.layer_decay")  # above 0
+
+
+def validate(config: PretrainConfig) -> None:
+    """Refuse numbers that no run can have, before anything is loaded.
+
+    What depends on the corpus, the model or the number of processes is checked where these are known.
+
+    Raises:
+        ConfigError: naming the option, its value and its limits.
+
+    Example:
+        >>> validate(override(PretrainConfig(), ["steps=0"]))
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: train.steps: at least 1 is wanted, not 0
+    """
+    values = _flatten(encode(config))
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{name}: a finite number is wanted, not {value}")
+    limits: list[tuple[str, bool, str]] = [
+        *((name, values[name] >= least, f"at least {least}") for least, names in _AT_LEAST.items() for name in names),
+        *((name, 0 <= values[name] <= 1, "a share from 0 to 1") for name in _SHARES),
+        *((name, 0 <= values[name] < 1, "0 or more, below 1") for name in _BELOW_ONE),
+        *((name, values[name] > 0, "more than 0") for name in _ABOVE_ZERO),
+        *((name, 0 < values[name] <= 1, "more than 0, at most 1") for name in _UP_TO_ONE),
+    ]
+    for name, is_within, wanted in limits:
+        if not is_within:
+            raise ConfigError(f"{name}: {wanted} is wanted, not {values[name]}")
+
+
 def save_config(config: Any, path: Path) -> None:
     """Write a configuration as JSON."""
     path.write_text(json.dumps(encode(config), indent=2) + "\n")
@@ -328,7 +392,9 @@ def _resolve(config: Any, name: str) -> list[str]:
     known = list(_flatten(encode(config)))
     matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
     if not matches:
-        raise ConfigError(unknown_name("option", name, known))
+        # Someone who left the sections out is compared with names without sections.
+        by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
+        raise ConfigError(unknown_name("option", name, by_name, shown_by="trueneg list options"))
     if len(matches) > 1:
         raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")
     return matches[0].split(".")

@@ -53,8 +53,14 @@ class TruenegWarning(UserWarning):
     """Something a user should look at that does not stop the work."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Say that ``name`` is no ``kind``, with the closest known names.
+def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "") -> str:
+    """Say that ``name`` is no ``kind``, with the closest known name and all others.
+
+    Args:
+        kind: What it should have been.
+        name: What was written.
+        known: All there are.
+        shown_by: A command that shows them, where they are too many for a line.
 
     Example:
         >>> unknown_name("detector", "lexcial", ["lexical", "neighbours"])
@@ -63,4 +69,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown {kind} {name!r}: {hint}Known: {', '.join(names)}"
+    rest = f"'{shown_by}' shows all of them" if shown_by else f"Known: {', '.join(names)}"
+    return f"unknown {kind} {name!r}: {hint}{rest}"

@@ -13,12 +13,12 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig, encode, load_config, override, save_config
+from trueneg.config import PretrainConfig, encode, load_config, override, save_config, validate
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, ModelError
-from trueneg.models.backbone import Encoder, max_length
+from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, objective_of
@@ -38,6 +38,7 @@ from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
 CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE = "config.json", "metrics.jsonl", "checkpoints", "hf"
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,12 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     torch.manual_seed(mixed_seed(config.train.seed))
     load_model = load_electra if config.objective.name == "electra" else load_masked_lm
     model = load_model(config.model, tokenizer)
-    if config.train.gradient_checkpointing:
-        _checkpoint_gradients(model)
-    longest = _longest(model)
+    for encoder in _encoders(model):
+        if config.corpus.pack:
+            check_packing(encoder)
+        if config.train.gradient_checkpointing:
+            _checkpoint_gradients(encoder)
+    longest = max_length(_encoders(model)[0].model)
     if config.corpus.length > longest:
         raise ConfigError(f"corpus.length={config.corpus.length}: this model has only {longest} positions")
     vocab_size = model.embeddings.shape[0]
@@ -129,7 +133,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         TruenegError: for anything a user can mend; see the message.
     """
     folder = Path(out)
-    _check(config)
+    _check(config, folder)
     device = choose_device(config.train.device)
     with join_processes(device.type) as processes:
         found = latest_checkpoint(folder / CHECKPOINTS)
@@ -191,13 +195,17 @@ def load_run_config(path: str | Path) -> PretrainConfig:
     return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
 
 
-def _check(config: PretrainConfig) -> None:
+def _check(config: PretrainConfig, folder: Path) -> None:
+    """Find mistakes before anything is loaded."""
+    validate(config)
     if not config.corpus.path:
         raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
-    if config.train.steps < 1 or config.train.keep < 2:
-        raise ConfigError("train.steps must be at least 1 and train.keep at least 2 (a torn one needs another)")
-    if config.train.log_every < 1:
-        raise ConfigError("train.log_every must be at least 1")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"'{folder}' is a file: give another --out")
+    if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN)
+        if foreign:
+            raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
 
 
 def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:
@@ -234,29 +242,31 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
         ) from error
 
 
-def _checkpoint_gradients(model: nn.Module) -> None:
-    parts = [model.generator, model.discriminator] if isinstance(model, ElectraPair) else [model]
-    for part in parts:
-        assert isinstance(part, Encoder)
-        try:
-            part.model.gradient_checkpointing_enable({"use_reentrant": False})
-        except ValueError as error:
-            raise ModelError(f"train.gradient_checkpointing: {error}") from error
+def _encoders(model: nn.Module) -> list[Encoder]:
+    """The encoders of a model, the one that is kept first."""
+    encoders = [model.discriminator, model.generator] if isinstance(model, ElectraPair) else [model]
+    return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
 
 
-def _longest(model: nn.Module) -> int:
-    """Tokens that a row may have."""
-    encoder = model.discriminator if isinstance(model, ElectraPair) else model
-    assert isinstance(encoder, Encoder)
-    return max_length(encoder.model)
+def _checkpoint_gradients(encoder: Encoder) -> None:
+    # Renamed in transformers 5.20 or so; the old name warns there.
+    enable = getattr(encoder.model, "activation_checkpointing_enable", encoder.model.gradient_checkpointing_enable)
+    try:
+        enable({"use_reentrant": False})
+    except ValueError as error:
+        raise ModelError(f"train.gradient_checkpointing: {error}") from error
 
 
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
     train = config.train
     tokens = train.batch_size * config.corpus.length
+    warmup = config.optimizer.warmup_steps
+    peak = (
+        "" if warmup < train.steps else f"; the learning rate warms up over {warmup:,} steps: it never reaches its peak"
+    )
     return (
         f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
         f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
         f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
-        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}{peak}"
     )

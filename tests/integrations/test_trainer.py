@@ -103,8 +103,8 @@ def own_loop(kind: str, corpus: Path) -> tuple[dict[str, torch.Tensor], list[dic
     order = TrainingOrder(rows_of(corpus), config, Processes())
     readings = []
     for step in range(STEPS):
-        train_step(run, order.micro_batches(step))
-        readings.append(run.meter.read(Processes(), run.objective.weights))
+        norm = float(train_step(run, order.micro_batches(step)))
+        readings.append(run.meter.read(Processes(), run.objective.weights) | {"grad_norm": norm})
     return {name: value.detach() for name, value in run.module.named_parameters()}, readings
 
 

@@ -14,6 +14,7 @@ import tiny
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.lexical import LexicalDetector
+from trueneg.errors import ConfigError
 from trueneg.lexicon.table import LookupTable
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection, corrected_labels, weigh
@@ -42,9 +43,17 @@ def loss_and_gradients(model: nn.Module, objective: Any, batch: MaskedRows = BAT
     return loss.detach(), tiny.gradients(model)
 
 
+WEIGHED = [("drop", "masked"), ("drop", "kept"), ("soft", "masked")]
+
+
+@pytest.mark.parametrize("use", ["soft", "set"])
+def test_kept_is_refused_where_every_position_is_left(use: str) -> None:
+    with pytest.raises(ConfigError, match="denominator=kept"):
+        HardCorrection(tiny.ConstantDetector(1.0), use, "kept")
+
+
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("use", ["drop", "soft"])
-@pytest.mark.parametrize("denominator", ["masked", "kept"])
+@pytest.mark.parametrize(("use", "denominator"), WEIGHED)
 @pytest.mark.parametrize("how", ["original", "ignore", "soft"])
 def test_no_credit_is_the_plain_loss_bit_for_bit(
     make: Callable[..., Any], use: str, denominator: str, how: str
@@ -91,8 +100,7 @@ def test_set_without_substitutes_is_the_plain_loss(make: Callable[..., Any]) -> 
         tiny.assert_same(plain_gradients, gradients, tolerance=1e-6)
 
 
-@pytest.mark.parametrize("denominator", ["masked", "kept"])
-@pytest.mark.parametrize("use", ["drop", "soft"])
+@pytest.mark.parametrize(("use", "denominator"), WEIGHED)
 def test_full_credit_leaves_nothing(use: str, denominator: str) -> None:
     """Where every prediction is wrong and forgiven, there is no loss, no gradient, and no division by zero."""
     correction = HardCorrection(tiny.ConstantDetector(1.0), use, denominator)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,10 +24,12 @@ def build(
     ],
     tokenizer: Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    workers: Annotated[int, typer.Option(help="Processes that tokenize.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
     text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
-    shard_tokens: Annotated[int, typer.Option(help="A shard ends with the document that reaches so many.")] = 1 << 24,
+    shard_tokens: Annotated[
+        int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
+    ] = 1 << 24,
     seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
     as_json: Json = False,
@@ -78,9 +81,10 @@ def build(
 @app.command()
 def info(
     corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
-    length: Annotated[int, typer.Option(help="Row length to describe it for.")] = 128,
+    length: Annotated[int, typer.Option(min=3, help="Row length to describe it for.")] = 128,
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say what a corpus holds.
 
@@ -97,13 +101,26 @@ def info(
     Output(as_json).result(data, "\n".join(_lines(data)))
 
 
-def _lines(data: object, indent: str = "") -> list[str]:
-    if not isinstance(data, dict):
-        return [f"{indent}{data}"]
-    lines = []
-    for key, value in data.items():
-        nested = isinstance(value, dict)
-        lines.append(f"{indent}{key}:" + ("" if nested else f" {value:,}" if isinstance(value, int) else f" {value}"))
-        if nested:
-            lines += _lines(value, indent + "  ")
+def _lines(data: Mapping[str, Any]) -> list[str]:
+    kept = {"fingerprint": "fingerprint", "tokenizer_fingerprint": "tokenizer's fingerprint"}
+    lines = [f"{data['path']}: {data['vocab_size']:,} entries, stored as {data['dtype']}"]
+    lines += [f"{title}: {data[name]}" for name, title in kept.items()]
+    for name, split in data["splits"].items():
+        lines.append(
+            f"{name}: {split['num_documents']:,} documents ({split['num_empty_documents']:,} empty ones left out), "
+            f"{split['num_tokens']:,} tokens ({split['num_unknown_tokens']:,} unknown), {split['num_shards']:,} shards"
+        )
+        if not split["num_rows"]:
+            lines.append(f"  does not fill one row of {data['length']}")
+        for kind, option in (("single", "a document a row"), ("packed", "with --pack")):
+            if kind in split["num_rows"]:
+                fill = split["row_fill"][kind]
+                lines.append(f"  {split['num_rows'][kind]:,} rows of {data['length']}, {fill:.1%} full ({option})")
+    lines.append("sources: " + ", ".join(f"{source['name']} ({_size(source)})" for source in data["sources"]))
+    if data.get("verified"):
+        lines.append("every byte is as it was written")
     return lines
+
+
+def _size(source: Mapping[str, Any]) -> str:
+    return "from the hub" if source["num_bytes"] is None else f"{source['num_bytes']:,} bytes"

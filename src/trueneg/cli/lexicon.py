@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from trueneg.cli.output import Json, Output
+from trueneg.cli.output import Json, Output, Quiet
 
 app = typer.Typer(help="Synonyms: get WordNet, build a tokenizer's lookup table, look into it.", no_args_is_help=True)
 
@@ -22,6 +22,7 @@ def fetch(
     url: Annotated[str | None, typer.Option(help="Where to download the archive from.")] = None,
     archive: Annotated[Path | None, typer.Option(help="An archive that you have already: .zip, .deb or .tar.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Get WordNet without root: download it, or unpack an archive.
 
@@ -40,6 +41,7 @@ def build(
     wordnet: WordNetPath = None,
     forms: FormsOption = "agree",
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Build the lookup table of a tokenizer, with its coverage (the paper's footnote 5).
 
@@ -75,6 +77,7 @@ def show(
     wordnet: WordNetPath = None,
     forms: FormsOption = "agree",
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what the lookup table accepts in the place of words.
 

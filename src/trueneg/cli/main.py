@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -16,6 +18,7 @@ from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
 INTERRUPTED = 130
+START = "Get started"
 
 app = typer.Typer(
     name="trueneg",
@@ -25,10 +28,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(tokenizer.app, name="tokenizer")
-app.add_typer(corpus.app, name="corpus")
-app.add_typer(lexicon.app, name="lexicon")
-runs.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -46,10 +45,11 @@ def _root(
     """Pre-train text encoders on true negatives, and prove what that gains."""
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def doctor(
     folder: Annotated[Path, typer.Argument(help="Where you mean to train: its disk is looked at.")] = Path(),
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Look at this machine: versions, processors, WordNet, disk; and say what to do.
 
@@ -78,9 +78,9 @@ def _presets() -> dict[str, str]:
 
 
 def _first_lines(table: dict[str, str]) -> dict[str, str]:
-    from trueneg.registry import load
-
-    return {name: (load("name", name, table).__doc__ or "").split("\n")[0] for name in table}
+    """What the module of each name says it is."""
+    modules = {name: importlib.import_module(place.partition(":")[0]) for name, place in table.items()}
+    return {name: (module.__doc__ or "").split("\n")[0] for name, module in modules.items()}
 
 
 def _objectives() -> dict[str, str]:
@@ -109,8 +109,12 @@ LISTS: dict[str, Any] = {
 }
 
 
-@app.command("list")
-def list_names(kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.")], as_json: Json = False) -> None:
+@app.command("list", rich_help_panel=START)
+def list_names(
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """List the names that options take: presets, objectives, detectors; or every option of a run.
 
     Example: `trueneg list presets`
@@ -121,7 +125,7 @@ def list_names(kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LIST
     Output(as_json).table({kind: entries}, (kind, ""), list(entries.items()))
 
 
-@app.command()
+@app.command(rich_help_panel=START)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the corpus, the run and the report.")] = Path("demo"),
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
@@ -139,6 +143,8 @@ def demo(
     """
     from trueneg.demo import run_demo
 
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file: name a folder")
     output = Output(as_json, quiet)
     shown = run_demo(out, wordnet=wordnet, settings=tuple(settings or ()), quiet=quiet, say=output.say)
     readings = shown.readings
@@ -158,25 +164,49 @@ def demo(
     output.result(vars(shown), "\n".join(lines))
 
 
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Prepare")
+app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
+app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
+runs.register(app)
+
+
 def main() -> None:
     """Run the command line: exit 0 done, 1 a user's error (one line), 2 usage, 130 interrupted after saving."""
-    warnings.showwarning = _show_warning
-    warnings.simplefilter("always", TruenegWarning)
-    try:
-        app()
-    except Interrupted as error:
-        _say("stopped", str(error))
-        sys.exit(INTERRUPTED)
-    except TruenegError as error:
-        _say("error", str(error))
-        sys.exit(1)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("always", TruenegWarning)
+        try:
+            app(prog_name="trueneg")
+        except Interrupted as error:
+            if _is_main_process():
+                _say("stopped", str(error))
+            sys.exit(INTERRUPTED)
+        except (TruenegError, OSError, MemoryError, RuntimeError) as error:
+            _say("error", _explain(error))
+            sys.exit(1)
+
+
+def _explain(error: Exception) -> str:
+    """One line for a user; anything that only a programmer can mend is raised again."""
+    if isinstance(error, TruenegError):
+        return str(error)
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, if it is loaded
+        return "out of memory: lower train.batch_size or corpus.length, or raise train.accumulation"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"'{error.filename}': {error.strerror}: mend that, or name another place"
+    raise error
+
+
+def _is_main_process() -> bool:
+    """False for all but one of the processes that a launcher started: what all would say is said once."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _say(kind: str, message: str) -> None:
     style = {"error": "bold red", "warning": "yellow"}.get(kind, "bold")
     console = Console(stderr=True)
     console.print(f"[{style}]{kind}:[/] ", end="", highlight=False)
-    console.print(message, soft_wrap=True, highlight=False, markup=False)
+    console.print(" ".join(message.split("\n")), soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_warning(
@@ -188,5 +218,5 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Show our warnings as one line; others concern programmers."""
-    if issubclass(category, TruenegWarning):
+    if issubclass(category, TruenegWarning) and _is_main_process():
         _say("warning", str(message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from trueneg.errors import ConfigError, TruenegWarning
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")]
+
+
+def _hush(is_quiet: bool) -> bool:
+    if is_quiet:
+        warnings.simplefilter("ignore", TruenegWarning)  # until ``main`` ends
+    return is_quiet
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=_hush, help="No progress, messages or warnings: errors only.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any option of the configuration, for example train.lr=3e-4."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Any option, for example optimizer.learning_rate=3e-4."),
 ]
 
 
@@ -48,6 +61,18 @@ class Output:
         for row in rows:
             table.add_row(*(str(cell) for cell in row))
         Console(highlight=False, markup=False).print(table)
+
+
+def check_new(out: Path, overwrite: bool) -> None:
+    """Refuse a folder to write that is a file, or that holds something, unless it may be replaced.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file: name a folder")
+    if out.is_dir() and any(out.iterdir()) and not overwrite:
+        raise ConfigError(f"--out {out} is not empty: name another folder, or pass --overwrite")
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,15 @@ import typer
 from trueneg.cli.output import Json, Output, Quiet, Settings
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
+READINGS = {
+    "gold_loss": ("loss of the gold token, in nats", ".4f"),
+    "accuracy": ("masked tokens predicted right", ".2%"),
+    "mispredicted": ("masked tokens mispredicted", ".2%"),
+    "corrected": ("mispredictions that are false negatives", ".2%"),
+    "corrected_rows": ("rows with a false negative", ".2%"),
+}
+"""Readings of an evaluation that people are shown, with their format; ``--json`` has all of them."""
+
 Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
 
 
@@ -91,11 +100,14 @@ def evaluate(
     ] = "false-negatives",
     detector: Annotated[str, typer.Option(help="Who judges mispredictions.")] = "lexical",
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
-    rows: Annotated[int, typer.Option(help="Held-out rows to read; 0 for all.")] = 0,
-    length: Annotated[int, typer.Option(help="Tokens a row.")] = 128,
+    rows: Annotated[int, typer.Option(min=0, help="Held-out rows to read; 0 for all.")] = 0,
+    length: Annotated[
+        int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Result file to write.")] = None,
     settings: Settings = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure a masked model on held-out text: its loss, its mispredictions, and how many of them are none.
 
@@ -111,21 +123,33 @@ def evaluate(
         detector=detector,
         wordnet=wordnet,
         num_rows=rows,
-        length=length,
+        length=length or _row_length(checkpoint),
         settings=settings or (),
     )
     if out is not None:
         result.save(out)
-    lines = [f"{name}: {value:.4g}" for name, value in result.readings.items()]
-    lines += ["", "the surest corrections (gold → predicted, its own probability):"]
-    lines += [f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10)]
+    lines = [f"{checkpoint} on {result.num_rows:,} held-out rows of {corpus}:"]
+    lines += [f"  {what}: {result.readings[name]:{form}}" for name, (what, form) in READINGS.items()]
+    if result.corrections:
+        lines += ["", "the corrections it was surest of (gold → predicted, its own probability):"]
+        lines += [f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10)]
+    else:
+        lines += ["", f"no misprediction was one that '{detector}' accepts"]
     Output(as_json).result(result.summary(), "\n".join(lines))
+
+
+def _row_length(checkpoint: str) -> int:
+    from trueneg.pretraining import METRICS, load_run_config
+
+    is_run = (Path(checkpoint) / METRICS).is_file()
+    return load_run_config(checkpoint).corpus.length if is_run else 128
 
 
 def report(
     run: Annotated[list[Path], typer.Argument(help="Run folders, side by side in the report.")],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write one page about runs, from their result files: curves, settings, corrections.
 
@@ -133,6 +157,8 @@ def report(
     """
     from trueneg.reporting.html import write_report
 
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'report.html'}")
     page = write_report(run, out)
     Output(as_json).result({"report": page}, str(page))
 
@@ -142,6 +168,7 @@ def export(
     format: Annotated[str, typer.Option(help="hf, sentence-transformers or onnx.")] = "hf",
     out: Annotated[Path | None, typer.Option(help="Folder to write; by default beside the run's hf/.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a checkpoint as other libraries load it.
 
@@ -157,7 +184,7 @@ def bench(
     what: Annotated[str, typer.Argument(help="overhead: what correction and regularization cost a step.")] = "overhead",
     corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
     preset: Annotated[str, typer.Option(help="The model and batch to measure.")] = "electra-mini",
-    rounds: Annotated[int, typer.Option(help="Times that the arms take turns.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Times that the arms take turns.")] = 20,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -187,5 +214,6 @@ def bench(
 
 def register(app: typer.Typer) -> None:
     """Add these verbs to the program."""
-    for verb in (pretrain, evaluate, report, export, bench):
-        app.command()(verb)
+    app.command(rich_help_panel="Train")(pretrain)
+    for verb in (evaluate, report, export, bench):
+        app.command(rich_help_panel="Measure and hand on")(verb)

@@ -7,23 +7,28 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from trueneg.cli.output import Json, Output
+from trueneg.cli.output import Json, Output, Quiet, check_new
 from trueneg.errors import ConfigError, unknown_name
 
 app = typer.Typer(help="Train a tokenizer, or add words to one.", no_args_is_help=True)
+
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that holds something.")]
 
 
 @app.command()
 def train(
     text: Annotated[list[str], typer.Argument(help="Files, folders, globs or hub data sets.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    vocab_size: Annotated[int, typer.Option(help="Entries, special tokens included.")] = 8192,
+    vocab_size: Annotated[int, typer.Option(min=1, help="Entries, special tokens included.")] = 8192,
     kind: Annotated[str, typer.Option(help="wordpiece (as BERT) or bpe (byte-level, as RoBERTa).")] = "wordpiece",
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper case.")] = False,
-    min_frequency: Annotated[int, typer.Option(help="A pair or word seen less often makes no entry.")] = 2,
+    min_frequency: Annotated[int, typer.Option(min=1, help="A pair or word seen less often makes no entry.")] = 2,
     text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
-    seed: Annotated[int, typer.Option(help="Draws the sample, where only a sample is read.")] = 0,
+    sample: Annotated[float, typer.Option(help="Share of the documents to train on.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Draws that sample.")] = 0,
+    overwrite: Overwrite = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a tokenizer on text.
 
@@ -33,6 +38,7 @@ def train(
 
     if kind not in get_args(Kind):
         raise ConfigError(unknown_name("kind of tokenizer", kind, get_args(Kind)))
+    check_new(out, overwrite)
     tokenizer = train_tokenizer(
         text,
         out,
@@ -41,6 +47,7 @@ def train(
         lowercase=not cased,
         min_frequency=min_frequency,
         text_field=text_field,
+        sample=sample,
         seed=seed,
     )
     data = {"out": out, "vocab_size": len(tokenizer), "kind": kind, "cased": cased}
@@ -52,7 +59,9 @@ def extend(
     source: Annotated[str, typer.Argument(help="A tokenizer's folder, a checkpoint or a hub name.")],
     words: Annotated[Path, typer.Option(help="A file with one word a line.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
+    overwrite: Overwrite = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add words of your field to a tokenizer, to continue a checkpoint with.
 
@@ -63,10 +72,20 @@ def extend(
     """
     from trueneg.corpus.tokenizer_training import extend_tokenizer
 
-    try:
-        listed = words.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--words {words}: {error}") from error
-    num_added, known = extend_tokenizer(source, [word.strip() for word in listed if word.strip()], out)
+    check_new(out, overwrite)
+    num_added, known = extend_tokenizer(source, _read_words(words), out)
     data = {"out": out, "num_added": num_added, "already_known": known}
     Output(as_json).result(data, f"{out}: {num_added:,} words added, {len(known):,} were known already")
+
+
+def _read_words(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--words {path} is not UTF-8 at byte {error.start}: convert it, as with iconv") from error
+    except OSError as error:
+        raise ConfigError(f"--words {path}: {error.strerror}: name a file with one word a line") from error
+    words = [line.strip() for line in lines if line.strip()]
+    if not words:
+        raise ConfigError(f"--words {path} holds no word: write one a line")
+    return words

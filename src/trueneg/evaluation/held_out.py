@@ -15,7 +15,9 @@ from trueneg import __version__
 from trueneg.config import PretrainConfig, encode, override
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
+from trueneg.errors import ConfigError
 from trueneg.evaluation.tasks.false_negatives import Correction, find_false_negatives, most_convincing
+from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_masked_lm
 from trueneg.objectives import mlm
 from trueneg.presets import with_objective
@@ -94,6 +96,9 @@ def evaluate_held_out(
     tokenizer = load_tokenizer(held_out.path / "tokenizer")
     device = choose_device(config.train.device)
     model = load_masked_lm(config.model, tokenizer).to(device)
+    longest = max_length(model.model)
+    if config.corpus.length > longest:
+        raise ConfigError(f"--length {config.corpus.length}: '{checkpoint}' has only {longest} positions")
     objective = mlm.from_config(config.objective, tokenizer, model.vocab_size).to(device)
     index = RowIndex(held_out, config.corpus.length, pack=config.corpus.pack)
     wanted = min(num_rows or len(index), len(index))

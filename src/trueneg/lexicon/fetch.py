@@ -116,7 +116,8 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
                 continue
             (folder / name).write_bytes(content)
     except _BROKEN as error:
-        raise LexiconError(f"cannot unpack {origin}: {error}; {_ALTERNATIVES}") from error
+        reason = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
+        raise LexiconError(f"cannot unpack {origin}: {reason}; {_ALTERNATIVES}") from error
     if missing := [name for name in FILES if not (folder / name).exists()]:
         raise LexiconError(f"{origin} is not WordNet: it lacks {', '.join(missing)}; {_ALTERNATIVES}")
 

@@ -158,7 +158,10 @@ def export(checkpoint: str, format: str = "hf", out: str | Path | None = None) -
     if format not in EXPORTS:
         raise ConfigError(unknown_name("format", format, EXPORTS))
     if format == "hf" and out is None:
-        return Path(resolve_checkpoint(checkpoint))
+        path = Path(resolve_checkpoint(checkpoint))
+        if not path.is_dir():
+            raise ModelError(f"no checkpoint at '{checkpoint}': a run folder or a Hugging Face folder is wanted")
+        return path
     target = Path(out) if out is not None else Path(checkpoint) / format
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"'{target}' is not empty: give another --out")

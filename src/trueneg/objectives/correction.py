@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
+from trueneg.errors import ConfigError
 
 
 class HardCorrection(nn.Module):
@@ -48,6 +49,11 @@ class HardCorrection(nn.Module):
         discriminator: Literal["original", "ignore", "soft"] = "original",
     ) -> None:
         super().__init__()
+        if denominator == "kept" and use != "drop":
+            raise ConfigError(
+                f"objective.correction.denominator=kept divides by the positions that use=drop leaves; with "
+                f"use={use} every position is left: use denominator=masked"
+            )
         self.detector = detector
         self.use = use
         self.denominator = denominator

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config import ObjectiveConfig
 from trueneg.corruption.masking import MaskedRows, Masking, Rows
 from trueneg.detectors import make_detector
+from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
@@ -61,6 +62,9 @@ class MaskedLM(Objective[MaskedRows]):
         prediction: The predicted token: ``argmax`` (default) or ``sampled``.
         temperature: Of sampled predictions.
 
+    Raises:
+        ConfigError: for a temperature that is not positive.
+
     Terms: ``mlm`` (nats) over masked positions, and one per regularizer.
     """
 
@@ -73,6 +77,8 @@ class MaskedLM(Objective[MaskedRows]):
         temperature: float = 1.0,
     ) -> None:
         super().__init__()
+        if temperature <= 0:
+            raise ConfigError(f"objective.temperature: more than 0 is wanted, not {temperature}")
         self.masking = masking
         self.correction = correction
         self.regularizers = nn.ModuleList(regularizers)

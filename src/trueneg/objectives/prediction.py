@@ -55,7 +55,8 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     within = padded.gather(-2, block.unsqueeze(-1).expand(*block.shape, BLOCK)).squeeze(-2).cumsum(-1)
     # Rounding can put the rest of the draw past a block's own sum; it then means the last entry with weight.
     inside = torch.minimum(wanted - before, within[..., -1:] * (1 - 2.0**-22))
-    return (block * BLOCK + _first_above(within, inside.clamp(min=0))).squeeze(-1)
+    # From logits that are not finite nothing can be drawn; an entry there is lets the loss say so.
+    return (block * BLOCK + _first_above(within, inside.clamp(min=0))).squeeze(-1).clamp(max=vocab - 1)
 
 
 def _first_above(cumulative: Tensor, wanted: Tensor) -> Tensor:

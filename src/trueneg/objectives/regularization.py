@@ -129,9 +129,11 @@ class SentenceRegularization(Regularizer):
     def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
         """Sum of the divergence over tokens."""
         rows = prediction.batch.rows
-        if filled_hidden is None or self.stop_gradient == "predicted":
+        if filled_hidden is None:
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.stop_gradient != "predicted"):
                 filled_hidden = model.encode(prediction.filled_ids, rows)
+        if self.stop_gradient == "predicted":
+            filled_hidden = filled_hidden.detach()
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.stop_gradient != "original"):
             original_hidden = model.encode(rows.input_ids, rows)
         predicted = filled_hidden.float().log_softmax(-1)
