@@ -2,7 +2,9 @@
 
 The ordinary way: ``ElectraForMaskedLM`` computes logits at every row and its own loss with labels of -100; tokens
 are sampled from those logits at the masked positions; ``ElectraForPreTraining`` finds them. Both arms have equal
-sizes, batch, precision and optimizer, and share embeddings. Held to at least 3.5 for electra-small on a CPU in fp32.
+sizes, batch, precision and optimizer, and share embeddings. What differs is the generator's head, at a seventh of
+the rows, so the smaller the encoder, the more there is to gain: by multiplications alone, with a vocabulary of
+30,522, electra-mini can gain a factor of 3.1 and electra-small one of 1.3.
 
     python benchmarks/against_transformers.py --preset electra-small --rounds 5 --json
     python benchmarks/against_transformers.py --preset electra-small --precision bf16 --profile

@@ -47,7 +47,8 @@ class ModelConfig:
     embedding_size: int = 128
     """Width of the embeddings, where the architecture has one of its own (ELECTRA)."""
     max_positions: int = 512
-    dropout: float = 0.1
+    dropout: float = -1.0
+    """Of every layer; negative for the checkpoint's own, or the architecture's usual one."""
     generator_width: float = 0.25
     """Generator's hidden size, heads and feed-forward size as a share of the discriminator's (ELECTRA)."""
     generator_depth: float = 1.0

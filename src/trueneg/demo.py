@@ -25,6 +25,7 @@ SETTINGS = (
     "corpus.length=64",
     "corpus.pack=true",
     "corpus.eval_rows=256",
+    "model.dropout=0",
     "objective.correction.detector=lexical",
     "optimizer.learning_rate=5e-4",
     "optimizer.warmup_steps=30",

@@ -173,14 +173,17 @@ FORKS.set_forkserver_preload(
 
 def start(config: PretrainConfig, out: Path, **options: Any) -> ForkServerProcess:
     """Run ``pretrain(config, out, resume=True)`` in another process; its end is told in ``<out>.json``."""
-    process = FORKS.Process(target=_pretrain, args=(config, out, options))
+    process = FORKS.Process(target=_pretrain, args=(config, out, options), daemon=True)
     process.start()
     return process
 
 
 def ending(process: ForkServerProcess, out: Path) -> dict[str, Any]:
     """Wait for a process of ``start``: how its run ended, or the error's kind and message."""
-    process.join(120)
+    process.join(60)
+    if process.is_alive():
+        process.kill()
+        process.join()
     assert process.exitcode == 0, f"exit code {process.exitcode}"
     told: dict[str, Any] = json.loads(_told(out).read_text())
     return told

@@ -35,6 +35,7 @@ from trueneg.training.checkpoint import MODEL, load_checkpoint
 from trueneg.training.data import held_out_batches, read_rows
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
+from trueneg.training.step import add_up
 
 MODULE = "module"
 """Folder within a checkpoint for what resuming needs: model and objective as they were trained."""
@@ -126,7 +127,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             {"batch": batch, "counts": count, "number": number}
             for number, (batch, count) in enumerate(zip(batches, counts, strict=True))
         ]
-        total = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
+        total = add_up(counts)
         return samples, self.processes.all_sum(total)
 
     def compute_loss(

@@ -42,6 +42,7 @@ def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Pretra
         made: PretrainedConfig = AutoConfig.for_model(
             config.architecture, **sizes | _own_sizes(config, ids["pad"] or 0)
         )
+        set_dropout(made, config.dropout)
     except (ValueError, KeyError) as error:
         raise ModelError(f"transformers knows no architecture '{config.architecture}': {_KNOWN}") from error
     except StrictDataclassError as error:
@@ -76,6 +77,17 @@ def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> Pr
     return generator
 
 
+def set_dropout(hf: PretrainedConfig, dropout: float) -> None:
+    """Give every dropout of an architecture one probability; a negative one leaves them as they are."""
+    names = {
+        "distilbert": ("dropout", "attention_dropout"),
+        "modernbert": ("embedding_dropout", "mlp_dropout", "attention_dropout"),
+    }
+    if dropout >= 0:
+        for name in names.get(hf.model_type, ("hidden_dropout_prob", "attention_probs_dropout_prob")):
+            setattr(hf, name, dropout)
+
+
 _KNOWN = "one of bert, roberta, electra, deberta-v2, modernbert, or another that AutoModelForMaskedLM takes"
 
 
@@ -83,15 +95,8 @@ def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
     """What an architecture names or needs in its own way."""
     name = config.architecture
     if name == "distilbert":
-        return {
-            "hidden_dim": config.intermediate_size,
-            "dropout": config.dropout,
-            "attention_dropout": config.dropout,
-        }
+        return {"hidden_dim": config.intermediate_size}
     sizes: dict[str, Any] = {"intermediate_size": config.intermediate_size}
-    if name == "modernbert":
-        return sizes | {f"{part}_dropout": config.dropout for part in ("embedding", "mlp", "attention")}
-    sizes |= {"hidden_dropout_prob": config.dropout, "attention_probs_dropout_prob": config.dropout}
     if name in _PROJECTED:
         sizes["embedding_size"] = config.embedding_size
     if name == "deberta-v2":

@@ -27,7 +27,7 @@ from transformers import (
 from trueneg.config import ModelConfig
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.configurations import generator_config, hf_config
+from trueneg.models.configurations import generator_config, hf_config, set_dropout
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.quiet import quiet_transformers
@@ -226,6 +226,7 @@ def _continued(
 ) -> PreTrainedModel:
     """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
     hf = config_of(source)
+    set_dropout(hf, config.dropout)
     attention = _attention(hf, config)
     model, report = from_pretrained(kind, source, hf, attention, options)
     if kind is AutoModelForMaskedLM and any(key.startswith("lm_predictions.") for key in report["unexpected_keys"]):

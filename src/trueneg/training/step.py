@@ -91,7 +91,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     config, objective = run.config, run.objective
     batches = [objective.corrupt(rows.to(run.device)) for rows in micro_batches]
     local_counts = [objective.counts(batch) for batch in batches]
-    counts = run.processes.all_sum(_add_up(local_counts))
+    counts = run.processes.all_sum(add_up(local_counts))
     share = learning_rate_share(run.optimizer_config, run.step, config.steps)
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
     is_finite = torch.tensor(True, device=run.device)
@@ -115,5 +115,6 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     return norm
 
 
-def _add_up(counts: Sequence[Sums]) -> Sums:
+def add_up(counts: Sequence[Sums]) -> Sums:
+    """Sum scalars of equal names over micro-batches."""
     return {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}

@@ -1,0 +1,193 @@
+"""What holds for every verb: help with an example, one JSON object, quiet, exit codes, few imports, launchers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, works
+
+from trueneg import __version__, demo
+from trueneg.cli.main import app
+
+Arguments = list[object]
+
+
+def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every verb of the program, with the words that call it."""
+    for name, command in getattr(group, "commands", {}).items():
+        if hasattr(command, "commands"):
+            yield from verbs(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+VERBS = dict(verbs(typer.main.get_command(app)))
+
+CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
+    ("doctor",): lambda world, out: [out],
+    ("list",): lambda world, out: ["presets"],
+    ("demo",): lambda world, out: [
+        *("--out", out / "demo", "--wordnet", WORDNET, "--set", "train.steps=1", "--set", "corpus.length=16"),
+        *("--set", "train.precision=fp32"),
+    ],
+    ("tokenizer", "train"): lambda world, out: [world.text, "--vocab-size", 5000, "--out", out / "tok"],
+    ("tokenizer", "extend"): lambda world, out: [world.tokenizer, "--words", out / "words", "--out", out / "tok"],
+    ("corpus", "build"): lambda world, out: [world.text, "--tokenizer", world.tokenizer, "--out", out / "corpus"],
+    ("corpus", "info"): lambda world, out: [world.corpus],
+    ("lexicon", "fetch"): lambda world, out: ["--out", WORDNET],
+    ("lexicon", "build"): lambda world, out: ["--tokenizer", world.tokenizer, "--out", out / "t.safetensors"],
+    ("lexicon", "show"): lambda world, out: ["large", "--tokenizer", world.tokenizer],
+    ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
+    ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
+    ("export",): lambda world, out: [world.run, "--out", out / "exported"],
+    ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],
+}
+"""A call of each verb that works; those that train or tokenize have something to say on the way."""
+
+
+@pytest.fixture
+def call(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Arguments]:
+    (tmp_path / "words").write_text("metropolitan\n")
+    monkeypatch.setattr(demo, "find_encoder", lambda: world.run / "hf" / "generator")
+    return lambda verb: [*verb, *CALLS[verb](world, tmp_path)]
+
+
+def test_every_verb_is_tried_below() -> None:
+    assert VERBS.keys() == CALLS.keys()
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_has_an_example(verb: tuple[str, ...]) -> None:
+    shown = works(*verb, "--help").out
+    assert f"Example: trueneg {' '.join(verb)}" in " ".join(shown.split())
+    assert "--json" in shown
+    assert "--quiet" in shown
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_json_is_one_object_and_quiet_is_silent(verb: tuple[str, ...], call: Callable[..., Arguments]) -> None:
+    said = works(*call(verb), "--json", "--quiet")
+    assert said.data
+    assert said.out.count("\n") == 1
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Callable[..., Arguments]) -> None:
+    said = works(*call(verb))
+    assert said.out
+    assert not any(line in said.out for line in said.err.splitlines() if line)
+    has_progress = verb in {("pretrain",), ("demo",), ("bench",)}
+    assert bool(said.err) is has_progress or said.err.startswith("warning: ")
+
+
+def test_without_quiet_a_warning_is_shown(world: World, tmp_path: Path) -> None:
+    options = ("tokenizer", "train", world.text, "--vocab-size", 5000)
+    assert works(*options, "--out", tmp_path / "loud").err.startswith("warning: ")
+    assert works(*options, "--out", tmp_path / "quiet", "--quiet").err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments, hint",
+    [
+        (["pretrian"], "'pretrain'"),
+        (["pretrain", "--step", "3"], "--steps"),
+        (["pretrain", "--steps", "many"], "'many' is not a valid"),
+        (["list"], "Missing argument"),
+        (["corpus", "biuld"], "'build'"),
+        (["evaluate", "run", "--corpus", "c", "--rows", "-1"], "-1"),
+        (["bench", "--rounds", "0"], "0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors(arguments: list[str], hint: str) -> None:
+    said = trueneg(*arguments)
+    assert said.code == 2
+    assert hint in said.err
+    assert said.out == ""
+
+
+def test_version_and_the_module_as_a_program() -> None:
+    assert in_process("-m", "trueneg", "--version").out == f"trueneg {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list", "presets"], ["pretrain", "--help"]], ids=" ".join)
+def test_light_verbs_import_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+        f"sys.argv = ['trueneg', *{arguments!r}]; from trueneg.cli import main; main()"
+    )
+    said = in_process("-c", code)
+    assert said.code == 0
+    assert {"torch", "transformers", "datasets", "matplotlib", "numpy"} & set(said.err.split()) == set()
+    assert "typer" in said.err.split()
+
+
+def test_exit_codes_of_the_program(world: World) -> None:
+    missing = in_process("-m", "trueneg", "list", "preset")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err.startswith("error: unknown list 'preset': did you mean 'presets'?")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_run_says_how_to_go_on_and_does(world: World, tmp_path: Path, number: signal.Signals) -> None:
+    run = tmp_path / "run"
+    options: Arguments = [*pretrain_options(world, run), "--steps", 400, "--json", "--set", "train.save_every=0"]
+    process = start("-m", "trueneg", *options, "--set", "log_every=1")
+    metrics = run / "metrics.jsonl"
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("stopped: saved step ")
+    assert last.endswith(f"of 400 in '{run}': continue with --resume")
+    again = works(*options, "--resume").data
+    assert (again["reason"], again["step"]) == ("finished", 400)
+
+
+def test_one_command_on_two_processes_speaks_once(world: World, tmp_path: Path) -> None:
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    said = in_process(*launcher, "-m", "trueneg", *pretrain_options(world, tmp_path / "two"), "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["step"] == 6
+    assert said.err.count("training: electra") == 1
+    alone = works(*pretrain_options(world, tmp_path / "one"), "--json")
+    assert alone.data["num_parameters"] == json.loads(said.out)["num_parameters"]
+    assert contents(tmp_path / "one").keys() == contents(tmp_path / "two").keys()
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("-m", "trueneg", "list", "options")
+    process.stdout.close()  # type: ignore[union-attr]
+    assert process.stderr is not None
+    os.close(writing)
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait()
+
+
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_tables_lose_nothing_at_any_width(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    entries = json.loads(works("list", "options", "--json").out)["options"]
+    shown = "".join(works("list", "options").out.split())
+    assert len(entries) > 50
+    assert max(map(len, works("list", "options").out.splitlines())) <= int(columns)
+    if columns == "200":
+        assert all(name in shown for name in entries)
+    assert sys.getrecursionlimit() > 0
