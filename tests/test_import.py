@@ -49,9 +49,7 @@ IMPORT_EACH = textwrap.dedent("""
 """)
 
 
-def import_each(
-    preloaded: list[str], modules: list[str], forbidden: list[str]
-) -> subprocess.CompletedProcess[str]:
+def import_each(preloaded: list[str], modules: list[str], forbidden: list[str]) -> subprocess.CompletedProcess[str]:
     arguments = (" ".join(names) for names in (preloaded, modules, forbidden))
     return subprocess.run([sys.executable, "-c", IMPORT_EACH, *arguments], capture_output=True, text=True)
 
@@ -67,9 +65,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_every_module_imports_in_isolation() -> None:
-    done = import_each(
-        ["transformers.modeling_utils"], [name for name in MODULES if name != "trueneg.__main__"], []
-    )
+    done = import_each(["transformers.modeling_utils"], [name for name in MODULES if name != "trueneg.__main__"], [])
     assert done.returncode == 0, done.stderr
 
 

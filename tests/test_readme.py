@@ -54,9 +54,7 @@ class Block:
 
 def fenced_blocks(markdown: str) -> list[Block]:
     """Find the fenced blocks of a page, also those indented under a list item."""
-    fence = re.compile(
-        r"^(?P<indent> *)```(?P<language>\w+)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.S | re.M
-    )
+    fence = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n`]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.S | re.M)
     return [
         Block(
             found["language"],

@@ -252,12 +252,6 @@ def test_pins_are_plain_and_complete() -> None:
     assert pins["torch"] == "2.13.0"
     assert all("+" not in version and "/" not in version for version in pins.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = (
-        project["dependencies"]
-        + project["optional-dependencies"]["dev"]
-        + project["optional-dependencies"]["demo"]
-    )
-    names = {
-        "".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0] for requirement in asked
-    }
+    asked = project["dependencies"] + project["optional-dependencies"]["dev"] + project["optional-dependencies"]["demo"]
+    names = {"".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0] for requirement in asked}
     assert {name.lower() for name in names} <= {name.lower() for name in pins}

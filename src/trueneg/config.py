@@ -266,7 +266,7 @@ _AT_LEAST = {
     2: ("train.keep",),  # a torn checkpoint needs a predecessor
 }
 _SHARES = ("optimizer.decay_share", "optimizer.final_share")  # 0 and 1 among them
-_BELOW_ONE = ("model.dropout", "optimizer.beta1", "optimizer.beta2")  # from 0
+_BELOW_ONE = ("optimizer.beta1", "optimizer.beta2")  # from 0
 _ABOVE_ZERO = ("objective.temperature", "optimizer.epsilon")
 _UP_TO_ONE = ("model.generator_width", "model.generator_depth", "optimizer.layer_decay")  # above 0
 
@@ -292,6 +292,7 @@ def validate(config: PretrainConfig) -> None:
         *((name, values[name] >= least, f"at least {least}") for least, names in _AT_LEAST.items() for name in names),
         *((name, 0 <= values[name] <= 1, "a share from 0 to 1") for name in _SHARES),
         *((name, 0 <= values[name] < 1, "0 or more, below 1") for name in _BELOW_ONE),
+        ("model.dropout", values["model.dropout"] < 1, "below 1 (negative for the model's own)"),
         *((name, values[name] > 0, "more than 0") for name in _ABOVE_ZERO),
         *((name, 0 < values[name] <= 1, "more than 0, at most 1") for name in _UP_TO_ONE),
     ]

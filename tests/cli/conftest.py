@@ -8,6 +8,7 @@ import pytest
 import torch
 from command_line import WORDNET, World, pretrain_options, works, write_text
 
+
 @pytest.fixture(scope="session", autouse=True)
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The hand-made WordNet, a cache of our own, one thread."""

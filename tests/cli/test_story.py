@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, contents, pretrain_options, works
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from trueneg import demo
 from trueneg.lexicon.places import FILES
@@ -55,6 +55,22 @@ def test_a_run_continued_as_a_masked_model_then_evaluated_and_reported(world: Wo
     page = tmp_path / "report.html"
     works("report", base, continued, "--out", page)
     assert all(name in page.read_text() for name in ("base", "continued", "<svg"))
+
+
+def test_a_bert_from_elsewhere_continued_with_set_correction(world: World, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(world.tokenizer)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path / "bert")
+    tokenizer.save_pretrained(tmp_path / "bert")
+    said = works(
+        *("pretrain", "--from", tmp_path / "bert", "--corpus", world.corpus, "--out", tmp_path / "run"),
+        *("--hard-correction", "lexical", "--set", "correction.use=set", "--steps", 3, "--length", 24, "--pack"),
+    )
+    assert "training: mlm" in said.err
+    assert "finished at step 3 of 3" in said.out
+    assert json.loads((tmp_path / "run" / "hf" / "config.json").read_text())["model_type"] == "bert"
+    before = (tmp_path / "bert" / "model.safetensors").read_bytes()
+    assert (tmp_path / "run" / "hf" / "model.safetensors").read_bytes() != before
 
 
 @pytest.mark.parametrize("format", ["hf", "sentence-transformers", "onnx"])

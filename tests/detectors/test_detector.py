@@ -24,8 +24,9 @@ def test_default_substitutes_are_the_prediction_and_its_credit() -> None:
     assert torch.equal(credit.squeeze(-1), detector.credit(batch.gold, predicted, batch))
 
 
-@pytest.mark.parametrize("use", ["drop", "soft", "set"])
-@pytest.mark.parametrize("denominator", ["masked", "kept"])
+@pytest.mark.parametrize(
+    ("use", "denominator"), [("drop", "masked"), ("drop", "kept"), ("soft", "masked"), ("set", "masked")]
+)
 @pytest.mark.parametrize("how", ["original", "ignore", "soft"])
 def test_fractional_credit_in_every_mode(use: str, denominator: str, how: str) -> None:
     batch, pair = tiny.padded_batch(), tiny.make_electra()

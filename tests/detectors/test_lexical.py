@@ -21,7 +21,7 @@ def at(gold: Tensor, is_whole_word: Tensor | bool = True) -> MaskedRows:
     """Masked positions with these golds."""
     whole = torch.as_tensor(is_whole_word).expand(gold.shape)
     zeros = torch.zeros_like(gold)
-    return MaskedRows(tiny.make_rows([[1]] * len(gold), 3), zeros, zeros, gold, torch.ones_like(whole), whole)
+    return MaskedRows(tiny.make_rows([[1]] * len(gold), 3), zeros, zeros, gold, torch.ones_like(whole), whole, zeros)
 
 
 def every_pair(vocab_size: int) -> tuple[Tensor, Tensor]:

@@ -198,7 +198,7 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     """The gradient of each accepted token's logit is p(v) - p(v) a(v) / (mass of the set), by hand."""
     logits = torch.tensor([[[1.0, 2.0, 0.0, -1.0]]], requires_grad=True)
     gold = torch.tensor([[0]])
-    place = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]))
+    place = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
     correction = HardCorrection(LexicalDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
     token_loss = -logits.log_softmax(-1)[..., 0]
     credit = torch.tensor([[0.0]])

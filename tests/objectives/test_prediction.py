@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import chisquare
+from torch import Tensor
 
 from trueneg.corruption import keyed
 from trueneg.objectives.prediction import predict, sample
@@ -105,25 +106,29 @@ def test_bfloat16_draws_as_float32_does() -> None:
     assert torch.equal(draw(logits, 5), draw(logits.float(), 5))
 
 
+def draws_of(num_rows: int, num_slots: int) -> Tensor:
+    return keyed.uniform(keyed.example_keys(1, torch.arange(num_rows)), keyed.SAMPLE, num_slots)
+
+
 def test_argmax_and_temperature() -> None:
     logits = logits_of(300).expand(4, 50, -1)
-    keys = keyed.example_keys(1, torch.arange(4))
-    best = predict(logits, keys, "argmax")
+    draws = draws_of(4, 50)
+    best = predict(logits, draws, "argmax")
     assert torch.equal(best, logits.argmax(-1))
-    assert torch.equal(predict(logits, keys, "sampled", temperature=1e-4), best)
-    assert torch.equal(predict(logits, keys, "sampled", 2.0), predict(logits / 2, keys, "sampled"))
+    assert torch.equal(predict(logits, draws, "sampled", temperature=1e-4), best)
+    assert torch.equal(predict(logits, draws, "sampled", 2.0), predict(logits / 2, draws, "sampled"))
 
 
 def test_prediction_of_a_row_does_not_depend_on_its_company() -> None:
     logits = torch.randn(4, 6, 300, generator=torch.Generator().manual_seed(0))
-    keys = keyed.example_keys(1, torch.arange(4))
-    together = predict(logits, keys, "sampled")
+    draws = draws_of(4, 6)
+    together = predict(logits, draws, "sampled")
     for row in range(4):
-        alone = predict(logits[row : row + 1], keys[row : row + 1], "sampled")
+        alone = predict(logits[row : row + 1], draws[row : row + 1], "sampled")
         assert torch.equal(alone, together[row : row + 1])
-    assert torch.equal(predict(logits[[2, 0]], keys[[2, 0]], "sampled"), together[[2, 0]])
+    assert torch.equal(predict(logits[[2, 0]], draws[[2, 0]], "sampled"), together[[2, 0]])
 
 
 def test_predictions_have_no_gradient() -> None:
     logits = torch.randn(1, 2, 300, requires_grad=True)
-    assert not predict(logits, torch.tensor([1]), "sampled").requires_grad
+    assert not predict(logits, draws_of(1, 2), "sampled").requires_grad

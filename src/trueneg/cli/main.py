@@ -192,8 +192,9 @@ def _explain(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, if it is loaded
         return "out of memory: lower train.batch_size or corpus.length, or raise train.accumulation"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"'{error.filename}': {error.strerror}: mend that, or name another place"
+    if isinstance(error, OSError) and error.strerror:
+        place = "the result" if error.filename is None else f"'{error.filename}'"
+        return f"cannot read or write {place} ({error.strerror}): mend that, or name another place"
     raise error
 
 

@@ -75,6 +75,8 @@ class MaskedRows:
     """bool: the slot is in use."""
     is_whole_word: Tensor
     """bool: gold is a word by itself."""
+    draws: Tensor
+    """float32 in [0, 1): what a sampled prediction there is a function of."""
 
 
 def num_slots(length: int, rate: float) -> int:
@@ -144,6 +146,7 @@ class Masking(nn.Module):
             gold=gold,
             is_masked=is_masked,
             is_whole_word=rows.is_whole_word.gather(1, positions),
+            draws=keyed.uniform(rows.keys, keyed.SAMPLE, positions.shape[1]),
         )
 
     def _choose(self, rows: Rows) -> tuple[Tensor, Tensor]:

@@ -101,7 +101,7 @@ class MaskedLM(Objective[MaskedRows]):
         hidden = model.encode(batch.input_ids, batch.rows)
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
-        predicted = predict(logits, batch.rows.keys, self.prediction, self.temperature)
+        predicted = predict(logits, batch.draws, self.prediction, self.temperature)
         credit = (
             self.correction.credit(predicted, batch)
             if self.correction is not None

@@ -7,19 +7,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from trueneg.corruption import keyed
-
 BLOCK = 256
 """Vocabulary entries that a draw sums at once."""
 
 
 @torch.no_grad()
-def predict(logits: Tensor, keys: Tensor, prediction: Literal["argmax", "sampled"], temperature: float = 1.0) -> Tensor:
+def predict(
+    logits: Tensor, draws: Tensor, prediction: Literal["argmax", "sampled"], temperature: float = 1.0
+) -> Tensor:
     """Predicted token of each masked position.
 
     Args:
         logits: float32 ``[batch, slots, vocab]``.
-        keys: int64 ``[batch]``; a draw is a function of the row's key and the slot.
+        draws: float32 in [0, 1) ``[batch, slots]``, which a sampled prediction is a function of.
         prediction: Best guess or draw.
         temperature: Divides the logits before a draw.
 
@@ -28,7 +28,7 @@ def predict(logits: Tensor, keys: Tensor, prediction: Literal["argmax", "sampled
     """
     if prediction == "argmax":
         return logits.argmax(-1)
-    return sample(logits / temperature, keyed.uniform(keys, keyed.SAMPLE, logits.shape[1]))
+    return sample(logits / temperature, draws)
 
 
 @torch.no_grad()

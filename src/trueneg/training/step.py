@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -41,7 +42,10 @@ class Run:
             forward = torch.compile(forward)  # type: ignore[assignment]
         if self.processes.world_size > 1:
             ids = [self.device.index] if self.device.type == "cuda" else None
-            forward = DistributedDataParallel(forward, device_ids=ids, broadcast_buffers=False)
+            with warnings.catch_warnings():
+                # Newer torch renames the option; buffers here are constant tables, the same in every process.
+                warnings.simplefilter("ignore", FutureWarning)
+                forward = DistributedDataParallel(forward, device_ids=ids, broadcast_buffers=False)
         self.forward = forward
         self.first_bad_step = torch.tensor(-1, device=self.device)
         """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading

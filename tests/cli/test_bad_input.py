@@ -1,0 +1,257 @@
+"""Whatever a user gets wrong: one line that names it and the remedy, and nothing of theirs touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works, write_text
+
+from trueneg.lexicon import places
+
+TEXTS = {
+    "empty.txt": (b"", "is empty"),
+    "latin.txt": (b"plain\ncaf\xe9\n", "is not UTF-8 at byte 9"),
+    "broken.jsonl": (b'{"text": "fine"}\n{"text": oops}\n', "broken.jsonl:2: not JSON"),
+    "column.jsonl": (b'{"body": "fine"}\n', "no field 'text': there are body; choose one with --text-field"),
+    "text.docx": (b"PK", "the extension says nothing of the format"),
+    "absent.txt": (None, "no such file or folder"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("verb", ["train", "build"])
+def test_text_that_cannot_be_read(world: World, tmp_path: Path, name: str, verb: str) -> None:
+    content, complaint = TEXTS[name]
+    text = tmp_path / name
+    if content is not None:
+        text.write_bytes(content)
+    arguments = {
+        "train": ("tokenizer", "train", text, "--out", tmp_path / "out"),
+        "build": ("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", tmp_path / "out"),
+    }[verb]
+    line = fails(*arguments)
+    assert complaint in line
+    assert name in line
+
+
+@pytest.mark.parametrize(
+    "setting, complaint",
+    [
+        ("steps=0", "train.steps: at least 1 is wanted, not 0"),
+        ("steps=many", "train.steps: int is wanted, not 'many'"),
+        ("stepz=3", "did you mean 'steps'?"),
+        ("train.stepz=3", "did you mean 'train.steps'?"),
+        ("steps", "write it as key=value"),
+        ("learning_rate=-1", "optimizer.learning_rate: at least 0 is wanted, not -1.0"),
+        ("learning_rate=nan", "optimizer.learning_rate: a finite number is wanted"),
+        ("masking.rate=1.5", "objective.masking.rate: between 0 and 1 is wanted"),
+        ("dropout=1", "model.dropout: below 1"),
+        ("warmup_steps=-1", "optimizer.warmup_steps: at least 0"),
+        ("layer_decay=0", "optimizer.layer_decay: more than 0, at most 1"),
+        ("epsilon=0", "optimizer.epsilon: more than 0"),
+        ("final_share=2", "optimizer.final_share: a share from 0 to 1"),
+        ("keep=1", "train.keep: at least 2"),
+        ("precision=fp16", "Known: bf16, fp32"),
+        ("train.compile=maybe", "true or false is wanted"),
+        ("accumulation=3", "use a multiple of 3"),
+        ("corpus.length=65", "this model has only 64 positions"),
+        ("corpus.length=2", "the length must be at least 3"),
+        ("correction.detector=lexcial", "did you mean 'lexical'?"),
+        ("num_heads=3", "model.hidden_size=32 is not a multiple of model.num_heads=3"),
+        ("device=tpux", "cpu, cuda or cuda:N is wanted"),
+    ],
+)
+def test_settings_out_of_range(world: World, tmp_path: Path, setting: str, complaint: str) -> None:
+    assert complaint in fails(*pretrain_options(world, tmp_path / "run"), "--set", setting)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_warm_up_that_never_ends_is_told(world: World, tmp_path: Path) -> None:
+    said = works(*pretrain_options(world, tmp_path / "run"), "--set", "warmup_steps=6")
+    assert "warm" in said.err and "never reaches its peak" in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (["pretrain"], "name a preset"),
+        (["pretrain", "electra-tini"], "did you mean 'electra-tiny'?"),
+        (["pretrain", "electra-tiny"], "give --corpus"),
+        (["pretrain", "electra-tiny", "--config", "x"], "exclude each other"),
+        (["pretrain", "electra-tiny", "--objective", "elektra"], "did you mean 'electra'?"),
+        (["pretrain", "--config", "nowhere"], "no configuration at 'nowhere'"),
+        (["pretrain", "--from", "./nowhere"], "there is no checkpoint at './nowhere'"),
+        (["pretrain", "--from", "no/model"], "the Hugging Face hub does not give it"),
+        (["pretrain", "electra-tiny", "--corpus", "nowhere"], "make one with 'trueneg corpus build'"),
+        (["list", "preset"], "did you mean 'presets'?"),
+        (["bench", "overhaed"], "did you mean 'overhead'?"),
+        (["bench", "--preset", "electra-tini"], "did you mean 'electra-tiny'?"),
+        (["evaluate", "x", "--corpus", "y", "--task", "false-negative"], "did you mean 'false-negatives'?"),
+        (["export", "x", "--format", "onx"], "did you mean 'onnx'?"),
+        (["export", "nowhere"], "no checkpoint at 'nowhere'"),
+        (["report", "nowhere"], "'nowhere' holds no run"),
+        (["corpus", "info", "nowhere"], "no corpus at 'nowhere'"),
+        (["lexicon", "show", "x", "--tokenizer", "./nowhere"], "no tokenizer at './nowhere'"),
+        (["lexicon", "fetch", "--archive", "nowhere.zip", "--out", "wn"], "cannot unpack nowhere.zip"),
+        (["tokenizer", "train", "x.txt", "--kind", "wordpeice", "--out", "t"], "did you mean 'wordpiece'?"),
+        (["tokenizer", "extend", "t", "--words", "nowhere", "--out", "u"], "one word a line"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistyped_and_missing(
+    arguments: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complaint in fails(*arguments)
+    assert contents(tmp_path) == {}
+
+
+def test_a_file_in_the_place_of_a_folder(world: World, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    for arguments in (
+        ["tokenizer", "train", world.text, "--out", out],
+        ["corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", out],
+        [*pretrain_options(world, out)],
+        [*pretrain_options(world, out / "run")],
+        ["report", world.run, "--out", out / "report.html"],
+        ["lexicon", "build", "--tokenizer", world.tokenizer, "--out", out / "table.safetensors"],
+        ["demo", "--out", out],
+    ):
+        assert str(out) in fails(*arguments)
+    assert contents(tmp_path) == {"out": b"mine"}
+
+
+def test_folders_that_hold_something(world: World, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.md").write_text("mine")
+    for arguments in (
+        ["tokenizer", "train", world.text, "--out", mine],
+        ["tokenizer", "extend", world.tokenizer, "--words", world.text, "--out", mine],
+        ["corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", mine],
+        pretrain_options(world, mine),
+        ["export", world.run, "--out", mine],
+    ):
+        assert "--out" in fails(*arguments)
+    assert contents(mine) == {"notes.md": b"mine"}
+    before = contents(world.run), contents(world.corpus), contents(world.run / "hf")
+    assert "already holds a run: continue it with --resume" in fails(*pretrain_options(world, world.run))
+    building = ("corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", world.corpus)
+    assert "pass --overwrite" in fails(*building)
+    assert "holds something that is no run" in fails(*pretrain_options(world, world.run / "hf"))
+    assert "is a folder" in fails("report", world.run, "--out", world.run)
+    assert (contents(world.run), contents(world.corpus), contents(world.run / "hf")) == before
+
+
+def test_resuming_another_run(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    works(*pretrain_options(world, run), "-q")
+    before = contents(run)
+    assert "train.seed: 1 -> 2" in fails(*pretrain_options(world, run), "--seed", 2, "--resume")
+    text, corpus = write_text(tmp_path / "other.txt", 50, seed=1), tmp_path / "corpus"
+    works("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", corpus, "-q")
+    assert "another corpus" in fails(*pretrain_options(world, run), "--corpus", corpus, "--resume")
+    assert contents(run) == before
+
+
+def test_a_torn_checkpoint_is_passed_over(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = (*pretrain_options(world, run), "--set", "save_every=3")
+    works(*options, "-q")
+    finished = (run / "hf" / "model.safetensors").read_bytes()
+    last = max((run / "checkpoints").glob("step-*")) / "model.safetensors"
+    last.write_bytes(last.read_bytes()[:-8])
+    said = works(*options, "--resume")
+    assert "is torn" in said.err and "falling back" in said.err
+    assert (run / "hf" / "model.safetensors").read_bytes() == finished
+
+
+def test_a_loss_that_is_not_finite(world: World, tmp_path: Path) -> None:
+    line = fails(
+        *pretrain_options(world, tmp_path / "run"),
+        *("--steps", 60, "--set", "learning_rate=1e30", "--set", "warmup_steps=0", "--quiet"),
+    )
+    assert "was not finite at step" in line
+    assert "lower optimizer.learning_rate" in line
+
+
+def test_tokenizers_that_do_not_fit(world: World, tmp_path: Path) -> None:
+    maskless = tmp_path / "maskless"
+    shutil.copytree(world.tokenizer, maskless)
+    described = json.loads((maskless / "tokenizer_config.json").read_text())
+    del described["mask_token"]
+    (maskless / "tokenizer_config.json").write_text(json.dumps(described))
+    building = ("corpus", "build", world.text, "--tokenizer")
+    assert "has no mask token" in fails(*building, maskless, "--out", tmp_path / "c1")
+    for size, out in ((60, "smaller"), (2000, "larger")):
+        tokenizer = tmp_path / f"tok-{out}"
+        options = ("--vocab-size", size, "--min-frequency", 1, "--out", tokenizer, "-q")
+        works("tokenizer", "train", world.text, *options, *(["--kind", "bpe"] if size == 2000 else []))
+        works(*building, tokenizer, "--out", tmp_path / out, "-q")
+        options = ("--corpus", tmp_path / out, "--length", 24, "--steps", 1, "--out", tmp_path / "run")
+        line = fails("pretrain", "--from", world.run, *options)
+        assert "tokenizer" in line or "vocabulary" in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_corpora_that_cannot_be_trained_on(world: World, tmp_path: Path) -> None:
+    short = tmp_path / "short.txt"
+    short.write_text("a big city\n")
+    works("corpus", "build", short, "--tokenizer", world.tokenizer, "--out", tmp_path / "short", "-q")
+    assert "length" in fails(*pretrain_options(world, tmp_path / "run"), "--corpus", tmp_path / "short")
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(world.corpus, unfinished)
+    (unfinished / "corpus.json").rename(unfinished / "build.json")
+    line = fails(*pretrain_options(world, tmp_path / "run"), "--corpus", unfinished)
+    assert "is unfinished: run the same 'trueneg corpus build' again" in line
+
+
+def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "NLTK_DATA", "TRUENEG_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("WNSEARCHDIR")
+    monkeypatch.setattr(places, "DEBIAN", tmp_path / "none")
+    monkeypatch.setattr(places, "SYSTEM_NLTK", ())
+    monkeypatch.setattr(places.sys, "prefix", str(tmp_path))
+    line = fails("lexicon", "show", "large", "--tokenizer", world.tokenizer)
+    assert "apt-get install" in line and "trueneg lexicon fetch" in line and "--wordnet" in line
+    assert line.split("WordNet not found")[1] in fails(
+        *pretrain_options(world, tmp_path / "run"), "--hard-correction", "lexical"
+    )
+    assert "it lacks" in fails("lexicon", "show", "large", "--tokenizer", world.tokenizer, "--wordnet", WORDNET.parent)
+
+
+def test_configurations_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    for content, complaint in (
+        ('{"train": ', "is not a configuration"),
+        ("[]", "holds no group of options"),
+        ('{"train": {"step": 3}}', "did you mean 'train.steps'?"),
+        ('{"train": {"steps": "3"}}', "train.steps: int is wanted"),
+    ):
+        file.write_text(content)
+        assert complaint in fails("pretrain", "--config", tmp_path, "--out", tmp_path / "run")
+
+
+def test_rows_longer_than_the_model(world: World) -> None:
+    line = fails("evaluate", world.run, "--corpus", world.corpus, "--length", 65)
+    assert f"--length 65: '{world.run}' has only 64 positions" in line
+
+
+def test_lists_of_words(world: World, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    for content, complaint in ((b"\n\n", "holds no word"), (b"caf\xe9\n", "is not UTF-8 at byte 3")):
+        words.write_bytes(content)
+        line = fails("tokenizer", "extend", world.tokenizer, "--words", words, "--out", tmp_path / "tok")
+        assert complaint in line
+    assert not (tmp_path / "tok").exists()
+
+
+def test_a_message_of_several_lines_is_said_in_one(world: World, tmp_path: Path) -> None:
+    said = trueneg("lexicon", "fetch", "--archive", world.text, "--out", tmp_path / "wn")
+    assert said.code == 1
+    assert said.err.count("\n") == 1
