@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works, write_text
 
+from trueneg import doctor
+from trueneg.errors import TruenegError
 from trueneg.lexicon import places
 
 TEXTS = {
@@ -251,7 +253,31 @@ def test_lists_of_words(world: World, tmp_path: Path) -> None:
     assert not (tmp_path / "tok").exists()
 
 
-def test_a_message_of_several_lines_is_said_in_one(world: World, tmp_path: Path) -> None:
-    said = trueneg("lexicon", "fetch", "--archive", world.text, "--out", tmp_path / "wn")
-    assert said.code == 1
-    assert said.err.count("\n") == 1
+def test_an_archive_that_is_none(world: World, tmp_path: Path) -> None:
+    line = fails("lexicon", "fetch", "--archive", world.text, "--out", tmp_path / "wn")
+    assert "could not be opened" in line and "trueneg lexicon fetch --archive FILE" in line
+
+
+def test_a_message_of_several_lines_is_said_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def complain(folder: Path) -> None:
+        raise TruenegError("first\nsecond")
+
+    monkeypatch.setattr(doctor, "diagnose", complain)
+    assert trueneg("doctor", tmp_path).err == "error: first second\n"
+
+
+def test_no_memory_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhaust(folder: Path) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(doctor, "diagnose", exhaust)
+    assert "lower train.batch_size" in fails("doctor", tmp_path)
+
+
+def test_a_programming_mistake_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(folder: Path) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(doctor, "diagnose", stumble)
+    with pytest.raises(RuntimeError, match="a bug"):
+        trueneg("doctor", tmp_path)
