@@ -8,7 +8,7 @@ help:
 	@echo 'make demo    continue a real encoder on WordNet glosses and show what hard correction does'
 	@echo 'make test    lint, types, tests and doctests'
 	@echo 'make lint    ruff and mypy alone'
-	@echo 'make bench   the numbers of docs/benchmarks, measured here'
+	@echo 'make bench   what correction and regularization cost a step, measured here'
 	@echo 'make docs    run every command of README.md and docs/'
 	@echo 'make clean   remove .venv and the caches'
 
@@ -30,7 +30,8 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test: setup lint
-	$(BIN)/python -m pytest --doctest-modules src tests
+	$(BIN)/python -m pytest --doctest-modules src
+	$(BIN)/python -m pytest tests
 
 bench: setup
 	$(BIN)/trueneg bench

@@ -27,6 +27,7 @@ NOT_RUN = {
     "make bench": "minutes of measuring",
     "pip install trueneg": "needs a package index",
     "cd trueneg": "the folder of a clone",
+    ". .venv/bin/activate": "tests run in an environment of their own",
 }
 # Names on the hub, by the local model that stands in for them (a fixture's key).
 HUB = {
@@ -40,7 +41,12 @@ SMALLER = [
     (r"\bsteps=[\d_]+", "steps=3"),
 ]
 # Files a page supposes its reader to have.
-FILES = {"my.txt": "The movie was a big success.\n\nShe was happy to stay in the large house.\n" * 20}
+FILES = {
+    "my.txt": "".join(
+        f"Movie {number} was a big success.\nShe was happy to stay in the large house for {number} days.\n\n"
+        for number in range(300)
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ echo --steps 100_000 --model bert-base-uncased \\
    ```python
    from pathlib import Path
 
-   assert "The movie" in Path("my.txt").read_text()
+   assert "Movie 1 was" in Path("my.txt").read_text()
    Path("steps").write_text(str(dict(steps=5000)))
    ```
 

@@ -179,7 +179,10 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 tracker=tracker,
                 seconds_before=seconds_before,
             )
-            ending = loop.train()
+            try:
+                ending = loop.train()
+            finally:
+                run.leave()
         return Pretrained(
             folder, ending.reason, ending.step, ending.seconds, count_parameters(model), folder / HUGGING_FACE
         )

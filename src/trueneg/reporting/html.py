@@ -152,7 +152,7 @@ def _facts(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
         last, held_out = _last(run.records, "train"), _last(run.records, "eval")
         return {
             "objective": objective["name"],
-            "model": Path(model["start_from"]).name or config["preset"] or model["architecture"],
+            "model": "/".join(Path(model["start_from"]).parts[-2:]) or config["preset"] or model["architecture"],
             "hard correction": objective["correction"]["detector"] or "none",
             "soft regularization": objective["regularization"]["level"] or "none",
             "steps": f"{last.get('step', 0):,} of {config['train']['steps']:,}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -65,6 +66,16 @@ class Run:
         module = TrainingModule(model, objective).to(device)
         optimizer = make_optimizer(module, optimizer_config)
         return cls(module, optimizer, optimizer_config, config, device, processes or Processes())
+
+    def leave(self) -> None:
+        """Let go of what other processes have to do with this run, before they are left.
+
+        A data-parallel wrapper that outlives its process group deadlocks torch 2.13 with gloo: its end joins a
+        thread of the group while holding the interpreter lock, which that thread may be waiting for.
+        """
+        if self.processes.world_size > 1:
+            self.forward = self.module
+            gc.collect()
 
     @property
     def objective(self) -> Objective[Any]:
