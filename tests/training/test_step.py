@@ -6,11 +6,11 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-import tiny
 import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+import tiny
 from trueneg.config import OptimizerConfig, TrainConfig
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.training.distributed import Processes
