@@ -110,3 +110,24 @@ def test_unknown_names() -> None:
         preset("electra-smal")
     with pytest.raises(ConfigError, match="did you mean 'electra'"):
         with_objective(PretrainConfig(), "elektra")
+
+
+def test_another_objective_keeps_what_was_said_of_correction_and_masking() -> None:
+    config = override(
+        preset("electra-mini"),
+        ["correction.detector=lexical", "regularization.level=token", "masking.unit=span", "masking.max_span=4"],
+    )
+    changed = with_objective(config, "mlm").objective
+    assert (changed.name, changed.prediction) == ("mlm", "argmax")
+    assert (changed.masking.mask_share, changed.masking.random_share) == (0.8, 0.1)
+    assert (changed.masking.unit, changed.masking.max_span) == ("span", 4)
+    assert changed.correction == config.objective.correction
+    assert changed.regularization == config.objective.regularization
+
+
+def test_an_objective_named_by_a_setting_brings_its_own_defaults_too() -> None:
+    from trueneg.pretraining import configure
+
+    assert configure("electra-mini", settings=["objective.name=mlm"]) == configure("electra-mini", objective="mlm")
+    kept = configure("electra-mini", settings=["objective.name=mlm", "objective.prediction=sampled"])
+    assert kept.objective.prediction == "sampled"

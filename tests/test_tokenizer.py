@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
 from trueneg.errors import CorpusError, ModelError, TruenegWarning
-from trueneg.tokenizer import fingerprint, load_tokenizer, special_ids
+from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 
 TEXT = "The river sang in the Morning; the painter's café, the river stone.\nUnbelievable mountain rivers!\n\n" * 5
 SIZES = {"wordpiece": 70, "bpe": 300}
@@ -186,3 +188,15 @@ def test_a_tokenizer_that_cannot_be_used_is_refused(tmp_path: Path, trained: Pat
     maskless.save_pretrained(str(tmp_path / "maskless"))
     with pytest.raises(ModelError, match="no mask token"):
         load_tokenizer(tmp_path / "maskless")
+
+
+def test_a_full_disk_is_an_ordinary_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library raises a bare Exception, which nobody would catch for it."""
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"[UNK]": 0})))
+
+    def fill(*_: object, **__: object) -> None:
+        raise Exception("No space left on device (os error 28)")
+
+    monkeypatch.setattr(type(tokenizer), "save_pretrained", fill)
+    with pytest.raises(OSError, match="No space left"):
+        save_tokenizer(tokenizer, tmp_path)

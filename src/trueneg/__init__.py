@@ -15,8 +15,11 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "TruenegError": "trueneg.errors:TruenegError",
     "build_corpus": "trueneg.corpus.build:build_corpus",
+    "bench_overhead": "trueneg.bench:bench_overhead",
     "build_table": "trueneg.lexicon.table:build_table",
+    "cached_table": "trueneg.lexicon.table:cached_table",
     "configure": "trueneg.pretraining:configure",
+    "describe_corpus": "trueneg.corpus.rows:describe",
     "diagnose": "trueneg.doctor:diagnose",
     "evaluate": "trueneg.evaluation.held_out:evaluate_held_out",
     "export": "trueneg.models.export:export",
@@ -25,6 +28,7 @@ _PUBLIC = {
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
     "pretrain": "trueneg.pretraining:pretrain",
     "report": "trueneg.reporting.html:write_report",
+    "run_demo": "trueneg.demo:run_demo",
     "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
 }
 """Public name to where it is; the command line's verbs call the same functions."""

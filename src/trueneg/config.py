@@ -163,6 +163,8 @@ class TrainConfig:
     log_every: int = 50
     eval_every: int = 500
     save_every: int = 500
+    save_minutes: float = 30.0
+    """Save also when the last checkpoint is so old; 0 for not."""
     keep: int = 2
     """Checkpoints kept; at least 2, so that a torn one has a predecessor."""
     max_minutes: float = 0.0
@@ -302,8 +304,10 @@ def validate(config: PretrainConfig) -> None:
 
 
 def save_config(config: Any, path: Path) -> None:
-    """Write a configuration as JSON."""
-    path.write_text(json.dumps(encode(config), indent=2) + "\n")
+    """Write a configuration as JSON, whole or not at all."""
+    provisional = path.with_suffix(".part")
+    provisional.write_text(json.dumps(encode(config), indent=2) + "\n")
+    provisional.replace(path)
 
 
 def load_config(kind: type[T], path: Path) -> T:

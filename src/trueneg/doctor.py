@@ -120,7 +120,7 @@ def _accelerator() -> Finding:
         listed = ", ".join(f"{device.name} ({device.total_memory / 2**30:.0f} GiB)" for device in devices)
         return Finding("accelerator", "ok", f"CUDA {torch.version.cuda}: {listed}")
     if torch.backends.mps.is_available():
-        return Finding("accelerator", "ok", "Apple GPU (mps)")
+        return Finding("accelerator", "ok", "an Apple GPU (mps), which is not used: training runs on the CPU")
     if shutil.which("nvidia-smi") is None:
         return Finding("accelerator", "ok", "none: training runs on the CPU")
     build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"

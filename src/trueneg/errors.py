@@ -46,7 +46,7 @@ class MissingExtraError(TruenegError):
 
 
 class Interrupted(TruenegError):
-    """Stopped by Ctrl-C, SIGTERM or a time limit, after saving."""
+    """Stopped by Ctrl-C or SIGTERM, after saving."""
 
 
 class TruenegWarning(UserWarning):

@@ -94,7 +94,8 @@ def configure(
         base = with_objective(base, objective)
     if start_from:
         base = replace(base, model=replace(base.model, start_from=start_from))
-    return override(base, settings)
+    named = override(base, settings).objective.name
+    return override(with_objective(base, named), settings)
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any]]:
@@ -144,7 +145,11 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         if found:
             check_same_run(found[1], config, corpus.info.fingerprint, folder)
         rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.pack)
-        model, objective = build(config, tokenizer)
+        saved = folder / HUGGING_FACE
+        # What was continued may be gone by now; the run's own folder has the same shapes.
+        is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
+        source = replace(config.model, start_from=str(saved), generator_from="") if is_continued else config.model
+        model, objective = build(replace(config, model=source), tokenizer)
         order = TrainingOrder(rows, config.train, processes)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None

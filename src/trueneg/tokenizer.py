@@ -46,6 +46,22 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> None:
+    """Save a tokenizer so that ``AutoTokenizer`` loads it.
+
+    Raises:
+        OSError: if the disk is full or not writable; the library itself raises a bare ``Exception``.
+    """
+    try:
+        tokenizer.save_pretrained(str(folder))
+    except OSError:
+        raise
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise OSError(f"cannot write the tokenizer to '{folder}': {error}") from error
+
+
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, int | None]:
     """Ids of the tokens that frame and mask a row, by role: mask, pad, start, end."""
     return {

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.order import rows_at
-from trueneg.corpus.rows import RowBatch, RowIndex, describe, position_ids
+from trueneg.corpus.rows import RowBatch, RowIndex, describe
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError
 
@@ -167,19 +167,6 @@ def test_a_corpus_shorter_than_a_row_is_refused(tmp_path: Path, wordpiece: Path)
         RowIndex(corpus, num_tokens + 3)
     with pytest.raises(CorpusError, match="at least 3"):
         RowIndex(corpus, 2)
-
-
-@given(sizes=st.lists(st.lists(st.integers(1, 5), max_size=4), min_size=1, max_size=5))
-def test_positions_begin_anew_in_every_piece(sizes: list[list[int]]) -> None:
-    segments = np.zeros((len(sizes), 20), dtype=np.int32)
-    expected = np.zeros((len(sizes), 20), dtype=np.int64)
-    for row, parts in enumerate(sizes):
-        column = 0
-        for segment, size in enumerate([*parts, 20 - sum(parts)], start=1):
-            segments[row, column : column + size] = segment if segment <= len(parts) else 0
-            expected[row, column : column + size] = np.arange(size)
-            column += size
-    assert np.array_equal(position_ids(segments), expected)
 
 
 def test_a_description_says_what_rows_hold(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:

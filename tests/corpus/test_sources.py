@@ -184,3 +184,14 @@ def test_the_size_of_plain_text_is_known_beforehand(tmp_path: Path) -> None:
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"x"))
     assert text_bytes([str(tmp_path)]) is None
     assert text_bytes(["owner/name"]) is None
+
+
+def test_a_text_without_blank_lines_is_cut_at_line_ends_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trueneg.corpus.sources._LONGEST_DOCUMENT", 20)
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"sentence {number}\n" for number in range(5)) + "\nend\n")
+    with pytest.warns(TruenegWarning, match=r"a\.txt.*cut 2 times.*blank line"):
+        documents = list(read_documents(str(path)))
+    assert documents == ["sentence 0\nsentence 1", "sentence 2\nsentence 3", "sentence 4", "end"]

@@ -24,10 +24,19 @@ from torch import nn
 from transformers import AutoModel, AutoModelForPreTraining, PreTrainedModel
 
 from trueneg.config import ModelConfig
+from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import hf_config
-from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, resolve_checkpoint
+from trueneg.models.export import save_hugging_face
+from trueneg.models.loading import (
+    count_parameters,
+    load_electra,
+    load_masked_lm,
+    objective_of,
+    resolve_checkpoint,
+)
+from trueneg.tokenizer import load_tokenizer
 
 Load = Callable[..., nn.Module]
 
@@ -304,3 +313,29 @@ def test_a_base_model_without_a_replaced_token_head_says_so(folder: Path) -> Non
         (False, True),
     ]
     assert same_state(pair.discriminator.model, AutoModel.from_pretrained(folder, add_pooling_layer=False))
+
+
+def test_what_continuing_means_follows_from_the_checkpoint(tmp_path: Path) -> None:
+    tokenizer = make_tokenizer()
+    for architecture in ("electra", "bert"):
+        save_hugging_face(load_electra(tiny(architecture), tokenizer), tokenizer, tmp_path / architecture)
+    save_hugging_face(load_masked_lm(tiny("bert"), tokenizer), tokenizer, tmp_path / "masked")
+    assert [objective_of(str(tmp_path / name)) for name in ("electra", "bert", "masked")] == [
+        "electra",
+        "electra",
+        "mlm",
+    ]
+
+
+def test_a_new_word_of_a_byte_level_vocabulary_is_the_mean_of_its_pieces_after_a_space(tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text("the glacial ice of a glacier\n" * 50)
+    old = train_tokenizer([str(text)], tmp_path / "old", kind="bpe", vocab_size=276)
+    extend_tokenizer(tmp_path / "old", ["glaciers"], tmp_path / "new")
+    before = load_masked_lm(tiny("roberta"), old)
+    save_hugging_face(before, old, tmp_path / "model")
+    config = ModelConfig(start_from=str(tmp_path / "model"), extend_vocabulary=True)
+    model = load_masked_lm(config, load_tokenizer(tmp_path / "new"))
+    pieces = old(" glaciers", add_special_tokens=False)["input_ids"]
+    assert pieces != old("glaciers", add_special_tokens=False)["input_ids"]
+    assert torch.allclose(model.embeddings[-1], before.embeddings[pieces].mean(0))

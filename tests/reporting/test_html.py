@@ -88,3 +88,10 @@ def test_runs_stand_side_by_side(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(TruenegError, match="holds no run"):
         write_report([tmp_path], tmp_path / "report.html")
+
+
+def test_a_record_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "hc", [5.25, 4.125])
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 30, "gold_lo')
+    assert "4.125" in Page(write_report([run], tmp_path / "report.html").read_text()).words

@@ -29,7 +29,7 @@ def build(
     text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
     shard_tokens: Annotated[
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
-    ] = 1 << 24,
+    ] = 1 << 26,
     seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
     as_json: Json = False,
@@ -42,10 +42,10 @@ def build(
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
     from trueneg.corpus.build import build_corpus
-    from trueneg.corpus.sources import source_files
+    from trueneg.corpus.sources import text_bytes
 
-    files = [file for source in text for file in source_files(source) or []]
-    total = sum(file.stat().st_size for file in files if file.suffix in (".txt", ".jsonl", ".json"))
+    held_out = [valid] if valid is not None and Path(valid).exists() else []
+    total = text_bytes([*text, *held_out])
     bar = Progress(
         TextColumn("building"),
         BarColumn(),
@@ -56,7 +56,7 @@ def build(
         disable=quiet or not sys.stderr.isatty(),
     )
     with bar:
-        task = bar.add_task("building", total=total or None)
+        task = bar.add_task("building", total=total)
         info = build_corpus(
             text,
             tokenizer,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, Settings
+from trueneg.config import CorpusConfig
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
 READINGS = {
@@ -104,6 +105,7 @@ def evaluate(
     length: Annotated[
         int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
     ] = None,
+    pack: Annotated[bool, typer.Option("--pack", help="Several documents a row, as in a run that packs.")] = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write.")] = None,
     settings: Settings = None,
     as_json: Json = False,
@@ -117,13 +119,15 @@ def evaluate(
 
     if task not in TASKS:
         raise ConfigError(unknown_name("task", task, TASKS))
+    rows_of = _corpus_config(checkpoint)
     result = evaluate_held_out(
         checkpoint,
         corpus,
         detector=detector,
         wordnet=wordnet,
         num_rows=rows,
-        length=length or _row_length(checkpoint),
+        length=length or rows_of.length,
+        pack=pack or rows_of.pack,
         settings=settings or (),
     )
     if out is not None:
@@ -138,11 +142,12 @@ def evaluate(
     Output(as_json).result(result.summary(), "\n".join(lines))
 
 
-def _row_length(checkpoint: str) -> int:
+def _corpus_config(checkpoint: str) -> CorpusConfig:
+    """How a run reads its rows; for what is no run, the defaults."""
     from trueneg.pretraining import METRICS, load_run_config
 
     is_run = (Path(checkpoint) / METRICS).is_file()
-    return load_run_config(checkpoint).corpus.length if is_run else 128
+    return load_run_config(checkpoint).corpus if is_run else CorpusConfig()
 
 
 def report(

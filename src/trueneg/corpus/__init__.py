@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trueneg.corpus.build import build_corpus
     from trueneg.corpus.order import permute, rows_at
-    from trueneg.corpus.rows import RowBatch, RowIndex, describe, position_ids
+    from trueneg.corpus.rows import RowBatch, RowIndex, describe
     from trueneg.corpus.sources import read_documents
     from trueneg.corpus.store import Corpus, CorpusInfo
     from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
@@ -28,7 +28,6 @@ __all__ = [
     "describe",
     "extend_tokenizer",
     "permute",
-    "position_ids",
     "read_documents",
     "rows_at",
     "train_tokenizer",
@@ -43,7 +42,6 @@ _HOMES = {
     "describe": "rows",
     "extend_tokenizer": "tokenizer_training",
     "permute": "order",
-    "position_ids": "rows",
     "read_documents": "sources",
     "rows_at": "order",
     "train_tokenizer": "tokenizer_training",

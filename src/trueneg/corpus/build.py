@@ -39,7 +39,7 @@ from trueneg.corpus.store import (
     split_from_json,
 )
 from trueneg.errors import CorpusError, Interrupted, TruenegError, TruenegWarning
-from trueneg.tokenizer import fingerprint, load_tokenizer, special_ids
+from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
@@ -53,7 +53,7 @@ def build_corpus(
     workers: int = 1,
     valid: str | float | None = None,
     seed: int = 0,
-    shard_tokens: int = 1 << 24,
+    shard_tokens: int = 1 << 26,
     text_field: str = "text",
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -113,7 +113,7 @@ def build_corpus(
     folder = Path(out)
     with _explained(folder), ExitStack() as cleanup:
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
-        fast.save_pretrained(str(folder / "tokenizer"))
+        save_tokenizer(fast, folder / "tokenizer")
         writers = {
             name: cleanup.enter_context(_SplitWriter(journal, name, dtype, shard_tokens, fast.unk_token_id))
             for name in splits

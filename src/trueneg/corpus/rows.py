@@ -153,19 +153,6 @@ class RowIndex:
         return line, column, begun, size
 
 
-def position_ids(segments: npt.NDArray[np.integer[Any]]) -> _Int64s:
-    """Positions that begin at 0 in each piece of a row (and in the padding), int64 of the same shape.
-
-    Example:
-        >>> position_ids(np.array([[1, 1, 1, 2, 2, 0, 0]])).tolist()
-        [[0, 1, 2, 0, 1, 0, 1]]
-    """
-    columns = np.broadcast_to(np.arange(segments.shape[-1]), segments.shape)
-    is_first = np.ones(segments.shape, dtype=bool)
-    is_first[..., 1:] = segments[..., 1:] != segments[..., :-1]
-    return columns - np.maximum.accumulate(np.where(is_first, columns, 0), axis=-1)
-
-
 def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
     """What ``trueneg corpus info`` shows: a corpus's counts, and how well rows of a length are filled.
 

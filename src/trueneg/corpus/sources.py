@@ -19,6 +19,7 @@ from trueneg.errors import CorpusError, TruenegWarning
 _COMPRESSIONS = (".gz", ".xz", ".zst")
 _TEXT, _JSON, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".parquet",)
 _KNOWN = ", ".join((*_TEXT, *_JSON)) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
+_LONGEST_DOCUMENT = 1 << 23  # of a text file: more than any book has, and little beside a machine's memory
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
@@ -217,12 +218,23 @@ def _decoded_lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
 
 def _read_text(path: Path, file: BinaryIO, _: str) -> Iterator[str]:
     paragraphs: list[str] = []
+    num_characters = num_cuts = 0
     for line in _decoded_lines(path, file):
         if text := line.rstrip():
             paragraphs.append(text)
-        elif paragraphs:
+            num_characters += len(text)
+        is_too_long = num_characters >= _LONGEST_DOCUMENT
+        if paragraphs and (not text or is_too_long):
             yield "\n".join(paragraphs)
             paragraphs.clear()
+            num_characters, num_cuts = 0, num_cuts + is_too_long
+    if num_cuts:
+        warnings.warn(
+            f"'{path}' has documents of more than {_LONGEST_DOCUMENT:,} characters, cut {num_cuts:,} times at a line's "
+            f"end: in a text file a blank line ends a document",
+            TruenegWarning,
+            stacklevel=2,
+        )
     if paragraphs:
         yield "\n".join(paragraphs)
 

@@ -17,7 +17,7 @@ import numpy as np
 from trueneg.corpus.encoding import cut
 from trueneg.corpus.sources import read_documents
 from trueneg.errors import CorpusError, ModelError, TruenegWarning
-from trueneg.tokenizer import load_tokenizer
+from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -105,7 +105,7 @@ def train_tokenizer(
         ],
         clean_up_tokenization_spaces=False,
     )
-    tokenizer.save_pretrained(str(out))
+    save_tokenizer(tokenizer, out)
     return load_tokenizer(out)
 
 
@@ -242,5 +242,5 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
         else:
             new[text] = None
     tokenizer.add_tokens([AddedToken(text, single_word=True, normalized=True) for text in new])
-    tokenizer.save_pretrained(str(out))
+    save_tokenizer(tokenizer, out)
     return len(new), known

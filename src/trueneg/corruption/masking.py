@@ -6,6 +6,7 @@ some slots empty (``is_masked`` false), and an empty slot changes nothing and we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -195,7 +196,7 @@ class Masking(nn.Module):
         if chance >= 1:
             return draws
         # Inverse of the geometric distribution; 1 - u is in (0, 1], so the logarithm is finite.
-        lengths = (torch.log1p(-uniforms) / torch.log1p(torch.tensor(-chance))).floor().to(torch.int64) + 1
+        lengths = (torch.log1p(-uniforms) / math.log1p(-chance)).floor().to(torch.int64) + 1
         best = draws
         for offset in range(1, min(config.max_span, draws.shape[1])):
             reaches = lengths[:, :-offset] > offset

@@ -156,9 +156,13 @@ def _attention_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
     # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
     if rows.is_full and config.model_type not in _DEBERTA:
         return {}
-    if not rows.is_packed:
+    if not rows.is_packed and config._attn_implementation != "sdpa":
         return {"attention_mask": (rows.segments > 0).to(torch.int64)}
-    may_attend = _is_same_segment(rows.segments).unsqueeze(1)
+    if rows.is_packed:
+        may_attend = _is_same_segment(rows.segments).unsqueeze(1)
+    else:
+        # In the form that attention takes: of a mask of tokens transformers asks whether it hides any, and waits.
+        may_attend = (rows.segments > 0)[:, None, None, :].expand(-1, -1, rows.segments.shape[1], -1)
     if config.model_type != "modernbert":
         return {"attention_mask": _as_attention_mask(model, may_attend)}
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)

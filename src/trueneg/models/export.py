@@ -24,7 +24,7 @@ from trueneg.models.loading import (
     without_pooler,
 )
 from trueneg.models.quiet import quiet_exporter, quiet_transformers
-from trueneg.tokenizer import load_tokenizer
+from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 
 def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path, card: str = "") -> Path:
@@ -96,7 +96,7 @@ def export_onnx(source: str, out: Path) -> Path:
     model = _load_for_onnx(path)
     function = _Plain(model).eval()
     out.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(out)
+    save_tokenizer(tokenizer, out)
     model.config.save_pretrained(out)
     target = out / "model.onnx"
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
@@ -205,7 +205,7 @@ def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Pa
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_transformers():
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
 
 
 def _save_discriminator(discriminator: Discriminator, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -279,11 +279,14 @@ def _first_line(error: Exception) -> str:
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Trainable numbers, shared ones once."""
+    """Count a module's numbers, shared ones once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def objective_of(source: str) -> str:
     """What continuing a checkpoint most likely means: ``electra`` for a discriminator, else ``mlm``."""
-    architectures = config_of(resolve_checkpoint(source)).architectures or []
+    path = resolve_checkpoint(source)
+    if (Path(path) / REPLACED_TOKEN_HEAD).is_file():
+        return "electra"
+    architectures = config_of(path).architectures or []
     return "electra" if any("ForPreTraining" in name and "Electra" in name for name in architectures) else "mlm"

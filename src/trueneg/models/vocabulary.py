@@ -87,7 +87,8 @@ def extend_embeddings(model: PreTrainedModel, own: PreTrainedTokenizerFast, adde
         if getattr(output, "bias", None) is not None:
             tables.append(output.bias)
     for index, token in added.items():
-        pieces = own(token, add_special_tokens=False)["input_ids"] or [own.unk_token_id]
+        # In running text a word follows a space, which byte-level vocabularies make a part of its first piece.
+        pieces = own(f" {token}", add_special_tokens=False)["input_ids"] or [own.unk_token_id]
         for table in tables:
             table[index] = table[pieces].mean(0)
 

@@ -28,7 +28,7 @@ def predict(
     """
     if prediction == "argmax":
         return logits.argmax(-1)
-    return sample(logits / temperature, draws)
+    return sample(logits if temperature == 1 else logits / temperature, draws)
 
 
 @torch.no_grad()
@@ -46,7 +46,7 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
         int64 ``[*]``.
     """
     vocab = logits.shape[-1]
-    weights = (logits.float() - logits.amax(-1, keepdim=True).float()).exp()
+    weights = (logits.float() - logits.amax(-1, keepdim=True).float()).exp_()
     padded = torch.nn.functional.pad(weights, (0, -vocab % BLOCK)).unflatten(-1, (-1, BLOCK))
     blocks = padded.sum(-1).cumsum(-1)
     wanted = uniforms.unsqueeze(-1) * blocks[..., -1:]

@@ -103,7 +103,8 @@ def read_run(folder: Path) -> RunFiles:
     metrics = folder / "metrics.jsonl"
     if not metrics.is_file():
         raise TruenegError(f"'{folder}' holds no run: a folder with metrics.jsonl is wanted")
-    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    # A run that goes on, or was killed, may have written half a line.
+    records = [json.loads(line) for line in metrics.read_text().splitlines(keepends=True) if line.endswith("\n")]
     found_file = folder / "false-negatives.json"
     found = json.loads(found_file.read_text()) if found_file.is_file() else {}
     return RunFiles(

@@ -29,6 +29,7 @@ FREE_TO_CHANGE = frozenset(
     {
         "preset",
         "corpus.path",
+        "objective.correction.wordnet",
         "corpus.eval_rows",
         "train.accumulation",
         "train.compile",
@@ -36,13 +37,15 @@ FREE_TO_CHANGE = frozenset(
         "train.log_every",
         "train.eval_every",
         "train.save_every",
+        "train.save_minutes",
         "train.keep",
         "train.max_minutes",
         "train.device",
         "train.tracker",
     }
 )
-"""Options that a resumed run may change, because the curve does not depend on them (but for rounding)."""
+"""Options that a resumed run may change. The curve does not depend on them, but for rounding, and but for
+accumulation's part in what dropout draws."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +205,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def config_of(state: State) -> PretrainConfig:
-    """Decode the configuration that a checkpoint was written under."""
-    return decode(PretrainConfig, state.config)
 
 
 def new_state(step: int, config: PretrainConfig, corpus: str, seconds: float, sums: dict[str, float]) -> State:

@@ -64,6 +64,11 @@ class TrainingOrder:
         self._config = config
         self._processes = processes
 
+    @property
+    def mean_fill(self) -> float:
+        """Share of a row, on average, that is not padding."""
+        return self._index.mean_fill
+
     def micro_batches(self, step: int) -> list[Rows]:
         """Rows of one optimizer step, as many as ``accumulation``."""
         size, seed = self._config.batch_size, self._config.seed
@@ -97,8 +102,8 @@ class TrainingOrder:
 
 
 def held_out_batches(index: RowIndex, num_rows: int, batch_size: int, processes: Processes) -> Iterator[Rows]:
-    """This process's share of the first held-out rows, in batches."""
-    numbers = np.arange(min(num_rows, len(index)), dtype=np.int64)
+    """This process's share of a sample of held-out rows, the same in every run, in batches."""
+    numbers = rows_at(EVALUATION_SEED, np.arange(min(num_rows, len(index)), dtype=np.int64), len(index))
     own = np.array_split(numbers, processes.world_size)[processes.rank]
     for start in range(0, len(own), batch_size):
         chosen = own[start : start + batch_size]

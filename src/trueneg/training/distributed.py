@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -36,13 +36,13 @@ class Processes:
         torch.distributed.all_reduce(stacked)
         return dict(zip(names, stacked.unbind(), strict=True))
 
-    def any_true(self, flag: bool, device: torch.device) -> bool:
-        """Whether any process says so."""
+    def any_of(self, flags: Sequence[bool], device: torch.device) -> list[bool]:
+        """Whether any process says so, of each of several things, in one message."""
         if self.world_size == 1:
-            return flag
-        vote = torch.tensor(float(flag), device=device)
-        torch.distributed.all_reduce(vote)
-        return bool(vote.item() > 0)
+            return list(flags)
+        votes = torch.tensor([float(flag) for flag in flags], device=device)
+        torch.distributed.all_reduce(votes)
+        return [vote > 0 for vote in votes.tolist()]
 
     def barrier(self) -> None:
         """Wait for all."""
@@ -86,4 +86,6 @@ def choose_device(wanted: str) -> torch.device:
         if not torch.cuda.is_available():
             raise ConfigError(f"train.device={wanted}: torch sees no GPU here; leave it out to use the CPU")
         return torch.device("cuda", local_rank if device.index is None else device.index)
+    if device.type != "cpu":
+        raise ConfigError(f"train.device={wanted}: training runs on cpu or cuda, not on {device.type}")
     return device

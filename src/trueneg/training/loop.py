@@ -24,8 +24,8 @@ from trueneg.training.log import Display, MetricsFile, Tracker
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run, train_step
 
-VOTE_EVERY = 10
-"""Steps between two agreements among processes on whether to stop."""
+SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
+"""How often processes agree on whether to stop: it makes a GPU wait, and a launcher's patience is short."""
 
 SHOWN = ("loss", "gold_loss", "accuracy", "corrected", "tokens_per_second")
 
@@ -66,26 +66,26 @@ class Loop:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
         """
         run, config = self.run, self.config.train
-        self._started = time.monotonic()
-        self._logged_at, self._logged_step = self._started, run.step
+        self._started = self._logged_at = self._saved_at = time.monotonic()
+        self._logged_step, self._seconds_beside, self._vote_every = run.step, 0.0, 1
         reason: Literal["finished", "time", "interrupted"] = "finished"
         pin_memory = run.device.type == "cuda"
         with _stop_signals() as is_stopped, self._closing():
             for micro_batches in self.order.from_step(run.step, config.steps, pin_memory):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
-                is_last = run.step == config.steps
                 if run.device.type == "cpu":
                     self._check_finite()
-                if is_last or run.step % config.log_every == 0:
+                if self._is_due(config.log_every):
                     self._log(norm)
                 if self.held_out is not None and self._is_due(config.eval_every):
-                    self._write({"step": run.step, "kind": "eval", **self.evaluate()})
-                wish = None if is_last else self._wish_to_stop(is_stopped)
-                if wish is not None or self._is_due(config.save_every):
+                    self._evaluate_and_write()
+                is_interrupted, is_time_up, is_old = self._agree(is_stopped)
+                is_last = run.step == config.steps
+                if self._is_due(config.save_every) or is_interrupted or is_time_up or is_old:
                     self._save()
-                if wish is not None:
-                    reason = wish
+                if (is_interrupted or is_time_up) and not is_last:
+                    reason = "interrupted" if is_interrupted else "time"
                     break
         return Ending(reason, run.step, self._seconds())
 
@@ -104,7 +104,9 @@ class Loop:
         """Readings over the held-out rows, masked alike every time; dropout is off."""
         run = self.run
         assert self.held_out is not None
-        meter, share = Meter(), max(1, self.config.train.batch_size // run.processes.world_size)
+        # As much at once as in training, whose memory is there.
+        parts = run.processes.world_size * self.config.train.accumulation
+        meter, share = Meter(), max(1, self.config.train.batch_size // parts)
         run.module.train(False)
         for rows in held_out_batches(self.held_out, self.config.corpus.eval_rows, share, run.processes):
             batch = run.objective.corrupt(rows.to(run.device))
@@ -120,29 +122,45 @@ class Loop:
         step = self.run.step
         return step == self.config.train.steps or (every > 0 and step % every == 0)
 
-    def _wish_to_stop(self, is_stopped: Callable[[], bool]) -> Literal["time", "interrupted"] | None:
-        run, limit = self.run, self.config.train.max_minutes
-        if run.processes.world_size > 1 and run.step % VOTE_EVERY:
-            return None
-        if run.processes.any_true(is_stopped(), run.device):
-            return "interrupted"
-        is_over = bool(limit) and time.monotonic() - self._started > limit * 60
-        return "time" if run.processes.any_true(is_over, run.device) else None
+    def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
+        """Whether any process was told to stop, its time is up, or the last checkpoint is too old."""
+        run, config, now = self.run, self.config.train, time.monotonic()
+        if run.processes.world_size > 1 and run.step % self._vote_every:
+            return [False, False, False]
+        is_time_up = config.max_minutes > 0 and now - self._started > config.max_minutes * 60
+        is_old = config.save_minutes > 0 and now - self._saved_at > config.save_minutes * 60
+        return run.processes.any_of([is_stopped(), is_time_up, is_old], run.device)
+
+    def _evaluate_and_write(self) -> None:
+        self._check_finite()
+        started = time.monotonic()
+        self._write({"step": self.run.step, "kind": "eval", **self.evaluate()})
+        self._seconds_beside += time.monotonic() - started
 
     def _log(self, norm: torch.Tensor) -> None:
-        run, config = self.run, self.config
+        run = self.run
         self._check_finite()
         readings = run.meter.read(run.processes, run.objective.weights)
-        now = time.monotonic()
-        tokens = (run.step - self._logged_step) * config.train.batch_size * config.corpus.length
-        readings["tokens_per_second"] = tokens / max(now - self._logged_at, 1e-9)
-        self._logged_at, self._logged_step = now, run.step
+        readings["tokens_per_second"] = self._tokens_per_second()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
         readings |= run.objective.monitor(run.module.model)
         self._warn_of_collapse(readings)
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:
             self.display.show({"step": run.step, **{name: readings[name] for name in SHOWN if name in readings}})
+
+    def _tokens_per_second(self) -> float:
+        """Tokens that are not padding, by the time spent on steps since the last record."""
+        run, config, now = self.run, self.config, time.monotonic()
+        num_steps = run.step - self._logged_step
+        seconds = max(now - self._logged_at - self._seconds_beside, 1e-9)
+        self._logged_at, self._logged_step, self._seconds_beside = now, run.step, 0.0
+        mean = run.processes.all_sum({"seconds": torch.tensor(seconds / num_steps, device=run.device)})["seconds"]
+        # Steps of seconds are voted on each; of milliseconds, every tenth.
+        step_seconds = float(mean) / run.processes.world_size
+        self._vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
+        tokens = num_steps * config.train.batch_size * config.corpus.length * self.order.mean_fill
+        return tokens / seconds
 
     def _write(self, record: dict[str, float | int | str]) -> None:
         if self.metrics is not None:
@@ -154,13 +172,15 @@ class Loop:
 
     def _save(self) -> None:
         self._check_finite()
-        run = self.run
+        run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
             state = new_state(run.step, self.config, self.corpus_fingerprint, self._seconds(), sums)
             save_checkpoint(self.folder / "checkpoints", run.module, run.optimizer, state, self.config.train.keep)
             self.on_save()
         run.processes.barrier()
+        self._saved_at = time.monotonic()
+        self._seconds_beside += self._saved_at - started
 
     def _check_finite(self) -> None:
         bad = int(self.run.first_bad_step.item())

@@ -109,7 +109,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     counts = run.processes.all_sum(add_up(local_counts))
     share = learning_rate_share(run.optimizer_config, run.step, config.steps)
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
-    is_finite = torch.tensor(True, device=run.device)
+    is_finite = torch.ones((), dtype=torch.bool, device=run.device)
     for number, batch in enumerate(batches):
         torch.manual_seed(mixed_seed(config.seed, run.step, run.processes.rank, number))
         with run.wait_before_reducing(is_last=number == len(batches) - 1):
