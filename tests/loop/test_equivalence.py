@@ -93,11 +93,11 @@ def test_one_process_goes_on_with_what_two_began_and_the_other_way_round(config_
     config = config_of("corrected", "model.dropout=0")
     pretrain(config, tmp_path / "one", quiet=True)
     told = together(config, tmp_path / "both", 2, {1: {"before_step": (3, terminate)}})
-    assert told == [{"reason": "interrupted", "step": 10}] * 2
+    assert told == [{"reason": "interrupted", "step": 4}] * 2
     stopped = pretrain(
         config_of("corrected", "model.dropout=0", "train.max_minutes=1e-6"), tmp_path / "both", resume=True, quiet=True
     )
-    assert (stopped.reason, stopped.step) == ("time", 11)
+    assert (stopped.reason, stopped.step) == ("time", 5)
     assert together(config, tmp_path / "both", 2) == [{"reason": "finished", "step": 24}] * 2
     assert_close(tmp_path / "one", tmp_path / "both")
 

@@ -17,14 +17,13 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig, PretrainConfig, encode, override
+from trueneg.config import OptimizerConfig, PretrainConfig, decode, encode, override
 from trueneg.errors import CheckpointError, TruenegWarning
 from trueneg.training import checkpoint
 from trueneg.training.checkpoint import (
     FREE_TO_CHANGE,
     State,
     check_same_run,
-    config_of,
     latest_checkpoint,
     load_checkpoint,
     new_state,
@@ -79,7 +78,7 @@ def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert found is not None
     path, loaded = found
     assert loaded == state
-    assert config_of(loaded) == CONFIG
+    assert decode(PretrainConfig, loaded.config) == CONFIG
     other, fresh = Tied(seed=2), None
     fresh = make_optimizer(other, OptimizerConfig())
     load_checkpoint(path, other, fresh)
