@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trueneg.config import PretrainConfig, override
 from trueneg.errors import MissingExtraError
-from trueneg.evaluation.tasks.false_negatives import Correction
+from trueneg.evaluation.corrections import Correction
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.presets import CONTINUE, with_objective
 

@@ -10,7 +10,8 @@ import torch
 from tiny import make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
 from trueneg.corruption.masking import Rows
 from trueneg.detectors.lexical import LexicalDetector
-from trueneg.evaluation.tasks.false_negatives import Correction, FalseNegatives, find_false_negatives, most_convincing
+from trueneg.evaluation.corrections import Correction, most_convincing
+from trueneg.evaluation.tasks.false_negatives import FalseNegatives, find_false_negatives
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM

@@ -16,7 +16,8 @@ from trueneg.config import PretrainConfig, encode, override
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.false_negatives import Correction, find_false_negatives, most_convincing
+from trueneg.evaluation.corrections import Correction, most_convincing
+from trueneg.evaluation.tasks.false_negatives import find_false_negatives
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_masked_lm
 from trueneg.objectives import mlm

@@ -11,6 +11,7 @@ from typing import Any
 
 from trueneg import __version__
 from trueneg.errors import TruenegError
+from trueneg.evaluation.corrections import Correction, most_convincing
 
 CURVES = {
     "gold_loss": "Loss of the gold token (nats)",
@@ -46,7 +47,8 @@ footer { margin: 3rem 0 1rem; font-size: .85rem; opacity: .7; }
 <h2>Right answers that plain training punishes{% if runs | length > 1 %}: {{ run.name }}{% endif %}</h2>
 <p>In text it was not trained on, the model mispredicted {{ "{:.1%}".format(run.found.readings.mispredicted) }} of
 {{ "masked tokens" }}; the detector accepts {{ "{:.2%}".format(run.found.readings.corrected) }} of these
-mispredictions, {{ run.found.corrections | length }} in all. The most probable, each pair of words once:</p>
+mispredictions, {{ run.found.corrections | length }} in all. The most probable, each pair of words and each
+sentence once:</p>
 <table><tr><th>gold</th><th>predicted</th><th>p(predicted)</th><th>p(gold)</th><th>in its sentence</th></tr>
 {% for c in run.corrections %}<tr><td class="gold">{{ c.gold }}</td><td class="predicted">{{ c.predicted }}</td>
 <td class="number">{{ "{:.2f}".format(c.probability) }}</td>
@@ -68,7 +70,7 @@ class RunFiles:
     config: Mapping[str, Any]
     records: Sequence[Mapping[str, Any]]
     found: Mapping[str, Any]
-    corrections: Sequence[Mapping[str, Any]]
+    corrections: Sequence[Correction]
 
 
 def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
@@ -112,7 +114,9 @@ def read_run(folder: Path) -> RunFiles:
         config=json.loads((folder / "config.json").read_text()),
         records=records,
         found=found,
-        corrections=_once_each(found.get("corrections", []))[:SHOWN_CORRECTIONS],
+        corrections=most_convincing(
+            (Correction(**fields) for fields in found.get("corrections", [])), SHOWN_CORRECTIONS
+        ),
     )
 
 
@@ -168,9 +172,3 @@ def _facts(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
 
 def _last(records: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
     return next((record for record in reversed(records) if record["kind"] == kind), {})
-
-
-def _once_each(corrections: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Each pair of words once, the first (most probable) of them."""
-    first = {(correction["gold"], correction["predicted"]): correction for correction in reversed(corrections)}
-    return sorted(first.values(), key=lambda correction: -correction["probability"])

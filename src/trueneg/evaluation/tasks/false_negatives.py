@@ -10,28 +10,10 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.corruption.masking import Rows
+from trueneg.evaluation.corrections import Correction
 from trueneg.objectives.mlm import MaskedLM, Prediction
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A misprediction that a detector accepts."""
-
-    gold: str
-    predicted: str
-    probability: float
-    """The model's own probability of the predicted token."""
-    gold_probability: float
-    before: str
-    """The text to the left, within the document."""
-    after: str
-
-    @property
-    def sentence(self) -> str:
-        """The text with ``[gold → predicted]`` in its place."""
-        return f"{self.before} [{self.gold} → {self.predicted}] {self.after}".strip()
 
 
 @dataclass(frozen=True)
@@ -77,19 +59,6 @@ def find_false_negatives(
     model.train(was_training)
     corrections.sort(key=lambda correction: -correction.probability)
     return FalseNegatives(meter.read(Processes(), objective.weights), corrections)
-
-
-def most_convincing(corrections: Iterable[Correction], num: int) -> list[Correction]:
-    """The most probable corrections, each pair of words and each sentence once."""
-    seen: set[frozenset[str] | str] = set()
-    chosen: list[Correction] = []
-    for correction in corrections:
-        pair = frozenset({correction.gold.lower(), correction.predicted.lower()})
-        names: set[frozenset[str] | str] = {pair, correction.before + correction.after}
-        if len(chosen) < num and not names & seen:
-            chosen.append(correction)
-            seen |= names
-    return chosen
 
 
 def _corrections(prediction: Prediction, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:
