@@ -29,12 +29,12 @@ SETTINGS = (
     "objective.correction.detector=lexical",
     "optimizer.learning_rate=5e-4",
     "optimizer.warmup_steps=30",
-    "train.steps=300",
+    "train.steps=240",
     "train.batch_size=24",
     "train.precision=bf16",
-    "train.log_every=25",
-    "train.eval_every=100",
-    "train.save_every=150",
+    "train.log_every=20",
+    "train.eval_every=80",
+    "train.save_every=120",
 )
 
 
