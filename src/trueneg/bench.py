@@ -154,8 +154,10 @@ def _wordnet_corpus(folder: Path, say: Callable[[str], None]) -> Path:
     say("making a corpus of WordNet's definitions")
     text = folder / "glosses.txt"
     write_glosses(WordNet.load(), text)
-    # One document: the rows of a benchmark should be full.
-    text.write_text("\n".join(line for line in text.read_text().splitlines() if line))
+    # Long documents: the rows of a benchmark should be full.
+    lines = [line for line in text.read_text().splitlines() if line]
+    documents = ("\n".join(lines[first : first + 10_000]) for first in range(0, len(lines), 10_000))
+    text.write_text("\n\n".join(documents))
     train_tokenizer([str(text)], folder / "tok", vocab_size=8192)
     build_corpus([str(text)], folder / "tok", folder / "corpus")
     return folder / "corpus"

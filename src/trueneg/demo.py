@@ -110,7 +110,7 @@ def run_demo(
     """
     from trueneg.corpus.build import build_corpus
     from trueneg.evaluation.held_out import evaluate_held_out
-    from trueneg.pretraining import METRICS, pretrain
+    from trueneg.pretraining import HUGGING_FACE, METRICS, pretrain
     from trueneg.reporting.html import write_report
     from trueneg.training.log import read_metrics
 
@@ -139,7 +139,7 @@ def run_demo(
     report = write_report([run_folder], folder / "report.html")
     losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]
     return Demonstration(
-        checkpoint=run_folder / "hf",
+        checkpoint=run_folder / HUGGING_FACE,
         report=report,
         readings=found.readings,
         first_loss=losses[0],

@@ -63,9 +63,9 @@ def find_false_negatives(
 
 def _corrections(prediction: Prediction, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:
     batch = prediction.batch
-    probabilities = prediction.logits.softmax(-1)
     for row, slot in (prediction.credit >= 0.5).nonzero().tolist():
         gold, predicted = int(batch.gold[row, slot]), int(prediction.predicted[row, slot])
+        probabilities = prediction.logits[row, slot].softmax(-1)
         position = int(batch.positions[row, slot])
         segments, ids = batch.rows.segments[row], batch.rows.input_ids[row]
         piece = (segments == segments[position]).nonzero().flatten().tolist()
@@ -74,8 +74,8 @@ def _corrections(prediction: Prediction, tokenizer: PreTrainedTokenizerFast) -> 
         yield Correction(
             gold=_text(tokenizer, [gold]),
             predicted=_text(tokenizer, [predicted]),
-            probability=float(probabilities[row, slot, predicted]),
-            gold_probability=float(probabilities[row, slot, gold]),
+            probability=float(probabilities[predicted]),
+            gold_probability=float(probabilities[gold]),
             before=_text(tokenizer, left),
             after=_text(tokenizer, right),
         )
