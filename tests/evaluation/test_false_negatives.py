@@ -9,7 +9,7 @@ import torch
 
 from tiny import make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
 from trueneg.corruption.masking import Rows
-from trueneg.detectors.lexical import LexicalDetector
+from trueneg.detectors.table import TableDetector
 from trueneg.evaluation.corrections import Correction, most_convincing
 from trueneg.evaluation.tasks.false_negatives import FalseNegatives, find_false_negatives
 from trueneg.models.backbone import MaskedLanguageModel
@@ -18,7 +18,7 @@ from trueneg.objectives.mlm import MaskedLM
 
 
 def find(model: MaskedLanguageModel, pairs: list[tuple[int, int]], batches: list[Rows]) -> FalseNegatives:
-    objective = MaskedLM(make_masking(rate=0.3), HardCorrection(LexicalDetector(make_table(pairs))))
+    objective = MaskedLM(make_masking(rate=0.3), HardCorrection(TableDetector(make_table(pairs))))
     return find_false_negatives(model, objective, batches, make_tokenizer(), torch.device("cpu"))
 
 

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from trueneg.config import ObjectiveConfig, decode
-from trueneg.detectors.lexical import LexicalDetector
+from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
 from trueneg.objectives import OBJECTIVES
 from trueneg.objectives.base import TrainingModule
@@ -29,7 +29,7 @@ REGULARIZERS = {
     "both": lambda: [SoftRegularization(weight=0.5), SentenceRegularization(weight=0.25)],
 }
 DETECTORS = {
-    "lexical": lambda: LexicalDetector(
+    "lexical": lambda: TableDetector(
         tiny.make_table(
             (gold, other) for gold in range(5, 300) for other in range(5 + gold % 2, 300, 2) if gold != other
         )

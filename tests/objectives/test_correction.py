@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import tiny
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.lexical import LexicalDetector
+from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
 from trueneg.lexicon.table import LookupTable
 from trueneg.objectives.base import TrainingModule
@@ -84,7 +84,7 @@ def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
 @pytest.mark.parametrize("use", ["drop", "soft"])
 def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use: str) -> None:
     plain_loss, plain_gradients = loss_and_gradients(*make())
-    detector = LexicalDetector(LookupTable.empty(tiny.make_tokenizer()))
+    detector = TableDetector(LookupTable.empty(tiny.make_tokenizer()))
     loss, gradients = loss_and_gradients(*make(correction=HardCorrection(detector, use)))
     assert torch.equal(loss, plain_loss)
     tiny.assert_same(plain_gradients, gradients)
@@ -93,7 +93,7 @@ def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use
 @pytest.mark.parametrize("make", MAKERS)
 def test_set_without_substitutes_is_the_plain_loss(make: Callable[..., Any]) -> None:
     plain_loss, plain_gradients = loss_and_gradients(*make())
-    for detector in (LexicalDetector(tiny.make_table([])), tiny.ConstantDetector(0.0)):
+    for detector in (TableDetector(tiny.make_table([])), tiny.ConstantDetector(0.0)):
         loss, gradients = loss_and_gradients(*make(correction=HardCorrection(detector, "set")))
         torch.testing.assert_close(loss, plain_loss, rtol=1e-6, atol=0)
         # The discriminator's weight of 50 is in these gradients.
@@ -199,7 +199,7 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     logits = torch.tensor([[[1.0, 2.0, 0.0, -1.0]]], requires_grad=True)
     gold = torch.tensor([[0]])
     place = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
-    correction = HardCorrection(LexicalDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
+    correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
     token_loss = -logits.log_softmax(-1)[..., 0]
     credit = torch.tensor([[0.0]])
     correction.masked_lm_loss(token_loss, logits, torch.tensor([[2]]), credit, place).backward()

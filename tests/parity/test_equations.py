@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import tiny
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.lexical import LexicalDetector
+from trueneg.detectors.table import TableDetector
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
@@ -87,12 +87,12 @@ def test_eq_1() -> None:
 
 def test_eq_2_drop() -> None:
     expected = sum(loss for k, loss in enumerate(NLL) if not is_corrected(k)) / len(NLL)
-    assert mlm_loss(HardCorrection(LexicalDetector(TABLE))) == pytest.approx(expected, rel=1e-6)
+    assert mlm_loss(HardCorrection(TableDetector(TABLE))) == pytest.approx(expected, rel=1e-6)
 
 
 def test_eq_2_drop_over_what_is_kept() -> None:
     kept = [loss for k, loss in enumerate(NLL) if not is_corrected(k)]
-    ours = mlm_loss(HardCorrection(LexicalDetector(TABLE), denominator="kept"))
+    ours = mlm_loss(HardCorrection(TableDetector(TABLE), denominator="kept"))
     assert ours == pytest.approx(sum(kept) / len(kept), rel=1e-6)
 
 
@@ -116,7 +116,7 @@ def test_set_over_a_table() -> None:
     ]
     expected = sum(losses) / len(losses)
     assert expected < sum(NLL) / len(NLL) - 0.1
-    assert mlm_loss(HardCorrection(LexicalDetector(TABLE), "set")) == pytest.approx(expected, rel=1e-6)
+    assert mlm_loss(HardCorrection(TableDetector(TABLE), "set")) == pytest.approx(expected, rel=1e-6)
 
 
 def test_set_with_fractional_credit() -> None:
@@ -214,7 +214,7 @@ def test_discriminator_labels(how: str, detector: str) -> None:
     entropy = np.logaddexp(0, logits) - targets * logits
     expected = (entropy * weights).sum() / num_tokens
 
-    chosen: Detector = LexicalDetector(tiny.make_table(pairs)) if detector == "table" else tiny.FractionalDetector()
+    chosen: Detector = TableDetector(tiny.make_table(pairs)) if detector == "table" else tiny.FractionalDetector()
     corrected = MaskedLM(tiny.make_masking(), HardCorrection(chosen, discriminator=how), prediction="sampled")
     objective = ReplacedTokenDetection(corrected)
     ours_targets, ours_weights = objective.labels(corrected.predict(pair.generator, BATCH))

@@ -1,4 +1,9 @@
-"""Detectors: how acceptable a prediction is where it stands, as credit in [0, 1]."""
+"""Detectors: how acceptable a word is in the place of another.
+
+A detector has two faces. A *judge* looks at words in text, whatever the tokenizer, and answers benchmarks, people
+and annotation; a *detector* proper answers training, with credit for tokens at masked positions. ``specification``
+says how both are written.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,91 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
 from trueneg.detectors.base import Detector
+from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors.judge import Judge
+from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
+from trueneg.errors import ConfigError, unknown_name
 from trueneg.registry import load
 
-DETECTORS = {"lexical": "trueneg.detectors.lexical:from_config"}
-"""Name to a function of (correction's configuration, tokenizer) that makes the detector."""
+JUDGES = {
+    "lexical": "trueneg.detectors.lexical:relation_judge",
+    "first-sense": "trueneg.detectors.lexical:relation_judge",
+    "antonym": "trueneg.detectors.lexical:relation_judge",
+    "sister": "trueneg.detectors.lexical:relation_judge",
+    "hypernym": "trueneg.detectors.lexical:relation_judge",
+    "calendar": "trueneg.detectors.lexical:class_judge",
+    "number": "trueneg.detectors.lexical:class_judge",
+    "name": "trueneg.detectors.lexical:class_judge",
+    "neighbours": "trueneg.detectors.neighbours:make_judge",
+    "contextual": "trueneg.detectors.contextual:make_judge",
+    "teacher": "trueneg.detectors.teacher:make_judge",
+    "learned": "trueneg.detectors.learned:make_judge",
+    "calibrated": "trueneg.detectors.calibrated:make_judge",
+}
+"""Name to a function of (leaf, resources) that makes the judge of words."""
+
+DETECTORS = {
+    "lexical": "trueneg.detectors.lexical:make_detector",
+    "neighbours": "trueneg.detectors.neighbours:make_detector",
+    "annotated": "trueneg.detectors.annotated:make_detector",
+    "ema": "trueneg.detectors.ema:make_detector",
+}
+"""Name to a function of (leaf, correction's configuration, tokenizer) that makes what training asks without text."""
+
+
+def make_judge(specification: str | Specification, resources: Resources | None = None) -> Judge:
+    """Make the judge that a specification describes.
+
+    Raises:
+        ConfigError: for a malformed specification, an unknown name, or one that judges no words, such as ``ema``.
+        LexiconError, ModelError: if what it is made from is not there.
+
+    Example:
+        >>> make_judge("lexcial")
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown detector 'lexcial': did you mean 'lexical'? Known: ...
+    """
+    wanted = parse(specification) if isinstance(specification, str) else specification
+    resources = resources or Resources()
+    if isinstance(wanted, Combination):
+        return CombinedJudge(wanted.operator, [make_judge(part, resources) for part in wanted.parts])
+    _check_name(wanted)
+    if wanted.name not in JUDGES:
+        raise ConfigError(f"detector '{wanted.text}' works in training only: it judges no words by themselves")
+    judge: Judge = load("detector", wanted.name, JUDGES)(wanted, resources)
+    if wanted.threshold is not None:
+        judge.threshold = wanted.threshold
+    return judge
 
 
 def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
-    """Make the detector that a configuration names.
+    """Make the detector that a configuration describes, for training with a tokenizer.
+
+    What has a form of its own for training has it; a combination of nothing but judges is one judge that is asked
+    during training.
 
     Raises:
-        ConfigError: for an unknown name.
-        LexiconError: if it needs a lexicon that is not there.
+        ConfigError: for a malformed specification, or an unknown name.
+        LexiconError, ModelError: if what it is made from is not there.
     """
-    detector: Detector = load("detector", config.detector, DETECTORS)(config, tokenizer)
-    return detector
+    resources = Resources(wordnet=config.wordnet)
+
+    def make(wanted: Specification) -> Detector:
+        names = [leaf.name for leaf in leaves(wanted)]
+        if isinstance(wanted, Leaf) and wanted.name in DETECTORS:
+            detector: Detector = load("detector", wanted.name, DETECTORS)(wanted, config, tokenizer)
+            return detector
+        if isinstance(wanted, Leaf) or (not set(names) <= DETECTORS.keys() and set(names) <= JUDGES.keys()):
+            return OnlineDetector(make_judge(wanted, resources), tokenizer)
+        return CombinedDetector(wanted.operator, [make(part) for part in wanted.parts])
+
+    wanted = parse(config.detector)
+    for leaf in leaves(wanted):
+        _check_name(leaf)
+    return make(wanted)
+
+
+def _check_name(leaf: Leaf) -> None:
+    if leaf.name not in JUDGES | DETECTORS:
+        raise ConfigError(unknown_name("detector", leaf.name, JUDGES | DETECTORS))

@@ -1,4 +1,4 @@
-"""What a detector is."""
+"""What a detector is to training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Detector(nn.Module, ABC):
     """Says how acceptable a prediction is in the place of the gold token.
 
     The answer is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is given on the device of
-    its arguments, without waiting for it, in static shapes.
+    its arguments, in static shapes and, but for detectors that say otherwise, without waiting for the device.
     """
 
     @abstractmethod
@@ -39,3 +39,9 @@ class Detector(nn.Module, ABC):
             Tokens, int64 ``[batch, slots, n]``, and their credit, float32 of the same shape (0 where unused).
         """
         return predicted.unsqueeze(-1), self.credit(gold, predicted, place).unsqueeze(-1)
+
+    def attach(self, model: nn.Module) -> None:
+        """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""
+
+    def after_step(self, model: nn.Module) -> None:
+        """See the model after each optimizer step."""

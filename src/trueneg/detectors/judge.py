@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from trueneg.lexicon.places import PartOfSpeech
@@ -66,6 +67,9 @@ class Judge(ABC):
     def acceptance(self, substitutions: Sequence[Substitution]) -> Scores:
         """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, and straight lines to 0 and 1."""
         return acceptance(self.scores(substitutions), self.threshold)
+
+    def to(self, device: torch.device) -> None:  # noqa: B027  most judges have nothing to move
+        """Move what it computes with to a device, if it has anything."""
 
 
 def acceptance(scores: Scores, threshold: float) -> Scores:

@@ -1,60 +1,125 @@
-"""Synonyms from a lookup table: acceptable whatever the sentence says (Zhang et al. 2023, section 3.2)."""
+"""What WordNet says of two words, whatever the sentence says: the paper's synonyms, and grounds for a veto."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
+
+import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
-from trueneg.corruption.masking import MaskedRows
-from trueneg.detectors.base import Detector
-from trueneg.lexicon.table import LookupTable, cached_table
+from trueneg.detectors.judge import Judge, Scores, Substitution
+from trueneg.detectors.specification import Leaf, Resources
+from trueneg.detectors.table import TableDetector
+from trueneg.lexicon.relations import Relation, Relations
+from trueneg.lexicon.stopwords import STOP_WORDS
+from trueneg.lexicon.surface import casing
+from trueneg.lexicon.table import cached_table
+from trueneg.lexicon.wordnet import WordNet
+
+_MONTHS_AND_DAYS = """
+    january february march april may june july august september october november december
+    monday tuesday wednesday thursday friday saturday sunday
+"""
+_NUMBERS = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
+    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half quarter once twice
+"""
+MONTHS_AND_DAYS, NUMBERS = frozenset(_MONTHS_AND_DAYS.split()), frozenset(_NUMBERS.split())
 
 
-class LexicalDetector(Detector):
-    """Credit 1 where (gold, predicted) is in a lookup table and gold is a whole word, else 0.
-
-    A word of several pieces is never corrected (the paper's footnote 5).
+class RelationJudge(Judge):
+    """Score 1 where WordNet has one of some relations between the words, in any of their forms, else 0.
 
     Args:
-        table: Synonym pairs, as sorted keys ``gold * vocab_size + predicted``. One binary search finds a pair
-            among 80,000, with no padding and no synchronisation with the host.
+        relations: The lexicon.
+        names: The relations that count.
     """
 
-    def __init__(self, table: LookupTable) -> None:
-        super().__init__()
-        self.vocab_size = table.vocab_size
-        self.provenance = dict(table.provenance)
-        keys = torch.from_numpy(table.keys.copy())
-        # The sentinel keeps the position found by a search within the keys.
-        self._keys: Tensor
-        self.register_buffer("_keys", torch.cat([keys, keys.new_tensor([2**62])]), persistent=False)
-        gold = keys // self.vocab_size
-        self._most_substitutes = int(gold.bincount().max()) if len(gold) else 1
+    def __init__(self, relations: Relations, names: frozenset[Relation]) -> None:
+        self.relations = relations
+        self.names = names
+        self.provenance = {"wordnet": relations.wordnet.version, "relations": ", ".join(sorted(names))}
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        """Look each pair up."""
-        wanted = gold * self.vocab_size + predicted
-        found = self._keys[torch.searchsorted(self._keys, wanted)] == wanted
-        # A model's padded output rows lie beyond the table: they would be read as pairs of the next gold.
-        return (found & (predicted < self.vocab_size) & place.is_whole_word).to(torch.float32)
-
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
-        """All entries of gold's row of the table."""
-        first = torch.searchsorted(self._keys, gold * self.vocab_size).unsqueeze(-1)
-        column = torch.arange(self._most_substitutes, device=gold.device)
-        keys = self._keys[(first + column).clamp(max=len(self._keys) - 1)]
-        is_gold_row = (keys // self.vocab_size == gold.unsqueeze(-1)) & place.is_whole_word.unsqueeze(-1)
-        tokens = torch.where(is_gold_row, keys % self.vocab_size, gold.unsqueeze(-1))
-        return tokens, is_gold_row.to(torch.float32)
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """1 for related words, else 0."""
+        return np.array(
+            [not self.names.isdisjoint(self.relations.between(s.target, s.substitute, s.pos)) for s in substitutions],
+            dtype=np.float64,
+        )
 
 
-def from_config(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> LexicalDetector:
-    """Build, or read from the cache, the table of a tokenizer.
+class SameClassJudge(Judge):
+    """Score 1 where both words are months or days, numbers, or one is a name: alike, and never interchangeable.
+
+    Args:
+        kind: ``calendar``, ``number`` or ``name``.
+        wordnet: Tells names from other words, in texts without capitals too.
+    """
+
+    def __init__(self, kind: str, wordnet: WordNet) -> None:
+        self.kind = kind
+        self.wordnet = wordnet
+        self.provenance = {"class": kind, "wordnet": wordnet.version}
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """1 where the class applies, else 0."""
+        return np.array([self._applies(s) for s in substitutions], dtype=np.float64)
+
+    def _applies(self, substitution: Substitution) -> bool:
+        words = (substitution.target, substitution.substitute)
+        if self.kind == "name":
+            return any(self._is_name(word, substitution) for word in words)
+        belongs = _is_number if self.kind == "number" else _is_calendar
+        return all(belongs(word) for word in words)
+
+    def _is_name(self, word: str, place: Substitution) -> bool:
+        """A word that WordNet lists only as an instance of something, or a capitalised one it lists nowhere."""
+        synsets = self.wordnet.synsets(word)
+        if synsets:
+            return all(any(pointer.symbol == "@i" for pointer in synset.pointers) for synset in synsets)
+        begins_sentence = place.text[: place.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
+        return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
+
+
+def _is_number(word: str) -> bool:
+    return any(character.isdigit() for character in word) or word.lower() in NUMBERS
+
+
+def _is_calendar(word: str) -> bool:
+    return word.lower() in MONTHS_AND_DAYS
+
+
+_RELATIONS: dict[str, frozenset[Relation]] = {
+    "lexical": frozenset({"synonym"}),
+    "first-sense": frozenset({"first synonym"}),
+    "antonym": frozenset({"antonym", "opposite"}),
+    "sister": frozenset({"sister"}),
+    "hypernym": frozenset({"hypernym"}),
+}
+
+
+def relation_judge(leaf: Leaf, resources: Resources) -> RelationJudge:
+    """Make the judge that a specification names: ``lexical``, ``first-sense``, ``antonym``, ``sister``, ``hypernym``.
+
+    ``sister`` leaves synonyms out, which have hypernyms in common too.
+    """
+    leaf.check(argument=False)
+    return RelationJudge(resources.relations, _RELATIONS[leaf.name])
+
+
+def class_judge(leaf: Leaf, resources: Resources) -> SameClassJudge:
+    """Make the judge that a specification names: ``calendar``, ``number`` or ``name``."""
+    leaf.check(argument=False)
+    return SameClassJudge(leaf.name, resources.relations.wordnet)
+
+
+def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:
+    """Compile WordNet's synonyms into a table of a tokenizer, or read it from the cache.
 
     Raises:
         LexiconError: if WordNet is not found.
     """
-    table = cached_table(tokenizer, wordnet=config.wordnet or None, forms=config.forms)
-    return LexicalDetector(table)
+    leaf.check(argument=False)
+    return TableDetector(cached_table(tokenizer, wordnet=config.wordnet or None, forms=config.forms))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import tiny
 from trueneg.corruption.masking import MaskedRows
-from trueneg.detectors.lexical import LexicalDetector
+from trueneg.detectors.table import TableDetector
 from trueneg.lexicon.table import LookupTable
 
 PAIRS = st.sets(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=80)
@@ -35,7 +35,7 @@ def every_pair(vocab_size: int) -> tuple[Tensor, Tensor]:
 def test_credit_is_membership(pairs: set[tuple[int, int]]) -> None:
     table = tiny.make_table(pairs, 30)
     gold, predicted = every_pair(30)
-    credit = LexicalDetector(table).credit(gold, predicted, at(gold))
+    credit = TableDetector(table).credit(gold, predicted, at(gold))
     assert credit.dtype == torch.float32
     np.testing.assert_array_equal(credit.numpy() == 1, table.contains(gold.numpy(), predicted.numpy()))
     assert {(int(g), int(p)) for g, p in credit.nonzero()} == pairs
@@ -46,7 +46,7 @@ def test_credit_is_membership(pairs: set[tuple[int, int]]) -> None:
 def test_substitutes_are_the_rows_of_the_table(pairs: set[tuple[int, int]]) -> None:
     table = tiny.make_table(pairs, 30)
     gold = torch.arange(30).unsqueeze(0)
-    tokens, credit = LexicalDetector(table).substitutes(gold, gold, at(gold))
+    tokens, credit = TableDetector(table).substitutes(gold, gold, at(gold))
     assert tokens.shape == credit.shape
     assert ((tokens >= 0) & (tokens < 30)).all()
     for token in range(30):
@@ -56,7 +56,7 @@ def test_substitutes_are_the_rows_of_the_table(pairs: set[tuple[int, int]]) -> N
 
 def test_pieces_of_words_are_never_credited() -> None:
     """Footnote 5."""
-    detector = LexicalDetector(tiny.make_table([(10, 20), (10, 21)]))
+    detector = TableDetector(tiny.make_table([(10, 20), (10, 21)]))
     gold, predicted = torch.tensor([[10, 10]]), torch.tensor([[20, 20]])
     place = at(gold, torch.tensor([[True, False]]))
     assert detector.credit(gold, predicted, place).tolist() == [[1, 0]]
@@ -67,7 +67,7 @@ def test_pieces_of_words_are_never_credited() -> None:
 def test_ends_of_the_vocabulary(gold: int) -> None:
     others = [0, 7, 298, 299]
     table = tiny.make_table([(gold, other) for other in others if other != gold])
-    detector = LexicalDetector(table)
+    detector = TableDetector(table)
     golds = torch.full((1, 4), gold)
     assert detector.credit(golds, torch.tensor([others]), at(golds)).tolist() == [[float(o != gold) for o in others]]
     tokens, credit = detector.substitutes(golds, golds, at(golds))
@@ -75,7 +75,7 @@ def test_ends_of_the_vocabulary(gold: int) -> None:
 
 
 def test_empty_table() -> None:
-    detector = LexicalDetector(LookupTable.empty(tiny.make_tokenizer()))
+    detector = TableDetector(LookupTable.empty(tiny.make_tokenizer()))
     gold, predicted = every_pair(tiny.VOCAB_SIZE)
     assert not detector.credit(gold, predicted, at(gold)).any()
     tokens, credit = detector.substitutes(gold, predicted, at(gold))
@@ -88,7 +88,7 @@ def test_predictions_beyond_the_table_are_in_no_pair() -> None:
     table = tiny.make_table([(11, 10)])
     gold, predicted = torch.tensor([[10, 11]]), torch.tensor([[310, 10]])
     assert table.contains(gold.numpy(), predicted.numpy()).tolist() == [[False, True]]
-    assert LexicalDetector(table).credit(gold, predicted, at(gold)).tolist() == [[0, 1]]
+    assert TableDetector(table).credit(gold, predicted, at(gold)).tolist() == [[0, 1]]
 
 
 def test_large_vocabulary_does_not_overflow() -> None:
@@ -97,18 +97,18 @@ def test_large_vocabulary_does_not_overflow() -> None:
     table = tiny.make_table([(size - 1, size - 2), (size - 1, 0), (70_000, 200_000)], size)
     gold = torch.tensor([[size - 1, size - 1, 70_000, 70_000]])
     predicted = torch.tensor([[size - 2, 0, 200_000, 200_001]])
-    assert LexicalDetector(table).credit(gold, predicted, at(gold)).tolist() == [[1, 1, 1, 0]]
+    assert TableDetector(table).credit(gold, predicted, at(gold)).tolist() == [[1, 1, 1, 0]]
 
 
 def test_table_is_no_part_of_a_checkpoint() -> None:
     """It is built from the tokenizer, and moves with the module all the same."""
-    detector = LexicalDetector(tiny.make_table([(1, 2)]))
+    detector = TableDetector(tiny.make_table([(1, 2)]))
     assert not detector.state_dict()
     assert [buffer.dtype for buffer in detector.buffers()] == [torch.int64]
 
 
 def test_table_given_is_not_changed() -> None:
     table = tiny.make_table([(1, 2)])
-    detector = LexicalDetector(table)
+    detector = TableDetector(table)
     detector.get_buffer("_keys").zero_()
     assert table.contains(1, 2)

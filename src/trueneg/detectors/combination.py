@@ -1,0 +1,90 @@
+"""Detectors combined: the better of two judgements, the worse, or its opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors.base import Detector
+from trueneg.detectors.judge import Judge, Scores, Substitution
+
+Operator = Literal["!", "&", "|"]
+
+
+class CombinedJudge(Judge):
+    """Acceptance of several judges: the best (``|``), the worst (``&``), or 1 minus that of one (``!``).
+
+    All are on one scale first (``Judge.acceptance``), so that the result accepts exactly where logic says so; only
+    at the threshold itself does ``!`` accept what its part accepts too.
+    """
+
+    def __init__(self, operator: Operator, judges: Sequence[Judge]) -> None:
+        self.operator = operator
+        self.judges = tuple(judges)
+        self.provenance = {
+            f"{number}.{name}": value for number, judge in enumerate(judges) for name, value in judge.provenance.items()
+        }
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Combine the judges' acceptance."""
+        each = np.stack([judge.acceptance(substitutions) for judge in self.judges])
+        if self.operator == "!":
+            return np.asarray(1.0 - each[0])
+        return np.asarray(each.max(0) if self.operator == "|" else each.min(0))
+
+
+class CombinedDetector(Detector):
+    """Credit of several detectors: the most (``|``), the least (``&``), or 1 minus that of one (``!``)."""
+
+    def __init__(self, operator: Operator, detectors: Sequence[Detector]) -> None:
+        super().__init__()
+        self.operator = operator
+        self.detectors = nn.ModuleList(detectors)
+
+    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Combine the detectors' credit."""
+        each = torch.stack([part.credit(gold, predicted, place) for part in self._parts()])
+        if self.operator == "!":
+            return 1 - each[0]
+        return each.amax(0) if self.operator == "|" else each.amin(0)
+
+    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        """Of ``|``, what any part lists, a token once; of ``&`` and ``!``, what the first part lists, judged by all."""
+        if self.operator == "!":
+            return super().substitutes(gold, predicted, place)
+        listed = [part.substitutes(gold, predicted, place) for part in self._parts()]
+        if self.operator == "|":
+            tokens, credit = torch.cat([t for t, _ in listed], -1), torch.cat([c for _, c in listed], -1)
+            return tokens, credit * _is_best_of_its_token(tokens, credit)
+        tokens, credit = listed[0]
+        for others, given in listed[1:]:
+            is_same = tokens.unsqueeze(-1) == others.unsqueeze(-2)
+            credit = torch.minimum(credit, (is_same * given.unsqueeze(-2)).amax(-1))
+        return tokens, credit
+
+    def after_step(self, model: nn.Module) -> None:
+        """Tell the parts."""
+        for part in self._parts():
+            part.after_step(model)
+
+    def attach(self, model: nn.Module) -> None:
+        """Tell the parts."""
+        for part in self._parts():
+            part.attach(model)
+
+    def _parts(self) -> list[Detector]:
+        return [part for part in self.detectors if isinstance(part, Detector)]
+
+
+def _is_best_of_its_token(tokens: Tensor, credit: Tensor) -> Tensor:
+    """Whether no equal token before has as much credit, and none after more: a set has each token once."""
+    is_same = tokens.unsqueeze(-1) == tokens.unsqueeze(-2)
+    other, own = credit.unsqueeze(-2), credit.unsqueeze(-1)
+    number = torch.arange(tokens.shape[-1], device=tokens.device)
+    is_before = number.unsqueeze(0) < number.unsqueeze(1)
+    return ~(is_same & ((other > own) | (is_before & (other == own)))).any(-1)

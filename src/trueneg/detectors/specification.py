@@ -1,0 +1,182 @@
+"""Detectors written as text: ``contextual:ENCODER[layer=4]@0.62 & !antonym | lexical``.
+
+A detector is a name, then maybe ``:`` and what it is made from, options in brackets, and ``@`` with the score from
+which on it accepts. ``!`` turns a judgement round, ``&`` takes the worse of two, ``|`` the better; ``!`` binds
+tightest, ``|`` least. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.lexicon.relations import Relations
+from trueneg.lexicon.wordnet import WordNet
+
+_LEAF = re.compile(
+    r"(?P<name>[a-z][a-z-]*)(?::(?P<argument>[^\[\]@]+))?(?:\[(?P<options>[^\]]*)\])?(?:@(?P<threshold>.+))?"
+)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One detector.
+
+    Attributes:
+        name: which.
+        argument: what it is made from: vectors, an encoder, a folder.
+        options: its settings, as text.
+        threshold: the score from which on it accepts; None for its own.
+        text: the specification as it was written, which messages name.
+    """
+
+    name: str
+    argument: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    threshold: float | None = None
+    text: str = ""
+
+    def check(self, *, argument: bool, options: tuple[str, ...] = (), what: str = "") -> None:
+        """Refuse a missing or needless argument, and unknown options.
+
+        Raises:
+            ConfigError: naming them.
+        """
+        if argument and not self.argument:
+            raise ConfigError(f"detector '{self.text}': say what it is made from, as {self.name}:{what}")
+        if not argument and self.argument:
+            raise ConfigError(f"detector '{self.text}': '{self.name}' takes nothing after ':'")
+        for name in self.options:
+            if name not in options:
+                raise ConfigError(f"detector '{self.text}': {unknown_name('option', name, options)}")
+
+    def number(self, name: str, default: float, *, least: float = 0) -> float:
+        """An option that is a number.
+
+        Raises:
+            ConfigError: if it is none, or below ``least``.
+        """
+        text = self.options.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError as error:
+            raise ConfigError(f"detector '{self.text}': {name}={text}: a number is wanted") from error
+        if not value >= least:
+            raise ConfigError(f"detector '{self.text}': {name}={text}: at least {least} is wanted")
+        return value
+
+    def choice(self, name: str, known: tuple[str, ...]) -> str:
+        """An option that is one of some words, the first by default.
+
+        Raises:
+            ConfigError: for another.
+        """
+        value = self.options.get(name, known[0])
+        if value not in known:
+            raise ConfigError(f"detector '{self.text}': {unknown_name(name, value, known)}")
+        return value
+
+
+@dataclass(frozen=True)
+class Combination:
+    """``!`` of one specification, ``&`` or ``|`` of several."""
+
+    operator: Literal["!", "&", "|"]
+    parts: tuple[Specification, ...]
+
+
+Specification = Leaf | Combination
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What detectors are made with besides their specification.
+
+    Attributes:
+        wordnet: its folder; empty to look in the usual places.
+        device: where encoders run.
+    """
+
+    wordnet: str = ""
+    device: str = "cpu"
+
+    @cached_property
+    def relations(self) -> Relations:
+        """WordNet's relations, read when first asked for.
+
+        Raises:
+            LexiconError: if WordNet is not found.
+        """
+        return Relations(WordNet.load(self.wordnet or None))
+
+
+def parse(text: str) -> Specification:
+    """Read a specification.
+
+    Raises:
+        ConfigError: saying which part is none.
+
+    Example:
+        >>> parse("lexical").name
+        'lexical'
+        >>> parse("contextual:enc[layer=4]@0.6 & !antonym").operator
+        '&'
+    """
+    for operator in ("|", "&"):
+        parts = _split(text, operator)
+        if len(parts) > 1:
+            return Combination(operator, tuple(parse(part) for part in parts))
+    text = text.strip()
+    if text.startswith("!"):
+        return Combination("!", (parse(text[1:]),))
+    if text.endswith(".json") and not text.startswith("learned:"):
+        return Leaf("calibrated", text, text=text)
+    if not (found := _LEAF.fullmatch(text)):
+        raise ConfigError(
+            f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
+            f"@THRESHOLD, and combine them with |, & and !"
+        )
+    name, argument, options, threshold = found.group("name", "argument", "options", "threshold")
+    return Leaf(name, argument or "", _options(text, options or ""), _threshold(text, threshold), text)
+
+
+def leaves(specification: Specification) -> Iterator[Leaf]:
+    """The detectors a specification is made of, from left to right."""
+    if isinstance(specification, Leaf):
+        yield specification
+    else:
+        for part in specification.parts:
+            yield from leaves(part)
+
+
+def _split(text: str, operator: str) -> list[str]:
+    """Cut at an operator, but not within brackets."""
+    return re.split(rf"{re.escape(operator)}(?![^\[]*\])", text)
+
+
+def _options(text: str, written: str) -> dict[str, str]:
+    options = {}
+    for part in filter(None, (part.strip() for part in written.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ConfigError(f"detector '{text}': write the option '{part}' as {part}=value")
+        options[name.strip()] = value.strip()
+    return options
+
+
+def _threshold(text: str, written: str | None) -> float | None:
+    if written is None:
+        return None
+    try:
+        threshold = float(written)
+    except ValueError as error:
+        raise ConfigError(f"detector '{text}': after @ the least score to accept is wanted, as @0.62") from error
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"detector '{text}': scores lie between 0 and 1, and so must @{written}")
+    return threshold

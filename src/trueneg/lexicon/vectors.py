@@ -1,0 +1,217 @@
+"""Word vectors: GloVe's text, word2vec's text and binary files; and exact nearest neighbours among them."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueneg.errors import LexiconError
+
+_BLOCK = 1024  # rows of similarities held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Words and their vectors, of length one.
+
+    Attributes:
+        words: each once, in the order of the file, which is usually that of frequency.
+        matrix: float32 [num_words, dimension]; rows of length 1, or 0 where a vector had no length.
+        provenance: what file they come from.
+    """
+
+    words: tuple[str, ...]
+    matrix: NDArray[np.float32] = field(repr=False)
+    provenance: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, words: Collection[str], matrix: NDArray[np.floating], provenance: dict[str, str]) -> Vectors:
+        """Give vectors length one."""
+        matrix = np.asarray(matrix, dtype=np.float32)
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        return cls(tuple(words), matrix / np.maximum(lengths, np.finfo(np.float32).tiny), provenance)
+
+    def __len__(self) -> int:
+        """The number of words."""
+        return len(self.words)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The row of each word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    def find(self, word: str) -> int | None:
+        """The row of a word as it is written, else in lower case; None if there is neither."""
+        return self.index.get(word, self.index.get(word.lower()))
+
+    def nearest(
+        self, rows: NDArray[np.int64], num: int, among: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The words nearest to some words by cosine, nearest first, the word itself left out. Exact.
+
+        Args:
+            rows: which words, [n].
+            num: neighbours of each; fewer if there are not so many words.
+            among: the rows that may be neighbours; None for all.
+
+        Returns:
+            Rows int64 and cosines float32, [n, num]. Among equals the word that comes first in the file.
+        """
+        pool = np.arange(len(self)) if among is None else np.asarray(among, np.int64)
+        num = min(num, len(pool) - int(np.isin(rows, pool).any()))
+        found, cosines = np.empty((len(rows), num), np.int64), np.empty((len(rows), num), np.float32)
+        candidates = np.ascontiguousarray(self.matrix[pool].T)
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            similarity = self.matrix[block] @ candidates
+            similarity[block[:, None] == pool] = -np.inf
+            nearest = np.argpartition(-similarity, num - 1, axis=1)[:, :num] if num else np.empty((len(block), 0), int)
+            cosine = np.take_along_axis(similarity, nearest, 1)
+            order = np.lexsort((nearest, -cosine), axis=1)
+            found[start : start + len(block)] = pool[np.take_along_axis(nearest, order, 1)]
+            cosines[start : start + len(block)] = np.take_along_axis(cosine, order, 1)
+        return found, cosines
+
+
+def load_vectors(path: str | Path, only: Collection[str] | None = None) -> Vectors:
+    r"""Read word vectors: GloVe text, word2vec text (a first line "words dimension") or word2vec binary.
+
+    A word that comes twice keeps its first vector.
+
+    Args:
+        path: the file; ``.bin`` is word2vec's binary format.
+        only: words to keep, in this spelling; None for all.
+
+    Raises:
+        LexiconError: if the file is missing, has a line of another dimension than the first, something that is no
+            number, fewer words than its header says, or none at all: with the number of the line.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder, "tiny.txt")
+        ...     _ = file.write_text("big 3 4\nlarge 6 8\ncold -1 0\n")
+        ...     vectors = load_vectors(file)
+        >>> rows, cosines = vectors.nearest(np.array([0]), num=1)
+        >>> vectors.words[rows[0, 0]]
+        'large'
+    """
+    path = Path(path)
+    wanted = None if only is None else frozenset(only)
+    words: dict[str, None] = {}
+    rows: list[NDArray[np.float32]] = []
+    try:
+        with path.open("rb") as file:
+            for word, vector in (_binary if path.suffix == ".bin" else _text)(path, file):
+                if (wanted is None or word in wanted) and word not in words:
+                    words[word] = None
+                    rows.append(vector)
+        digest = _digest(path)
+    except OSError as error:
+        raise LexiconError(f"cannot read word vectors from '{path}': {error.strerror or error}") from error
+    if not rows:
+        missing = "none of the words wanted" if wanted is not None else "no vectors"
+        raise LexiconError(f"'{path}' holds {missing}: give a file of GloVe or word2vec vectors")
+    provenance = {"vectors": path.name, "sha256": digest, "dimension": str(len(rows[0])), "num_words": str(len(rows))}
+    return Vectors.of(words, np.stack(rows), provenance)
+
+
+def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    dimension, promised, num = 0, None, 0
+    for number, line in enumerate(file, 1):
+        fields = line.rstrip(b" \r\n").split(b" ")
+        if number == 1 and len(fields) == 2:
+            promised, dimension = _header(path, fields)
+            continue
+        if not line.strip():
+            continue
+        if not dimension:
+            dimension = len(fields) - 1
+            if dimension < 1:
+                raise LexiconError(f"'{path}', line {number}: a word and its numbers are wanted")
+        if len(fields) < dimension + 1:
+            raise LexiconError(
+                f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before: the file is torn "
+                f"or mixes dimensions; fetch it again"
+            )
+        # A few words of published files have spaces in them: the numbers are the last fields.
+        word, numbers = b" ".join(fields[:-dimension]), b" ".join(fields[-dimension:])
+        if len(fields) > dimension + 1 and _is_number(fields[-dimension - 1]):
+            raise LexiconError(f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # how numpy says that something is no number
+            try:
+                vector = np.fromstring(numbers, dtype=np.float32, sep=" ")
+            except (DeprecationWarning, ValueError) as error:
+                what = f"'{_excerpt(numbers)}' are not {dimension} numbers"
+                raise LexiconError(f"'{path}', line {number}: {what}") from error
+        num += 1
+        yield word.decode("utf-8", "replace"), _finite(path, f"line {number}", vector)
+    _check_promise(path, promised, num)
+
+
+def _binary(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    promised, dimension = _header(path, file.readline().split())
+    for number in range(1, promised + 1):
+        word = bytearray()
+        while (byte := file.read(1)) not in (b" ", b""):
+            word += byte
+        content = file.read(4 * dimension)
+        if len(content) < 4 * dimension:
+            raise LexiconError(f"'{path}': word {number:,} of {promised:,} is cut off: fetch the file again")
+        where = f"word {number:,}"
+        yield (
+            bytes(word).lstrip(b"\n").decode("utf-8", "replace"),
+            _finite(path, where, np.frombuffer(content, "<f4").copy()),
+        )
+
+
+def _header(path: Path, fields: list[bytes]) -> tuple[int, int]:
+    try:
+        promised, dimension = (int(field) for field in fields)
+    except ValueError as error:
+        raise LexiconError(
+            f"'{path}', line 1: the number of words and their dimension are wanted, not '{_excerpt(b' '.join(fields))}'"
+        ) from error
+    if promised < 1 or dimension < 1:
+        raise LexiconError(f"'{path}', line 1: {promised} words of {dimension} numbers are no vectors")
+    return promised, dimension
+
+
+def _check_promise(path: Path, promised: int | None, num: int) -> None:
+    if promised is not None and promised != num:
+        raise LexiconError(
+            f"'{path}', line 1: the header says {promised:,} words, there are {num:,}: fetch the file again"
+        )
+
+
+def _finite(path: Path, where: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not np.isfinite(vector).all():
+        raise LexiconError(f"'{path}', {where}: a number is not finite")
+    return vector
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _excerpt(content: bytes) -> str:
+    text = content.decode("utf-8", "replace")
+    return text if len(text) <= 40 else text[:40] + "…"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
