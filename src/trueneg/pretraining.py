@@ -30,7 +30,7 @@ from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
-from trueneg.training.data import TrainingOrder
+from trueneg.training.data import TrainingOrder, fingerprint_of, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
@@ -115,6 +115,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     objective: Objective[Any] = load("objective", config.objective.name, OBJECTIVES)(
         config.objective, tokenizer, vocab_size
     )
+    objective.attach(model)
     return model, objective
 
 
@@ -142,9 +143,9 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
         corpus = Corpus.open(config.corpus.path)
         tokenizer = load_tokenizer(corpus.path / "tokenizer")
+        rows = row_index(config, corpus)
         if found:
-            check_same_run(found[1], config, corpus.info.fingerprint, folder)
-        rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.pack)
+            check_same_run(found[1], config, fingerprint_of(rows), folder)
         saved = folder / HUGGING_FACE
         # What was continued may be gone by now; the run's own folder has the same shapes.
         is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
@@ -176,7 +177,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 config,
                 order,
                 held_out,
-                corpus.info.fingerprint,
+                fingerprint_of(rows),
                 folder,
                 display,
                 on_save=lambda: _export(run, config, tokenizer, folder),
@@ -219,7 +220,7 @@ def _check(config: PretrainConfig, folder: Path) -> None:
 def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:
     if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
         return None
-    rows = RowIndex(Corpus.open(corpus.path, "valid"), config.corpus.length, pack=config.corpus.pack)
+    rows = row_index(config, Corpus.open(corpus.path, "valid"))
     num_rows = min(config.corpus.eval_rows, len(rows))
     if num_rows < processes.world_size:
         raise ConfigError(

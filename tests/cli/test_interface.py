@@ -31,6 +31,8 @@ def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 VERBS = dict(verbs(typer.main.get_command(app)))
 
+JUDGED: Arguments = ["--data", WORDNET.parent / "swords" / "tiny.json", "--detector", "lexical", "--folds", 5]
+
 CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("doctor",): lambda world, out: [out],
     ("list",): lambda world, out: ["presets"],
@@ -42,9 +44,12 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("tokenizer", "extend"): lambda world, out: [world.tokenizer, "--words", out / "words", "--out", out / "tok"],
     ("corpus", "build"): lambda world, out: [world.text, "--tokenizer", world.tokenizer, "--out", out / "corpus"],
     ("corpus", "info"): lambda world, out: [world.corpus],
+    ("corpus", "annotate"): lambda world, out: [world.corpus, "--detector", "lexical", "--out", out / "notes"],
     ("lexicon", "fetch"): lambda world, out: ["--out", WORDNET],
     ("lexicon", "build"): lambda world, out: ["--tokenizer", world.tokenizer, "--out", out / "t.safetensors"],
     ("lexicon", "show"): lambda world, out: ["large", "--tokenizer", world.tokenizer],
+    ("detect", "swords"): lambda world, out: [*JUDGED, "--out", out / "results"],
+    ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
@@ -86,7 +91,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     said = works(*call(verb))
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
-    has_progress = verb in {("pretrain",), ("demo",), ("bench",)}
+    has_progress = verb in {("pretrain",), ("demo",), ("bench",), ("detect", "swords")}
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")
 
 

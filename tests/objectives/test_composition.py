@@ -146,7 +146,7 @@ def test_weights_are_those_asked_for() -> None:
     assert weights == {"mlm": 0.5, "rtd": 10.0, "sr": 0.5, "sr_sentence": 0.25}
 
 
-@pytest.mark.parametrize(("use", "denominator"), [("soft", "masked"), ("drop", "kept")])
+@pytest.mark.parametrize(("use", "denominator"), [("weigh", "masked"), ("soft", "masked"), ("drop", "kept")])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_option_reaches_its_place(
     name: str, use: str, denominator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

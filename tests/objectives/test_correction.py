@@ -43,10 +43,10 @@ def loss_and_gradients(model: nn.Module, objective: Any, batch: MaskedRows = BAT
     return loss.detach(), tiny.gradients(model)
 
 
-WEIGHED = [("drop", "masked"), ("drop", "kept"), ("soft", "masked")]
+WEIGHED = [("drop", "masked"), ("drop", "kept"), ("weigh", "masked")]
 
 
-@pytest.mark.parametrize("use", ["soft", "set"])
+@pytest.mark.parametrize("use", ["weigh", "soft", "set"])
 def test_kept_is_refused_where_every_position_is_left(use: str) -> None:
     with pytest.raises(ConfigError, match="denominator=kept"):
         HardCorrection(tiny.ConstantDetector(1.0), use, "kept")
@@ -81,7 +81,7 @@ def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("use", ["drop", "soft"])
+@pytest.mark.parametrize("use", ["drop", "weigh"])
 def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use: str) -> None:
     plain_loss, plain_gradients = loss_and_gradients(*make())
     detector = TableDetector(LookupTable.empty(tiny.make_tokenizer()))
@@ -131,7 +131,7 @@ def test_right_predictions_are_never_forgiven() -> None:
 def test_empty_slots_weigh_nothing() -> None:
     """Whatever the logits at an unused slot, the terms stay as they are."""
     model, objective = mlm(
-        correction=HardCorrection(tiny.FractionalDetector(), "soft"), regularizers=(SoftRegularization("soft"),)
+        correction=HardCorrection(tiny.FractionalDetector(), "weigh"), regularizers=(SoftRegularization("soft"),)
     )
     prediction = objective.predict(model, BATCH)
     assert not BATCH.is_masked.all()
@@ -142,7 +142,7 @@ def test_empty_slots_weigh_nothing() -> None:
     assert {n: v.item() for n, v in after.stats.items()} == {n: v.item() for n, v in before.stats.items()}
 
 
-@pytest.mark.parametrize("use", ["drop", "soft", "set"])
+@pytest.mark.parametrize("use", ["drop", "weigh", "soft", "set"])
 def test_more_credit_never_costs_more(use: str) -> None:
     losses = []
     for credit in (0.0, 0.25, 0.5, 0.75, 1.0):

@@ -101,9 +101,9 @@ def test_eq_2_drop_with_fractional_credit_rounds_it() -> None:
     assert mlm_loss(HardCorrection(tiny.FractionalDetector())) == pytest.approx(expected, rel=1e-6)
 
 
-def test_soft() -> None:
+def test_weigh() -> None:
     expected = sum((1 - fraction(k)) * loss for k, loss in enumerate(NLL)) / len(NLL)
-    assert mlm_loss(HardCorrection(tiny.FractionalDetector(), "soft")) == pytest.approx(expected, rel=1e-6)
+    assert mlm_loss(HardCorrection(tiny.FractionalDetector(), "weigh")) == pytest.approx(expected, rel=1e-6)
 
 
 def test_set_over_a_table() -> None:
@@ -117,6 +117,27 @@ def test_set_over_a_table() -> None:
     expected = sum(losses) / len(losses)
     assert expected < sum(NLL) / len(NLL) - 0.1
     assert mlm_loss(HardCorrection(TableDetector(TABLE), "set")) == pytest.approx(expected, rel=1e-6)
+
+
+def test_soft_over_a_table() -> None:
+    """The target is spread evenly over gold and its row of the table."""
+    losses = []
+    for k, place in enumerate(POSITIONS):
+        accepted = {GOLD[k]} | (SYNONYMS.get(GOLD[k], set()) if WHOLE[k] else set())
+        losses.append(-np.mean([LOG_P[place][v] for v in sorted(accepted)]))
+    ours = mlm_loss(HardCorrection(TableDetector(TABLE), "soft"))
+    assert ours == pytest.approx(sum(losses) / len(losses), rel=1e-6)
+    assert abs(ours - sum(NLL) / len(NLL)) > 0.01
+
+
+def test_soft_with_fractional_credit() -> None:
+    losses = [
+        -(LOG_P[place][GOLD[k]] + fraction(k) * LOG_P[place][BEST[k]] * (BEST[k] != GOLD[k]))
+        / (1 + fraction(k) * (BEST[k] != GOLD[k]))
+        for k, place in enumerate(POSITIONS)
+    ]
+    ours = mlm_loss(HardCorrection(tiny.FractionalDetector(), "soft"))
+    assert ours == pytest.approx(sum(losses) / len(losses), rel=1e-6)
 
 
 def test_set_with_fractional_credit() -> None:

@@ -1,4 +1,4 @@
-"""``trueneg corpus``: build one, look at one."""
+"""``trueneg corpus``: build one, look at one, annotate one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from trueneg.cli.output import Json, Output, Quiet
 
@@ -27,6 +35,7 @@ def build(
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
     text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
+    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
     shard_tokens: Annotated[
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
     ] = 1 << 26,
@@ -37,7 +46,7 @@ def build(
 ) -> None:
     """Tokenize text into a memory-mapped corpus. A build that was killed goes on where it was.
 
-    In a text file a blank line ends a document.
+    In a text file a blank line ends a document; with `--lines`, every line does.
 
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
@@ -66,16 +75,86 @@ def build(
             seed=seed,
             shard_tokens=shard_tokens,
             text_field=text_field,
+            lines=lines,
             overwrite=overwrite,
             progress=lambda num: bar.advance(task, num),
         )
-    lines = [f"{out}: fingerprint {info.fingerprint}"]
+    told = [f"{out}: fingerprint {info.fingerprint}"]
     for name, split in info.splits.items():
-        lines.append(
+        told.append(
             f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "
             f"({split.num_unknown_tokens:,} unknown; {split.num_empty_documents:,} empty documents left out)"
         )
-    Output(as_json).result({"out": out, "info": info}, "\n".join(lines))
+    Output(as_json).result({"out": out, "info": info}, "\n".join(told))
+
+
+@app.command()
+def annotate(
+    corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
+    detector: Annotated[str, typer.Option(help="Who judges: lexical, contextual:ENCODER, 'contextual:E & !antonym'.")],
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    split: Annotated[list[str] | None, typer.Option(help="A split to annotate; all by default.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="Substitutes kept for a token, the best ones.")] = 32,
+    length: Annotated[int, typer.Option(min=3, help="Tokens of a row, which is the context of a judgement.")] = 128,
+    batch_size: Annotated[int, typer.Option(min=1, help="Rows judged at once.")] = 256,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each split, for a trial.")] = None,
+    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    device: Annotated[str, typer.Option(help="Where encoders run; by default a GPU if there is one.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished annotations.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write down what a detector accepts in the place of every token, for training to look up.
+
+    What was killed goes on where it was.
+
+    Example: `trueneg corpus annotate corpus/ --detector contextual:ENCODER --out notes/`, then
+    `trueneg pretrain electra-mini --corpus corpus/ --hard-correction annotated:notes/ --out runs/hc`
+    """
+    from trueneg.corpus.annotate import write_annotations
+    from trueneg.corpus.store import CorpusInfo
+    from trueneg.detectors.annotator import make_annotator
+    from trueneg.detectors.specification import Resources
+    from trueneg.tokenizer import load_tokenizer
+    from trueneg.training.distributed import choose_device
+
+    splits = CorpusInfo.read(corpus).splits
+    total = sum(info.num_tokens for name, info in splits.items() if not split or name in split)
+    resources = Resources(wordnet=wordnet, device=str(choose_device(device)))
+    annotator = make_annotator(detector, load_tokenizer(corpus / "tokenizer"), resources)
+    bar = Progress(
+        TextColumn("annotating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tokens"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=quiet or not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("annotating", total=None if max_rows else total)
+        info = write_annotations(
+            corpus,
+            annotator,
+            out,
+            splits=split or None,
+            most=most,
+            length=length,
+            batch_size=batch_size,
+            max_rows=max_rows,
+            overwrite=overwrite,
+            progress=lambda num: bar.advance(task, num),
+        )
+    lines = [f"{out}: {info.detector}, fingerprint {info.fingerprint}; use it with --hard-correction annotated:{out}"]
+    for name, found in info.splits.items():
+        lines.append(
+            f"  {name}: {found.num_with_substitutes:,} of {found.num_annotated:,} tokens have a substitute, "
+            f"{found.num_pairs:,} in all ({found.num_left_out:,} beyond {info.most} a token left out)"
+        )
+    if info.share < 1:
+        lines.append(f"  only {info.share:.2%} of the corpus is annotated: in the rest nothing will be corrected")
+    data = {"out": out, "info": info, "share": info.share}
+    Output(as_json).result(data, "\n".join(lines))
 
 
 @app.command()

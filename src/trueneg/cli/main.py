@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import corpus, lexicon, runs, tokenizer
+from trueneg.cli import corpus, detect, inspect, lexicon, runs, tokenizer
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -168,6 +168,8 @@ app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Prepare")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
 app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
+inspect.register(app)
+app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
 
 
 def main() -> None:

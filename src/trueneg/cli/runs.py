@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, Settings
-from trueneg.config import CorpusConfig
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+
+if TYPE_CHECKING:
+    from trueneg.evaluation.held_out import HeldOutResult
 
 READINGS = {
     "gold_loss": ("loss of the gold token, in nats", ".4f"),
@@ -20,6 +22,8 @@ READINGS = {
     "corrected_rows": ("rows with a false negative", ".2%"),
 }
 """Readings of an evaluation that people are shown, with their format; ``--json`` has all of them."""
+
+PICTURES = (".png", ".svg", ".pdf")
 
 Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
 
@@ -94,60 +98,94 @@ def pretrain(
 
 
 def evaluate(
-    checkpoint: Checkpoint,
-    corpus: Annotated[Path, typer.Option(help="A corpus with held-out text, of the checkpoint's tokenizer.")],
+    checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
+    corpus: Annotated[
+        list[Path] | None, typer.Option(help="A corpus with held-out text, of the checkpoint's tokenizer; repeatable.")
+    ] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option(help="A file or folder of held-out text, instead of a corpus; repeatable.")
+    ] = None,
     task: Annotated[
         str, typer.Option(help="false-negatives: what a masked model is punished for (Table 2).")
     ] = "false-negatives",
-    detector: Annotated[str, typer.Option(help="Who judges mispredictions.")] = "lexical",
+    detector: Annotated[
+        list[str] | None, typer.Option(help="Who judges mispredictions: lexical, contextual:ENCODER, …; repeatable.")
+    ] = None,
+    over_training: Annotated[
+        bool, typer.Option("--over-training", help="Every checkpoint that a run kept (train.keep), not the last only.")
+    ] = False,
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
-    rows: Annotated[int, typer.Option(min=0, help="Held-out rows to read; 0 for all.")] = 0,
+    rows: Annotated[int, typer.Option(min=0, help="Held-out rows to read of each text; 0 for all.")] = 0,
     length: Annotated[
         int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
     ] = None,
-    pack: Annotated[bool, typer.Option("--pack", help="Several documents a row, as in a run that packs.")] = False,
+    sequences: Annotated[
+        list[str] | None,
+        typer.Option(help="What a row is: documents, packed or, of --text, lines; repeatable. By default as the run."),
+    ] = None,
+    pack: Annotated[bool, typer.Option("--pack", help="The same as --sequences packed.")] = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture of corrections over training to write, .png.")] = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a masked model on held-out text: its loss, its mispredictions, and how many of them are none.
+    """Measure masked models on held-out text: their loss, their mispredictions, and how many of them are none.
+
+    A checkpoint reads a text once, and all detectors judge the same predictions.
 
     Example: `trueneg evaluate runs/hc --corpus corpus/ --task false-negatives`
+
+    Table 2: `trueneg evaluate runs/hc --over-training --text wiki.txt --sequences lines --sequences packed
+    --detector lexical --detector contextual:ENCODER --out table2.json --plot table2.png`
     """
-    from trueneg.evaluation.held_out import TASKS, evaluate_held_out
+    from trueneg.evaluation.held_out import TASKS, evaluate_table
 
     if task not in TASKS:
         raise ConfigError(unknown_name("task", task, TASKS))
-    rows_of = _corpus_config(checkpoint)
-    result = evaluate_held_out(
+    for file in (out, plot):
+        if file is not None and file.is_dir():
+            raise ConfigError(f"'{file}' is a folder: name a file to write")
+    if plot is not None and (plot.suffix not in PICTURES or not over_training):
+        raise ConfigError(f"--plot {plot}: it draws --over-training, into a file named {', '.join(PICTURES)}")
+    table = evaluate_table(
         checkpoint,
-        corpus,
-        detector=detector,
+        corpora=corpus or (),
+        texts=text or (),
+        sequences=[*(sequences or ()), *(["packed"] if pack and "packed" not in (sequences or ()) else [])],
+        detectors=detector or ("lexical",),
+        over_training=over_training,
         wordnet=wordnet,
         num_rows=rows,
-        length=length or rows_of.length,
-        pack=pack or rows_of.pack,
+        length=length,
         settings=settings or (),
+        say=Output(as_json, quiet).say,
     )
     if out is not None:
-        result.save(out)
-    lines = [f"{checkpoint} on {result.num_rows:,} held-out rows of {corpus}:"]
-    lines += [f"  {what}: {result.readings[name]:{form}}" for name, (what, form) in READINGS.items()]
-    if result.corrections:
-        lines += ["", "the corrections it was surest of (gold → predicted, its own probability):"]
-        lines += [f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10)]
+        table.save(out)
+    summary = table.summary()
+    if plot is not None:
+        from trueneg.reporting.corrections import plot_over_training
+
+        plot_over_training(summary["records"], plot)
+    if len(table.records) > 1:
+        from trueneg.reporting.corrections import heading, table_rows
+
+        Output(as_json).table(summary, heading(summary["records"]), table_rows(summary["records"]))
     else:
-        lines += ["", f"no misprediction was one that '{detector}' accepts"]
-    Output(as_json).result(result.summary(), "\n".join(lines))
+        Output(as_json).result(summary, "\n".join(_evaluated(table.records[0])))
 
 
-def _corpus_config(checkpoint: str) -> CorpusConfig:
-    """How a run reads its rows; for what is no run, the defaults."""
-    from trueneg.pretraining import METRICS, load_run_config
-
-    is_run = (Path(checkpoint) / METRICS).is_file()
-    return load_run_config(checkpoint).corpus if is_run else CorpusConfig()
+def _evaluated(result: HeldOutResult) -> list[str]:
+    """One result in words."""
+    lines = [f"{result.checkpoint} on {result.num_rows:,} held-out rows of {result.text}:"]
+    lines += [f"  {what}: {result.readings.get(name, 0):{form}}" for name, (what, form) in READINGS.items()]
+    if interval := result.shares["of_mispredicted"]:
+        lines += [f"  of mispredictions, 95 % interval over rows: {interval.low:.2%} to {interval.high:.2%}"]
+    if not result.corrections:
+        return [*lines, "", f"no misprediction was one that '{result.detector}' accepts"]
+    lines += ["", "the corrections it was surest of (gold → predicted, its own probability):"]
+    return [*lines, *(f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10))]
 
 
 def report(

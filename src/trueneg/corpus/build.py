@@ -55,12 +55,13 @@ def build_corpus(
     seed: int = 0,
     shard_tokens: int = 1 << 26,
     text_field: str = "text",
+    lines: bool = False,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> CorpusInfo:
     """Tokenize sources into a corpus folder.
 
-    The files written depend on the text, the tokenizer, ``valid``, ``seed`` and ``shard_tokens`` only. A
+    The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens`` and ``lines`` only. A
     build that is killed or interrupted keeps its finished shards, and the same call goes on from them; with
     other inputs it says so and starts anew.
 
@@ -75,6 +76,7 @@ def build_corpus(
         shard_tokens: a shard ends with the document that reaches so many tokens; a killed build loses at
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
+        lines: make every line a document of its own, as line-by-line benchmarks have it.
         overwrite: replace a finished corpus in ``out``.
         progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
             earlier, killed build had stored count as well.
@@ -109,6 +111,7 @@ def build_corpus(
         "seed": seed,
         "shard_tokens": shard_tokens,
         "text_field": text_field,
+        "lines": lines,
     }
     folder = Path(out)
     with _explained(folder), ExitStack() as cleanup:
@@ -119,7 +122,7 @@ def build_corpus(
             for name in splits
         }
         done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
-        documents = _documents(sources, valid_source, fraction, seed, text_field)
+        documents = _documents(sources, valid_source, fraction, seed, text_field, lines)
         units = _units(documents, done, progress or (lambda _: None))
         tokenizer_file = folder / "tokenizer" / "tokenizer.json"
         for unit, encoded in _encoded(units, tokenizer_file, workers):
@@ -166,15 +169,15 @@ def _describe_source(source: str) -> list[tuple[str, int | None, int]]:
 
 
 def _documents(
-    sources: Sequence[str], valid_source: str | None, fraction: float | None, seed: int, text_field: str
+    sources: Sequence[str], valid_source: str | None, fraction: float | None, seed: int, text_field: str, lines: bool
 ) -> Iterator[tuple[str, str]]:
     """All documents in order, each with its split."""
     for source in sources:
-        for text in read_documents(source, text_field=text_field):
+        for text in read_documents(source, text_field=text_field, lines=lines):
             is_held_out = fraction is not None and _uniform(text, seed) < fraction
             yield "valid" if is_held_out else "train", text
     if valid_source is not None:
-        for text in read_documents(valid_source, text_field=text_field):
+        for text in read_documents(valid_source, text_field=text_field, lines=lines):
             yield "valid", text
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError
 
@@ -27,6 +28,9 @@ class RowBatch:
         is_whole_word: bool [n, length]: a word of exactly one token, judged in the corpus and not in the row,
             so that a word which the row's end cuts is not taken for whole.
         is_special: bool [n, length]: start, end and padding tokens.
+        substitutes: int32 [n, length, width]: what annotations list in the place of each token, the best first;
+            None without annotations.
+        credits: uint8 [n, length, width]: their credit in 255ths, 0 where there are no more; None without.
     """
 
     input_ids: _Int64s
@@ -34,6 +38,8 @@ class RowBatch:
     is_word_start: npt.NDArray[np.bool_]
     is_whole_word: npt.NDArray[np.bool_]
     is_special: npt.NDArray[np.bool_]
+    substitutes: npt.NDArray[np.int32] | None = None
+    credits: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,10 @@ class RowIndex:
         length: tokens of a row, special tokens and padding among them.
         pack: fill rows with several documents.
         least_piece: the shortest beginning of a longer document that fills up a row, in tokens.
+        annotations: read along with the rows; of the same split of the same corpus.
 
     Raises:
-        CorpusError: if the corpus does not fill one row.
+        CorpusError: if the corpus does not fill one row, or the annotations belong to another one.
 
     Example::
 
@@ -75,7 +82,15 @@ class RowIndex:
         batch = rows.read(rows_at(seed=0, positions=np.arange(32), num_rows=len(rows)))
     """
 
-    def __init__(self, corpus: Corpus, length: int, *, pack: bool = False, least_piece: int = 8) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        length: int,
+        *,
+        pack: bool = False,
+        least_piece: int = 8,
+        annotations: Annotations | None = None,
+    ) -> None:
         if length < 3:
             raise CorpusError(f"rows of {length} tokens hold no text: the length must be at least 3")
         if corpus.num_tokens + 2 < length:
@@ -83,7 +98,10 @@ class RowIndex:
                 f"the split '{corpus.split}' of '{corpus.path}' has {corpus.num_tokens:,} tokens, which do "
                 f"not fill one row of {length} with two special tokens: give more text or a smaller length"
             )
+        if annotations is not None:
+            annotations.check(corpus)
         self.corpus = corpus
+        self.annotations = annotations
         self.length = length
         self.is_packed = pack
         sizes = np.diff(corpus.offsets)
@@ -137,7 +155,12 @@ class RowIndex:
         ids[line, end] = special["end"]
         is_word_start = np.take(begins, source) & ~is_special
         ends_word = np.take(begins, source + 1)  # a document's first token begins a word: its last one ends one
-        return RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special)
+        listed: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]] | tuple[()] = ()
+        if self.annotations is not None:
+            counts, numbers = self.annotations.places(place[first], width)
+            counts = np.where(is_special, np.uint8(0), np.take(counts, source))
+            listed = self.annotations.lists(counts, np.take(numbers, source))
+        return RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special, *listed)
 
     def _pieces(self, rows: _Int64s) -> tuple[_Int64s, ...]:
         """Every piece of the rows, in order: line in the batch, column, first token, size."""

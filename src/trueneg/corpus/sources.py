@@ -23,7 +23,9 @@ _LONGEST_DOCUMENT = 1 << 23  # of a text file: more than any book has, and littl
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
-def read_documents(source: str, *, text_field: str = "text", split: str = "train") -> Iterator[str]:
+def read_documents(
+    source: str, *, text_field: str = "text", split: str = "train", lines: bool = False
+) -> Iterator[str]:
     r"""Read the documents of a source in a fixed order, in constant memory.
 
     Plain text (``.txt``): a blank line ends a document; its lines are paragraphs and stay separated by
@@ -36,6 +38,7 @@ def read_documents(source: str, *, text_field: str = "text", split: str = "train
         source: file, folder, glob or data set name.
         text_field: the JSON field or the column that holds the text. A null there counts as an empty text.
         split: the split to read; hub data sets only.
+        lines: make every line of a document, but for blank ones, a document of its own.
 
     Yields:
         The text of a document; empty where a JSON, Parquet or hub document is.
@@ -44,6 +47,10 @@ def read_documents(source: str, *, text_field: str = "text", split: str = "train
         CorpusError: for a source that does not exist, is empty, is damaged, is not UTF-8, or lacks the
             text field, with the file and the line, byte or column.
     """
+    if lines:
+        for document in read_documents(source, text_field=text_field, split=split):
+            yield from (line for line in document.split("\n") if line.strip())
+        return
     files = source_files(source)
     if files is None:
         yield from _read_hub(source, text_field, split)

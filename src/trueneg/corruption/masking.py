@@ -20,6 +20,19 @@ from trueneg.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)
+class Substitutes:
+    """What annotations list in the place of each token.
+
+    Shapes: ``[batch, length, width]``, the best first; nothing at special tokens.
+    """
+
+    tokens: Tensor
+    """int32."""
+    credit: Tensor
+    """uint8, in 255ths: 0 where there are no more."""
+
+
+@dataclass(frozen=True)
 class Rows:
     """A batch of uncorrupted rows, on one device.
 
@@ -42,6 +55,8 @@ class Rows:
     """No row has padding or more than one piece, so attention needs no mask."""
     is_packed: bool = False
     """Some row may have more than one piece, so attention must stop at their borders."""
+    substitutes: Substitutes | None = None
+    """Of an annotated corpus."""
 
     def to(self, device: torch.device | str) -> Self:
         """Copy to a device."""
@@ -53,7 +68,9 @@ class Rows:
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
+        changed: dict[str, Any] = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
+        if (listed := self.substitutes) is not None:
+            changed["substitutes"] = Substitutes(function(listed.tokens), function(listed.credit))
         return replace(self, **(values | changed))
 
 

@@ -72,28 +72,41 @@ def make_judge(specification: str | Specification, resources: Resources | None =
 def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
     """Make the detector that a configuration describes, for training with a tokenizer.
 
-    What has a form of its own for training has it; a combination of nothing but judges is one judge that is asked
-    during training.
+    What has a form of its own for training has it, whatever it is combined with: ``lexical`` is the same table by
+    itself and in ``lexical | contextual:ENCODER``. Judges that have none are asked during training, those that are
+    combined with one another as one judge.
 
     Raises:
-        ConfigError: for a malformed specification, or an unknown name.
+        ConfigError: for a malformed specification, an unknown name, or a detector that has yet to learn.
         LexiconError, ModelError: if what it is made from is not there.
     """
     resources = Resources(wordnet=config.wordnet)
 
     def make(wanted: Specification) -> Detector:
-        names = [leaf.name for leaf in leaves(wanted)]
-        if isinstance(wanted, Leaf) and wanted.name in DETECTORS:
+        if _is_asked(wanted):
+            return OnlineDetector(make_judge(wanted, resources), tokenizer)
+        if isinstance(wanted, Leaf):
             detector: Detector = load("detector", wanted.name, DETECTORS)(wanted, config, tokenizer)
             return detector
-        if isinstance(wanted, Leaf) or (not set(names) <= DETECTORS.keys() and set(names) <= JUDGES.keys()):
-            return OnlineDetector(make_judge(wanted, resources), tokenizer)
-        return CombinedDetector(wanted.operator, [make(part) for part in wanted.parts])
+        asked = [part for part in wanted.parts if _is_asked(part)]
+        parts: list[Specification] = [part for part in wanted.parts if not _is_asked(part)]
+        if asked:
+            parts.append(Combination(wanted.operator, tuple(asked)) if len(asked) > 1 else asked[0])
+        return CombinedDetector(wanted.operator, [make(part) for part in parts])
 
     wanted = parse(config.detector)
     for leaf in leaves(wanted):
         _check_name(leaf)
+        if leaf.name == "learned":
+            raise ConfigError(
+                f"detector '{leaf.text}' has yet to learn: 'trueneg detect calibrate' writes a file that is a detector"
+            )
     return make(wanted)
+
+
+def _is_asked(wanted: Specification) -> bool:
+    """Whether no part of it has a form of its own for training."""
+    return all(leaf.name not in DETECTORS for leaf in leaves(wanted))
 
 
 def _check_name(leaf: Leaf) -> None:

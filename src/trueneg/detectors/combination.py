@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 import torch
@@ -39,32 +39,50 @@ class CombinedJudge(Judge):
 
 
 class CombinedDetector(Detector):
-    """Credit of several detectors: the most (``|``), the least (``&``), or 1 minus that of one (``!``)."""
+    """Credit of several detectors: the most (``|``), the least (``&``), or 1 minus that of one (``!``).
+
+    A word of several pieces has no credit, from ``!`` neither.
+    """
 
     def __init__(self, operator: Operator, detectors: Sequence[Detector]) -> None:
         super().__init__()
         self.operator = operator
         self.detectors = nn.ModuleList(detectors)
+        self.provenance = {
+            f"{number}.{name}": value
+            for number, part in enumerate(detectors)
+            for name, value in getattr(part, "provenance", {}).items()
+        }
 
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Combine the detectors' credit."""
         each = torch.stack([part.credit(gold, predicted, place) for part in self._parts()])
         if self.operator == "!":
-            return 1 - each[0]
+            return (1 - each[0]) * place.is_whole_word
         return each.amax(0) if self.operator == "|" else each.amin(0)
 
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Of ``|``, what any part lists, a token once; of ``&`` and ``!``, what the first part lists, judged by all."""
-        if self.operator == "!":
-            return super().substitutes(gold, predicted, place)
-        listed = [part.substitutes(gold, predicted, place) for part in self._parts()]
+        """Of ``|``, what any part lists, a token once; of ``&``, what the first part lists, as far as all do.
+
+        A part of ``&`` with ``!`` before it takes off what it lists, but never is the first. ``!`` by itself lists
+        the prediction.
+        """
+        parts = self._parts()
         if self.operator == "|":
+            listed = [part.substitutes(gold, predicted, place) for part in parts]
             tokens, credit = torch.cat([t for t, _ in listed], -1), torch.cat([c for _, c in listed], -1)
             return tokens, credit * _is_best_of_its_token(tokens, credit)
-        tokens, credit = listed[0]
-        for others, given in listed[1:]:
-            is_same = tokens.unsqueeze(-1) == others.unsqueeze(-2)
-            credit = torch.minimum(credit, (is_same * given.unsqueeze(-2)).amax(-1))
+        positive = [part for part in parts if not _is_negation(part)]
+        if self.operator == "!" or not positive:
+            return super().substitutes(gold, predicted, place)
+        tokens, credit = positive[0].substitutes(gold, predicted, place)
+        for part in parts:
+            if _is_negation(part):
+                (negated,) = part._parts()
+                given = 1 - _credit_of(tokens, *negated.substitutes(gold, predicted, place))
+                credit = torch.minimum(credit, given)
+            elif part is not positive[0]:
+                credit = torch.minimum(credit, _credit_of(tokens, *part.substitutes(gold, predicted, place)))
         return tokens, credit
 
     def after_step(self, model: nn.Module) -> None:
@@ -79,6 +97,15 @@ class CombinedDetector(Detector):
 
     def _parts(self) -> list[Detector]:
         return [part for part in self.detectors if isinstance(part, Detector)]
+
+
+def _is_negation(part: Detector) -> TypeGuard[CombinedDetector]:
+    return isinstance(part, CombinedDetector) and part.operator == "!"
+
+
+def _credit_of(tokens: Tensor, listed: Tensor, credit: Tensor) -> Tensor:
+    """The most credit that a list gives to tokens ``[batch, slots, n]``: 0 where they are not on it."""
+    return ((tokens.unsqueeze(-1) == listed.unsqueeze(-2)) * credit.unsqueeze(-2)).amax(-1)
 
 
 def _is_best_of_its_token(tokens: Tensor, credit: Tensor) -> Tensor:

@@ -6,17 +6,17 @@ import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.errors import ModelError
-from trueneg.models.loading import resolve_checkpoint
-from trueneg.models.quiet import quiet_transformers
+from trueneg.errors import ConfigError, ModelError
+from trueneg.models.backbone import max_length
+from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
 from trueneg.tokenizer import load_tokenizer
 
 Span = tuple[str, int, int]
@@ -47,20 +47,30 @@ class SpanReader:
 
     Args:
         tokenizer: The encoder's.
-        window: Most tokens of a text that are read; a longer one is cut around its word.
+        window: Most tokens of a text that are read, special ones included; a longer one is cut around its word.
+
+    Raises:
+        ConfigError: if the window holds no token besides the special ones.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, window: int) -> None:
         self.tokenizer = tokenizer
         self.window = window
+        self._room = window - tokenizer.num_special_tokens_to_add()
+        if self._room < 1:
+            raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
 
     def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], Read]]:
         """Batches of similar length, and which of the spans each holds."""
         if not spans:
             return
-        texts, starts, ends = zip(*(self._cut(span) for span in spans), strict=True)
-        encoded = self.tokenizer(list(texts), return_offsets_mapping=True, truncation=False)
-        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        spans = list(spans)
+        ids, offsets = self._encode([text for text, _, _ in spans])
+        for number in [n for n, row in enumerate(ids) if len(row) > self.window]:
+            spans[number] = self.cut(spans[number])
+            (row,), (places,) = self._encode([spans[number][0]])
+            # One character can be more tokens than a narrow window holds.
+            ids[number], offsets[number] = row[: self.window], places[: self.window]
         lengths = np.array([len(row) for row in ids])
         order = np.argsort(lengths, kind="stable")
         for chosen in _by_budget(order, lengths):
@@ -71,27 +81,30 @@ class SpanReader:
                 length = len(ids[number])
                 read.input_ids[line, :length] = torch.tensor(ids[number])
                 read.attention_mask[line, :length] = 1
-                for column, (begin, end) in enumerate(offsets[number]):
-                    read.is_word[line, column] = end > begin and begin < ends[number] and end > starts[number]
+                _, start, end = spans[number]
+                overlaps = [a < b and a < end and b > start for a, b in offsets[number]]
+                read.is_word[line, :length] = torch.tensor(overlaps)
             yield chosen, read
 
-    def _cut(self, span: Span) -> Span:
-        """The span in as much text around it as the window holds, the same on both sides where there is enough."""
-        text, start, end = span
-        # A token has a character at least, so a short text needs no count.
-        if len(text) <= self.window - 2:
-            return span
-        offsets = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        room = self.window - 2
-        if len(offsets) <= room:
-            return span
-        first = bisect.bisect_right([end for _, end in offsets], start)
-        last = max(bisect.bisect_left([begin for begin, _ in offsets], end) - 1, first)
-        spare = max(0, room - (last - first + 1))
-        low = max(0, min(first - spare // 2, len(offsets) - room))
-        high = min(len(offsets), max(low + room, last + 1)) - 1
-        begin, finish = min(offsets[low][0], start), max(offsets[high][1], end)
-        return text[begin:finish], start - begin, end - begin
+    def cut(self, span: Span) -> Span:
+        """The span in as much text around it as the window holds, the same on both sides where there is enough.
+
+        A word longer than the window is cut at its end.
+        """
+        # A piece at the edge may be more tokens by itself than it was in its word: then there is less room.
+        for room in range(self._room, 0, -1):
+            offsets = self._encode([span[0]], special=False)[1][0]
+            if len(offsets) <= self._room:
+                break
+            span = _cut_to(room, span, offsets)
+        return span
+
+    def _encode(self, texts: list[str], special: bool = True) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
+        """Ids of texts, and the characters from which to which each token goes."""
+        encoded = self.tokenizer(
+            texts, add_special_tokens=special, return_offsets_mapping=True, truncation=False, verbose=False
+        )
+        return list(encoded["input_ids"]), list(encoded["offset_mapping"])
 
 
 class TextEncoder:
@@ -99,8 +112,11 @@ class TextEncoder:
 
     Args:
         source: A checkpoint: a run, a Hugging Face folder or a hub name, with a fast tokenizer.
-        layers: Whose states to read: 0 is the embeddings, 1 the first layer.
+        layers: Whose states to read, 0 for the embeddings, 1 for the first layer; or ``all``. By default the one two
+            thirds of the way up.
         pooling: A word of several pieces is their mean, or its first.
+        center: Take the mean of the text's other tokens, special ones included, off a word's vector: what all words of
+            a text have in common tells none of them apart.
         window: Most tokens of a text that are read.
         device: Where it runs.
 
@@ -111,28 +127,25 @@ class TextEncoder:
     def __init__(
         self,
         source: str,
-        layers: Sequence[int] = (),
+        layers: Sequence[int] | Literal["all"] = (),
         pooling: Literal["mean", "first"] = "mean",
         window: int = 128,
+        center: bool = True,
         device: str = "cpu",
     ) -> None:
-        path = resolve_checkpoint(source)
         self.name = Path(source).name or source
-        with quiet_transformers():
-            try:
-                self.model: PreTrainedModel = AutoModel.from_pretrained(path).to(device).eval()
-            except (OSError, ValueError, KeyError) as error:
-                raise ModelError(f"'{source}' is no encoder: {str(error).strip().splitlines()[0]}") from error
-        self.model.requires_grad_(False)
+        self.model = load_encoder(source)
+        self.to(torch.device(device))
         depth = int(self.model.config.num_hidden_layers)
+        if layers == "all":
+            layers = range(depth + 1)
         # Two thirds of the way up words are told apart best; see docs/detectors.md.
-        self.layers = tuple(layers) or (round(depth * 2 / 3),)
+        self.layers: tuple[int, ...] = tuple(layers) or (round(depth * 2 / 3),)
         if outside := [layer for layer in self.layers if not 0 <= layer <= depth]:
             raise ModelError(f"'{source}' has layers 0 (embeddings) to {depth}, not {outside[0]}")
         self.pooling = pooling
-        tokenizer = load_tokenizer(path)
-        longest = getattr(self.model.config, "max_position_embeddings", None) or window
-        self.reader = SpanReader(tokenizer, min(window, longest))
+        self.center = center
+        self.reader = SpanReader(load_tokenizer(resolve_checkpoint(source)), min(window, max_length(self.model)))
         self.num_unseen = 0
         """Words no piece of which the encoder's tokenizer sees, such as a lone control character."""
 
@@ -147,24 +160,48 @@ class TextEncoder:
 
     @torch.no_grad()
     def vectors(self, spans: Sequence[Span]) -> NDArray[np.float32]:
-        """One vector a word and layer, float32 ``[n, layers, hidden]``; zeros for a word that is not seen."""
+        """One vector a word and layer, float32 ``[n, layers, hidden]``; zeros for a word that is not seen.
+
+        Computed in bfloat16, so that what a text is batched with shows in the third digit.
+        """
         device = self.model.device
         found = np.zeros((len(spans), len(self.layers), self.model.config.hidden_size), np.float32)
         for chosen, read in self.reader.batches(spans):
             with torch.autocast(device.type, torch.bfloat16):
                 states = self._states(read.input_ids.to(device), read.attention_mask.to(device))
-            weights = read.is_word.to(device)
-            if self.pooling == "first":
-                weights &= weights.cumsum(1) == 1
-            share = weights / weights.sum(1, keepdim=True).clamp(min=1)
-            pooled = torch.stack([torch.einsum("nl,nlh->nh", share, states[layer].float()) for layer in self.layers], 1)
-            found[chosen] = pooled.cpu().numpy()
+            weights = self._weights(read).to(device)
+            pooled = [torch.einsum("nl,nlh->nh", weights, states[layer].float()) for layer in self.layers]
+            found[chosen] = torch.stack(pooled, 1).cpu().numpy()
             self.num_unseen += int((~read.is_word.any(1)).sum())
         return found
+
+    def _weights(self, read: Read) -> Tensor:
+        """Of each token's state in a word's vector, float32 ``[n, length]``: all 0 for a word that is not seen."""
+        is_word = read.is_word & (read.is_word.cumsum(1) == 1) if self.pooling == "first" else read.is_word
+        weights = is_word / is_word.sum(1, keepdim=True).clamp(min=1)
+        if self.center:
+            is_rest = (read.attention_mask > 0) & ~read.is_word & read.is_word.any(1, keepdim=True)
+            weights = weights - is_rest / is_rest.sum(1, keepdim=True).clamp(min=1)
+        return weights
 
     def _states(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         output = self.model(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True)
         return output.hidden_states
+
+
+def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
+    """The span in ``room`` tokens or fewer, given the offsets of all; a token goes whole."""
+    text, start, end = span
+    first = min(bisect.bisect_right([b for _, b in offsets], start), len(offsets) - 1)
+    last = max(bisect.bisect_left([a for a, _ in offsets], end) - 1, first)
+    spare = max(0, room - (last - first + 1))
+    low = max(0, min(first - spare // 2, len(offsets) - room))
+    begin, finish = offsets[low][0], offsets[min(low + room, len(offsets)) - 1][1]
+    # Characters that no token sees stay with their word.
+    begin = min(begin, start)
+    if last < low + room:
+        finish = max(finish, end)
+    return text[begin:finish], start - begin, min(end, finish) - begin
 
 
 def _by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -179,3 +216,21 @@ def _by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator
 
 def _pad_id(tokenizer: PreTrainedTokenizerFast) -> int:
     return tokenizer.pad_token_id if isinstance(tokenizer.pad_token_id, int) else 0
+
+
+def load_encoder(source: str) -> PreTrainedModel:
+    """Load an encoder without its head, frozen, for reading.
+
+    Raises:
+        ModelError: if there is none, or it has nothing but pickled weights.
+    """
+    path = resolve_checkpoint(source)
+    hf = config_of(path)
+    kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
+    attention = "sdpa" if kind._supports_sdpa else "eager"
+    model, report = from_pretrained(AutoModel, path, hf, attention, without_pooler(hf))
+    if missing := report["missing_keys"]:
+        raise ModelError(f"'{source}' lacks {len(missing)} weights of an encoder, '{min(missing)}' among them")
+    model.requires_grad_(False)
+    frozen: PreTrainedModel = model.eval()
+    return frozen

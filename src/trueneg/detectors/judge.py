@@ -85,5 +85,5 @@ def acceptance(scores: Scores, threshold: float) -> Scores:
         return 0.5 + scores / 2
     if threshold >= 1:
         return np.where(scores >= threshold, 1.0, scores / (2 * threshold))
-    below, above = scores / (2 * threshold), 0.5 + (scores - threshold) / (2 * (1 - threshold))
+    below, above = np.minimum(scores, threshold) / (2 * threshold), 0.5 + (scores - threshold) / (2 * (1 - threshold))
     return np.where(scores >= threshold, above, below)

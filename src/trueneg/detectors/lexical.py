@@ -35,23 +35,25 @@ class RelationJudge(Judge):
     Args:
         relations: The lexicon.
         names: The relations that count.
+        except_for: Relations of which none may hold besides.
     """
 
-    def __init__(self, relations: Relations, names: frozenset[Relation]) -> None:
+    def __init__(
+        self, relations: Relations, names: frozenset[Relation], except_for: frozenset[Relation] = frozenset()
+    ) -> None:
         self.relations = relations
         self.names = names
+        self.except_for = except_for
         self.provenance = {"wordnet": relations.wordnet.version, "relations": ", ".join(sorted(names))}
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """1 for related words, else 0."""
-        return np.array(
-            [not self.names.isdisjoint(self.relations.between(s.target, s.substitute, s.pos)) for s in substitutions],
-            dtype=np.float64,
-        )
+        found = (self.relations.between(s.target, s.substitute, s.pos) for s in substitutions)
+        return np.array([bool(self.names & names) and not self.except_for & names for names in found], np.float64)
 
 
 class SameClassJudge(Judge):
-    """Score 1 where both words are months or days, numbers, or one is a name: alike, and never interchangeable.
+    """Score 1 where both words are months or days, both are numbers, or one is a name: close, never interchangeable.
 
     Args:
         kind: ``calendar``, ``number`` or ``name``.
@@ -84,7 +86,8 @@ class SameClassJudge(Judge):
 
 
 def _is_number(word: str) -> bool:
-    return any(character.isdigit() for character in word) or word.lower() in NUMBERS
+    parts = word.lower().replace("-", " ").split()
+    return any(character.isdigit() for character in word) or (bool(parts) and NUMBERS.issuperset(parts))
 
 
 def _is_calendar(word: str) -> bool:
@@ -103,10 +106,11 @@ _RELATIONS: dict[str, frozenset[Relation]] = {
 def relation_judge(leaf: Leaf, resources: Resources) -> RelationJudge:
     """Make the judge that a specification names: ``lexical``, ``first-sense``, ``antonym``, ``sister``, ``hypernym``.
 
-    ``sister`` leaves synonyms out, which have hypernyms in common too.
+    ``antonym`` takes the opposites of synonyms in too. ``sister`` leaves out words that are synonyms in another sense.
     """
     leaf.check(argument=False)
-    return RelationJudge(resources.relations, _RELATIONS[leaf.name])
+    except_for: frozenset[Relation] = frozenset({"synonym"}) if leaf.name == "sister" else frozenset()
+    return RelationJudge(resources.relations, _RELATIONS[leaf.name], except_for)
 
 
 def class_judge(leaf: Leaf, resources: Resources) -> SameClassJudge:

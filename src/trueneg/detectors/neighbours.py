@@ -10,19 +10,23 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
+from trueneg.detectors.encoder import load_encoder
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
-from trueneg.errors import ModelError
+from trueneg.errors import ConfigError, LexiconError
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.table import LookupTable
 from trueneg.lexicon.vectors import Vectors, load_vectors
+from trueneg.models.backbone import embedding_table
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer
 
 OPTIONS = ("top", "least", "mutual", "among")
 MIN_LETTERS = 3
+FILES = (".txt", ".vec", ".bin")
+"""What a name that means a file of vectors ends in, whether or not it is there."""
 
 
 class NeighboursJudge(Judge):
@@ -53,7 +57,7 @@ class NeighboursJudge(Judge):
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Score each substitution."""
+        """Score each substitution; what is listed for a target is looked up once a call."""
         vectors = self.vectors
         pairs = [(self._vector(s.target), self._vector(s.substitute)) for s in substitutions]
         cosines = np.array([0.0 if a is None or b is None else float(a @ b) for a, b in pairs]).clip(0, 1)
@@ -111,6 +115,9 @@ def neighbour_table(
         is_mutual: Keep a pair only if each is a neighbour of the other.
         ranks_all: Rank among all words that have vectors, then keep those in the vocabulary, instead of ranking
             among the vocabulary's own. The paper does not say.
+
+    Raises:
+        LexiconError: if no word of the vocabulary has a vector.
     """
     groups: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for token, surface in enumerate(surfaces(tokenizer)):
@@ -118,14 +125,19 @@ def neighbour_table(
         is_word = len(word) >= MIN_LETTERS and word.isalpha() and word not in STOP_WORDS
         if surface.starts_word and surface.casing != "mixed" and is_word:
             groups[surface.prefix, surface.casing][word] = token
-    row_of = {word: row for group in groups.values() for word in group if (row := vectors.find(word)) is not None}
-    word_of = {row: word for word, row in row_of.items()}
+    words = {word for group in groups.values() for word in group}
+    word_of = {row: word for word in words if (row := vectors.find(word)) is not None}
+    if not word_of:
+        raise LexiconError("no word of the vocabulary has a vector: give vectors of the vocabulary's language")
     rows = np.array(sorted(word_of), np.int64)
-    num = top or len(rows) - 1
-    found, cosines = vectors.nearest(rows, num, None if ranks_all else rows)
+    if top:
+        found, cosines = vectors.nearest(rows, top, None if ranks_all else rows)
+        lists = [near[cosine >= least] for near, cosine in zip(found, cosines, strict=True)]
+    else:
+        lists = vectors.within(rows, least, rows)
     near = {
-        word_of[int(row)]: {word_of[int(n)] for n, c in zip(ns, cs, strict=True) if c >= least and int(n) in word_of}
-        for row, ns, cs in zip(rows, found, cosines, strict=True)
+        word_of[row]: {word_of[other] for other in listed.tolist() if other in word_of}
+        for row, listed in zip(rows.tolist(), lists, strict=True)
     }
     if is_mutual:
         near = {word: {other for other in others if word in near[other]} for word, others in near.items()}
@@ -144,47 +156,69 @@ def embedding_vectors(checkpoint: str) -> Vectors:
     Raises:
         ModelError: if it is no checkpoint.
     """
-    from transformers import AutoModel
-
-    from trueneg.models.quiet import quiet_transformers
-
-    path = resolve_checkpoint(checkpoint)
-    with quiet_transformers():
-        try:
-            model = AutoModel.from_pretrained(path)
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"'{checkpoint}' is no encoder: {str(error).strip().splitlines()[0]}") from error
-    matrix = model.get_input_embeddings().weight.detach().float().numpy()
+    matrix = embedding_table(load_encoder(checkpoint)).detach().numpy()
     words: dict[str, int] = {}
-    for token, surface in enumerate(surfaces(load_tokenizer(path))[: len(matrix)]):
+    for token, surface in enumerate(surfaces(load_tokenizer(resolve_checkpoint(checkpoint)))[: len(matrix)]):
         # Of "Ġcity" and "city" the one with a space before it is the word.
         if surface.starts_word and surface.word and (surface.word not in words or surface.prefix == "start"):
             words[surface.word] = token
     rows = list(words.values())
-    return Vectors.of(list(words), matrix[rows] - matrix[rows].mean(0), {"vectors": f"embeddings of {Path(path).name}"})
+    # What all embeddings have in common tells none of them apart.
+    centred = matrix[rows] - matrix[rows].mean(0)
+    return Vectors.of(list(words), centred, {"vectors": f"embeddings of {Path(checkpoint).name or checkpoint}"})
 
 
-def _vectors(leaf: Leaf) -> Vectors:
+def read_vectors(source: str) -> Vectors:
+    """Word vectors from a file, or from the embeddings of a checkpoint.
+
+    Raises:
+        LexiconError: for a file that is missing or holds none.
+        ModelError: for what is neither a file nor a checkpoint.
+    """
+    is_file = Path(source).is_file() or Path(source).suffix in FILES
+    return load_vectors(source) if is_file else embedding_vectors(source)
+
+
+def _check(leaf: Leaf) -> None:
     leaf.check(argument=True, options=OPTIONS, what="VECTORS, a file of GloVe or word2vec vectors or a checkpoint")
-    return load_vectors(leaf.argument) if Path(leaf.argument).is_file() else embedding_vectors(leaf.argument)
+
+
+def _ranks_all(leaf: Leaf) -> bool:
+    return leaf.choice("among", ("vocabulary", "file")) == "file"
 
 
 def _settings(leaf: Leaf) -> tuple[int, float, bool]:
-    default = 0.0 if leaf.threshold is None else leaf.threshold
-    least = leaf.number("least", default, least=-1)
-    # A threshold is a cosine to reach: then there is no list, unless it is asked for.
-    top = int(leaf.number("top", 10 if leaf.threshold is None else 0))
-    return top, least, leaf.choice("mutual", ("no", "yes")) == "yes"
+    """How many neighbours (0: no list), the least cosine, and whether they must be mutual."""
+    is_mutual = leaf.choice("mutual", ("no", "yes")) == "yes"
+    if leaf.threshold is not None:
+        if leaf.options.keys() & {"top", "least", "mutual"}:
+            raise ConfigError(
+                f"detector '{leaf.text}': @{leaf.threshold} asks for a cosine instead of a list: for a list with a "
+                f"least cosine write [top=10,least={leaf.threshold}]"
+            )
+        return 0, leaf.threshold, is_mutual
+    top, least = leaf.count("top", 10), leaf.number("least", 0.0)
+    if not top and not least:
+        raise ConfigError(f"detector '{leaf.text}': without a list a least cosine is wanted: write @0.6")
+    return top, least, is_mutual
 
 
 def make_judge(leaf: Leaf, resources: Resources) -> NeighboursJudge:
-    """Make ``neighbours:VECTORS[top=10,least=0.5,mutual=yes]``; ``@0.6`` asks for a cosine instead of a list."""
-    return NeighboursJudge(_vectors(leaf), *_settings(leaf))
+    """Make ``neighbours:VECTORS[top=10,least=0.5,mutual=yes]``; ``@0.6`` asks for a cosine instead of a list.
+
+    ``among=vocabulary`` (default) or ``among=file`` says what a table of training ranks; a judge, which knows no
+    vocabulary, ranks all words that have vectors.
+    """
+    _check(leaf)
+    settings, _ = _settings(leaf), _ranks_all(leaf)
+    return NeighboursJudge(read_vectors(leaf.argument), *settings)
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:
     """Compile the same into a table of a tokenizer."""
-    top, least, is_mutual = _settings(leaf)
-    ranks_all = leaf.choice("among", ("vocabulary", "file")) == "file"
-    table = neighbour_table(tokenizer, _vectors(leaf), top=top, least=least, is_mutual=is_mutual, ranks_all=ranks_all)
-    return TableDetector(table)
+    _check(leaf)
+    (top, least, is_mutual), ranks_all = _settings(leaf), _ranks_all(leaf)
+    vectors = read_vectors(leaf.argument)
+    return TableDetector(
+        neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=is_mutual, ranks_all=ranks_all)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
@@ -9,10 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.judge import Judge, Substitution
-from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import Surface, surfaces
-
-MIN_LETTERS = 3
+from trueneg.detectors.rowtext import TokenText, substitution_kinds
 
 
 class OnlineDetector(Detector):
@@ -24,7 +22,7 @@ class OnlineDetector(Detector):
 
     The judge runs on the host's time: each step waits for the mispredictions to be copied and read, which costs what
     ``trueneg bench overhead`` says. A corpus that is annotated beforehand (``trueneg corpus annotate``) costs a
-    gather.
+    gather. Of substitutes it lists the prediction only.
 
     Args:
         judge: Of words. It is no part of the model: it has no place in checkpoints.
@@ -36,25 +34,21 @@ class OnlineDetector(Detector):
         super().__init__()
         self.judge = judge
         self.provenance = dict(judge.provenance)
-        self._tokenizer = tokenizer
         self._context = context
-        self._surfaces = surfaces(tokenizer)
+        self._text = TokenText(tokenizer)
         self._kinds: Tensor
-        self.register_buffer("_kinds", substitution_kinds(self._surfaces), persistent=False)
+        self.register_buffer("_kinds", substitution_kinds(self._text.surfaces), persistent=False)
+        self._last: tuple[Tensor, MaskedRows, Tensor] | None = None
         self.num_asked = 0
         """Mispredictions put to the judge so far."""
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        """Ask the judge about each misprediction that could be right."""
-        credit = torch.zeros(gold.shape, dtype=torch.float32)
-        asked = self.worth_asking(gold, predicted, place).nonzero().cpu()
-        self.num_asked += len(asked)
-        if len(asked):
-            self.judge.to(gold.device)
-            acceptance = torch.from_numpy(self.judge.acceptance(self._substitutions(asked, predicted, place))).float()
-            credit[asked[:, 0], asked[:, 1]] = acceptance * (acceptance >= 0.5)
-        return credit.to(gold.device)
+        """Ask the judge about each misprediction that could be right; about the same predictions only once."""
+        # ``substitutes`` asks again for what a step has just been told.
+        if self._last is None or self._last[0] is not predicted or self._last[1] is not place:
+            self._last = predicted, place, self._ask(gold, predicted, place)
+        return self._last[2]
 
     def worth_asking(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Which mispredictions could be right at all: bool ``[batch, slots]``."""
@@ -63,46 +57,48 @@ class OnlineDetector(Detector):
         is_alike = (kind >= 0) & (kind == self._kinds[predicted.clamp(max=known - 1)]) & (predicted < known)
         return is_alike & (gold != predicted) & place.is_masked & place.is_whole_word
 
-    def _substitutions(self, asked: Tensor, predicted: Tensor, place: MaskedRows) -> list[Substitution]:
-        ids, segments = place.rows.input_ids.cpu(), place.rows.segments.cpu()
-        is_special, is_start = place.rows.is_special.cpu(), place.rows.is_word_start.cpu()
-        positions, tokens = place.positions.cpu(), predicted.cpu()
-        found = []
-        for row, slot in asked.tolist():
-            at = int(positions[row, slot])
-            low, high = max(0, at - self._context), at + self._context + 1
-            inside = (segments[row, low:high] == segments[row, at]) & ~is_special[row, low:high]
-            # A window that begins or ends within a word would show a piece of it as a word.
-            before = (inside[: at - low].nonzero().flatten() + low).tolist()
-            while before and before[0] > 0 and not is_start[row, before[0]]:
-                before = before[1:]
-            after = (inside[at - low + 1 :].nonzero().flatten() + at + 1).tolist()
-            found.append(
-                self._substitution(
-                    ids[row, before].tolist(), int(ids[row, at]), ids[row, after].tolist(), int(tokens[row, slot])
-                )
-            )
-        return found
+    def questions(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, list[Substitution]]:
+        """What the judge is asked: where, as rows and slots int64 ``[n, 2]``, and in which words.
 
-    def _substitution(self, before: list[int], gold: int, after: list[int], predicted: int) -> Substitution:
-        left, right = self._decode(before), self._decode(after)
-        word, other = self._surfaces[gold].word, self._surfaces[predicted].word
-        # Decoding drops the space at the edges of a text, and a whole word has one on its left.
-        left = f"{left.rstrip()} " if left.strip() else ""
-        gap = " " if right[:1].isalnum() else ""
-        return Substitution(left + word + gap + right, len(left), len(left) + len(word), other)
+        Copying waits for the device.
+        """
+        asked = self.worth_asking(gold, predicted, place).nonzero().cpu()
+        if not len(asked):
+            return asked, []
+        rows = place.rows
+        ids, segments, is_start, at, tokens = (
+            tensor.cpu().numpy()
+            for tensor in (rows.input_ids, rows.segments, rows.is_word_start, place.positions, predicted)
+        )
+        return asked, [
+            self._substitution(ids[row], segments[row], is_start[row], int(at[row, slot]), int(tokens[row, slot]))
+            for row, slot in asked.tolist()
+        ]
 
-    def _decode(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=True)) if ids else ""
+    def _ask(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        credit = torch.zeros(gold.shape, dtype=torch.float32)
+        asked, substitutions = self.questions(gold, predicted, place)
+        self.num_asked += len(asked)
+        if substitutions:
+            self.judge.to(gold.device)
+            acceptance = self.judge.acceptance(substitutions)
+            accepted = np.where(acceptance >= 0.5, acceptance, 0.0)
+            credit[asked[:, 0], asked[:, 1]] = torch.from_numpy(accepted).to(torch.float32)
+        return credit.to(gold.device)
 
-
-def substitution_kinds(entries: list[Surface]) -> Tensor:
-    """The kind of each entry, int64 ``[vocab]``: entries of one kind may stand for one another; -1 for none."""
-    names: dict[tuple[str, str], int] = {}
-    kinds = torch.full((len(entries),), -1)
-    for token, surface in enumerate(entries):
-        word = surface.word.lower()
-        is_word = len(word) >= MIN_LETTERS and word.isalpha() and word not in STOP_WORDS
-        if surface.starts_word and surface.casing != "mixed" and is_word:
-            kinds[token] = names.setdefault((surface.prefix, surface.casing), len(names))
-    return kinds
+    def _substitution(
+        self, ids: np.ndarray, segments: np.ndarray, is_start: np.ndarray, at: int, predicted: int
+    ) -> Substitution:
+        """A predicted token in the place of the one in column ``at`` of a row."""
+        document = np.flatnonzero(segments == segments[at])
+        first, end = int(document[0]), int(document[-1]) + 1
+        low, high = max(first, at - self._context), min(end, at + self._context + 1)
+        # A window that begins or ends within a word would show a piece of it as a word.
+        while low < at and not is_start[low]:
+            low += 1
+        while high < end and high > at + 1 and not is_start[high]:
+            high -= 1
+        shown = self._text(ids[low:high].tolist())
+        return Substitution(
+            shown.text, shown.starts[at - low], shown.ends[at - low], self._text.surfaces[predicted].word
+        )

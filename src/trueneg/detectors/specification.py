@@ -7,6 +7,7 @@ tightest, ``|`` least. A file ``….json`` written by ``trueneg detect calibrate
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from trueneg.lexicon.relations import Relations
 from trueneg.lexicon.wordnet import WordNet
 
 _LEAF = re.compile(
-    r"(?P<name>[a-z][a-z-]*)(?::(?P<argument>[^\[\]@]+))?(?:\[(?P<options>[^\]]*)\])?(?:@(?P<threshold>.+))?"
+    r"(?P<name>[a-z][a-z-]*)(?::(?P<argument>[^\[\]@]+))?\s*(?:\[(?P<options>[^\[\]]*)\])?\s*(?:@(?P<threshold>.+))?"
 )
 
 
@@ -58,7 +59,7 @@ class Leaf:
         """An option that is a number.
 
         Raises:
-            ConfigError: if it is none, or below ``least``.
+            ConfigError: if it is none, not finite, or below ``least``.
         """
         text = self.options.get(name)
         if text is None:
@@ -67,9 +68,20 @@ class Leaf:
             value = float(text)
         except ValueError as error:
             raise ConfigError(f"detector '{self.text}': {name}={text}: a number is wanted") from error
-        if not value >= least:
+        if not (math.isfinite(value) and value >= least):
             raise ConfigError(f"detector '{self.text}': {name}={text}: at least {least} is wanted")
         return value
+
+    def count(self, name: str, default: int, *, least: int = 0) -> int:
+        """An option that is a whole number.
+
+        Raises:
+            ConfigError: if it is none, or below ``least``.
+        """
+        value = self.number(name, default, least=least)
+        if value != int(value):
+            raise ConfigError(f"detector '{self.text}': {name}={self.options[name]}: a whole number is wanted")
+        return int(value)
 
     def choice(self, name: str, known: tuple[str, ...]) -> str:
         """An option that is one of some words, the first by default.
@@ -135,15 +147,16 @@ def parse(text: str) -> Specification:
     text = text.strip()
     if text.startswith("!"):
         return Combination("!", (parse(text[1:]),))
-    if text.endswith(".json") and not text.startswith("learned:"):
+    found = _LEAF.fullmatch(text)
+    if found is None and text.endswith(".json"):
         return Leaf("calibrated", text, text=text)
-    if not (found := _LEAF.fullmatch(text)):
+    if found is None:
         raise ConfigError(
             f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
             f"@THRESHOLD, and combine them with |, & and !"
         )
     name, argument, options, threshold = found.group("name", "argument", "options", "threshold")
-    return Leaf(name, argument or "", _options(text, options or ""), _threshold(text, threshold), text)
+    return Leaf(name, (argument or "").strip(), _options(text, options or ""), _threshold(text, threshold), text)
 
 
 def leaves(specification: Specification) -> Iterator[Leaf]:
@@ -161,12 +174,14 @@ def _split(text: str, operator: str) -> list[str]:
 
 
 def _options(text: str, written: str) -> dict[str, str]:
-    options = {}
+    options: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in written.split(","))):
-        name, equals, value = part.partition("=")
+        name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise ConfigError(f"detector '{text}': write the option '{part}' as {part}=value")
-        options[name.strip()] = value.strip()
+        if name in options:
+            raise ConfigError(f"detector '{text}': the option '{name}' is given twice")
+        options[name] = value
     return options
 
 
@@ -177,6 +192,8 @@ def _threshold(text: str, written: str | None) -> float | None:
         threshold = float(written)
     except ValueError as error:
         raise ConfigError(f"detector '{text}': after @ the least score to accept is wanted, as @0.62") from error
-    if not 0 <= threshold <= 1:
-        raise ConfigError(f"detector '{text}': scores lie between 0 and 1, and so must @{written}")
+    if not 0 < threshold <= 1:
+        raise ConfigError(
+            f"detector '{text}': @{written}: scores lie between 0 and 1; more than 0 is wanted, at most 1"
+        )
     return threshold

@@ -22,9 +22,10 @@ Relation = Literal[
     "also",
     "derived",
 ]
-"""``synonym`` shares a synset; ``first synonym`` that of the word's most frequent sense; ``sister`` has a hypernym
-in common (a co-hyponym); ``similar`` is an adjective of the same cluster; ``antonym`` is WordNet's own opposite,
-``opposite`` one by way of a synonym or a cluster's head; ``derived`` is of the same root."""
+"""``synonym`` shares a synset; ``first synonym`` that of the word's most frequent sense (of each part of speech, where
+none is given); ``sister`` has a hypernym in common (a co-hyponym); ``similar`` is an adjective of the same cluster;
+``antonym`` is WordNet's own opposite, ``opposite`` that or one by way of a synonym or a cluster's head; ``derived`` is
+of the same root."""
 
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trueneg.errors import LexiconError
 
-_BLOCK = 1024  # rows of similarities held at once
+_BLOCK = 1 << 24  # similarities held at once: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,34 +65,66 @@ class Vectors:
         Returns:
             Rows int64 and cosines float32, [n, num]. Among equals the word that comes first in the file.
         """
-        pool = np.arange(len(self)) if among is None else np.asarray(among, np.int64)
+        pool = self._pool(among)
         num = min(num, len(pool) - int(np.isin(rows, pool).any()))
         found, cosines = np.empty((len(rows), num), np.int64), np.empty((len(rows), num), np.float32)
-        candidates = np.ascontiguousarray(self.matrix[pool].T)
-        for start in range(0, len(rows), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            similarity = self.matrix[block] @ candidates
-            similarity[block[:, None] == pool] = -np.inf
-            nearest = np.argpartition(-similarity, num - 1, axis=1)[:, :num] if num else np.empty((len(block), 0), int)
+        if not num:
+            return found, cosines
+        for block, similarity in self._similarities(rows, pool):
+            least = np.partition(similarity, -num, axis=1)[:, -num, None]
+            is_above, is_least = similarity > least, similarity == least
+            # Of those as far as the last one, only so many as there is room for.
+            is_near = is_above | (is_least & (is_least.cumsum(1) <= num - is_above.sum(1, keepdims=True)))
+            nearest = is_near.nonzero()[1].reshape(-1, num)
             cosine = np.take_along_axis(similarity, nearest, 1)
-            order = np.lexsort((nearest, -cosine), axis=1)
-            found[start : start + len(block)] = pool[np.take_along_axis(nearest, order, 1)]
-            cosines[start : start + len(block)] = np.take_along_axis(cosine, order, 1)
+            order = np.argsort(-cosine, axis=1, kind="stable")
+            found[block] = pool[np.take_along_axis(nearest, order, 1)]
+            cosines[block] = np.take_along_axis(cosine, order, 1)
         return found, cosines
 
+    def within(
+        self, rows: NDArray[np.int64], least: float, among: NDArray[np.int64] | None = None
+    ) -> list[NDArray[np.int64]]:
+        """The words with a cosine of at least so much to each of some words, the word itself left out. Exact.
 
-def load_vectors(path: str | Path, only: Collection[str] | None = None) -> Vectors:
+        Args:
+            rows: which words, [n].
+            least: the least cosine.
+            among: the rows that may be found, ascending; None for all.
+
+        Returns:
+            For each word, rows int64, ascending.
+        """
+        pool = self._pool(among)
+        return [pool[line >= least] for _, similarity in self._similarities(rows, pool) for line in similarity]
+
+    def _pool(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        return np.arange(len(self)) if among is None else np.sort(np.asarray(among, np.int64))
+
+    def _similarities(
+        self, rows: NDArray[np.int64], pool: NDArray[np.int64]
+    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Blocks of ``rows``, and their cosines to the pool, [block, pool]; to the word itself -inf."""
+        candidates = np.ascontiguousarray(self.matrix[pool].T)
+        size = max(1, _BLOCK // max(1, len(pool)))
+        for start in range(0, len(rows), size):
+            block = rows[start : start + size]
+            similarity = self.matrix[block] @ candidates
+            similarity[block[:, None] == pool] = -np.inf
+            yield slice(start, start + len(block)), similarity
+
+
+def load_vectors(path: str | Path) -> Vectors:
     r"""Read word vectors: GloVe text, word2vec text (a first line "words dimension") or word2vec binary.
 
     A word that comes twice keeps its first vector.
 
     Args:
         path: the file; ``.bin`` is word2vec's binary format.
-        only: words to keep, in this spelling; None for all.
 
     Raises:
         LexiconError: if the file is missing, has a line of another dimension than the first, something that is no
-            number, fewer words than its header says, or none at all: with the number of the line.
+            number, another number of words than its header says, or none at all: with the number of the line.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -105,21 +137,19 @@ def load_vectors(path: str | Path, only: Collection[str] | None = None) -> Vecto
         'large'
     """
     path = Path(path)
-    wanted = None if only is None else frozenset(only)
     words: dict[str, None] = {}
     rows: list[NDArray[np.float32]] = []
     try:
         with path.open("rb") as file:
             for word, vector in (_binary if path.suffix == ".bin" else _text)(path, file):
-                if (wanted is None or word in wanted) and word not in words:
+                if word not in words:
                     words[word] = None
                     rows.append(vector)
         digest = _digest(path)
     except OSError as error:
         raise LexiconError(f"cannot read word vectors from '{path}': {error.strerror or error}") from error
     if not rows:
-        missing = "none of the words wanted" if wanted is not None else "no vectors"
-        raise LexiconError(f"'{path}' holds {missing}: give a file of GloVe or word2vec vectors")
+        raise LexiconError(f"'{path}' holds no vectors: give a file of GloVe or word2vec vectors")
     provenance = {"vectors": path.name, "sha256": digest, "dimension": str(len(rows[0])), "num_words": str(len(rows))}
     return Vectors.of(words, np.stack(rows), provenance)
 
@@ -139,20 +169,24 @@ def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]
                 raise LexiconError(f"'{path}', line {number}: a word and its numbers are wanted")
         if len(fields) < dimension + 1:
             raise LexiconError(
-                f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before: the file is torn "
+                f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before it: the file is torn "
                 f"or mixes dimensions; fetch it again"
             )
         # A few words of published files have spaces in them: the numbers are the last fields.
         word, numbers = b" ".join(fields[:-dimension]), b" ".join(fields[-dimension:])
         if len(fields) > dimension + 1 and _is_number(fields[-dimension - 1]):
-            raise LexiconError(f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before")
+            raise LexiconError(
+                f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before it: the file mixes "
+                f"dimensions; fetch it again"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # how numpy says that something is no number
             try:
                 vector = np.fromstring(numbers, dtype=np.float32, sep=" ")
             except (DeprecationWarning, ValueError) as error:
-                what = f"'{_excerpt(numbers)}' are not {dimension} numbers"
-                raise LexiconError(f"'{path}', line {number}: {what}") from error
+                raise _no_numbers(path, number, numbers, dimension) from error
+        if len(vector) != dimension:
+            raise _no_numbers(path, number, numbers, dimension)
         num += 1
         yield word.decode("utf-8", "replace"), _finite(path, f"line {number}", vector)
     _check_promise(path, promised, num)
@@ -171,6 +205,11 @@ def _binary(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float3
         yield (
             bytes(word).lstrip(b"\n").decode("utf-8", "replace"),
             _finite(path, where, np.frombuffer(content, "<f4").copy()),
+        )
+    if file.read(2).strip(b"\n"):
+        raise LexiconError(
+            f"'{path}', line 1: the header says {promised:,} words of {dimension} numbers, and more follows: "
+            f"fetch the file again"
         )
 
 
@@ -191,6 +230,10 @@ def _check_promise(path: Path, promised: int | None, num: int) -> None:
         raise LexiconError(
             f"'{path}', line 1: the header says {promised:,} words, there are {num:,}: fetch the file again"
         )
+
+
+def _no_numbers(path: Path, line: int, numbers: bytes, dimension: int) -> LexiconError:
+    return LexiconError(f"'{path}', line {line}: '{_excerpt(numbers)}' are not {dimension} numbers")
 
 
 def _finite(path: Path, where: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:

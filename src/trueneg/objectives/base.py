@@ -51,6 +51,12 @@ class Objective(nn.Module, ABC, Generic[Batch]):
     def forward(self, model: Any, batch: Batch) -> Outcome:
         """Sums of each term over this batch."""
 
+    def attach(self, model: Any) -> None:
+        """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""
+
+    def after_step(self, model: Any) -> None:
+        """See the model after each optimizer step."""
+
     def monitor(self, model: Any) -> dict[str, float]:
         """Readings for the log that are too dear for every step."""
         return {}

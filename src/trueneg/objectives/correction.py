@@ -18,18 +18,20 @@ class HardCorrection(nn.Module):
     With gold token w, prediction r and credit c(w, r) of a masked position, the loss there is
 
     - ``drop``, the paper's Eq. 2: ``-log p(w)`` if c < 1/2, else nothing;
-    - ``soft``: ``-(1 - c) log p(w)``;
+    - ``weigh``: ``-(1 - c) log p(w)``;
     - ``set``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
-      (a = credit): the mass may lie on any of them, and still there is something to learn.
+      (a = credit): the mass may lie on any of them, and still there is something to learn;
+    - ``soft``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them.
 
     A position that adds no loss adds no gradient, and still counts in the denominator: it was judged correct.
+    ``set`` and ``soft`` ask the detector what may stand there, whatever was predicted, and look up those logits only.
     ``denominator="kept"`` divides by the positions that are left instead (an ignore-index mean, as App. A's
     "converted to -100" implies). What is left is only known after the forward pass, so that mean is taken per
     micro-batch, and gradient accumulation changes it.
 
     Args:
         detector: Gives the credit.
-        use: ``drop``, ``soft`` or ``set``.
+        use: ``drop``, ``weigh``, ``set`` or ``soft``.
         denominator: ``masked`` or ``kept``.
         discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
             (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``).
@@ -44,7 +46,7 @@ class HardCorrection(nn.Module):
     def __init__(
         self,
         detector: Detector,
-        use: Literal["drop", "soft", "set"] = "drop",
+        use: Literal["drop", "weigh", "set", "soft"] = "drop",
         denominator: Literal["masked", "kept"] = "masked",
         discriminator: Literal["original", "ignore", "soft"] = "original",
     ) -> None:
@@ -80,8 +82,8 @@ class HardCorrection(nn.Module):
         Returns:
             float32 scalar, in nats.
         """
-        if self.use == "set":
-            loss = self._set_loss(token_loss, logits, predicted, place)
+        if self.use == "set" or self.use == "soft":
+            loss = self._loss_over_substitutes(token_loss, logits, predicted, place)
         else:
             loss = weigh(token_loss, credit, self.use)
         total = (loss * place.is_masked).sum()
@@ -91,18 +93,25 @@ class HardCorrection(nn.Module):
         num_kept = (place.is_masked & (credit < 0.5)).sum()
         return total * (num_masked / num_kept.clamp(min=1))
 
-    def _set_loss(self, token_loss: Tensor, logits: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def _loss_over_substitutes(
+        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, place: MaskedRows
+    ) -> Tensor:
+        """Loss of ``set`` or ``soft`` at each slot, float32 ``[batch, slots]``."""
         with torch.no_grad():
             tokens, acceptance = self.detector.substitutes(place.gold, predicted, place)
             acceptance = acceptance * (tokens != place.gold.unsqueeze(-1))
-        log_normaliser = token_loss + logits.gather(2, place.gold.unsqueeze(-1)).squeeze(-1)
         gold_logit = logits.gather(2, place.gold.unsqueeze(-1))
+        log_normaliser = token_loss.unsqueeze(-1) + gold_logit
+        others = logits.gather(2, tokens)
+        if self.use == "soft":
+            spread = token_loss + (acceptance * (log_normaliser - others)).sum(-1)
+            return spread / (1 + acceptance.sum(-1))
         # log 0 = -inf drops what is not accepted; gold is always there, so the sum is never empty.
-        accepted = torch.cat([gold_logit, logits.gather(2, tokens) + acceptance.log()], dim=2)
-        return log_normaliser - accepted.logsumexp(2)
+        accepted = torch.cat([gold_logit, others + acceptance.log()], dim=2)
+        return log_normaliser.squeeze(-1) - accepted.logsumexp(2)
 
 
-def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "soft"]) -> Tensor:
+def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "weigh"]) -> Tensor:
     """Loss times (1 - credit), with credit made 0 or 1 for ``drop``."""
     forgiven = (credit >= 0.5).to(loss.dtype) if use == "drop" else credit
     return loss * (1 - forgiven)

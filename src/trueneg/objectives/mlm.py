@@ -136,6 +136,16 @@ class MaskedLM(Objective[MaskedRows]):
             terms[regularizer.term] = regularizer(model, prediction, filled_hidden)
         return Outcome(terms, prediction_stats(prediction, token_loss))
 
+    def attach(self, model: MaskedLanguageModel) -> None:
+        """Show the model to the detector."""
+        if self.correction is not None:
+            self.correction.detector.attach(model)
+
+    def after_step(self, model: MaskedLanguageModel) -> None:
+        """Show the changed model to the detector."""
+        if self.correction is not None:
+            self.correction.detector.after_step(model)
+
     def monitor(self, model: Any) -> dict[str, float]:
         """Readings that are too dear for every step: each regularizer's."""
         readings: dict[str, float] = {}

@@ -68,6 +68,14 @@ class ReplacedTokenDetection(Objective[MaskedRows]):
         weights = weights.scatter(1, batch.positions, kept * weights.gather(1, batch.positions))
         return targets, weights
 
+    def attach(self, model: ElectraPair) -> None:
+        """Show the generator to its detector."""
+        self.generator.attach(model.generator)
+
+    def after_step(self, model: ElectraPair) -> None:
+        """Show the changed generator to its detector."""
+        self.generator.after_step(model.generator)
+
     def monitor(self, model: ElectraPair) -> dict[str, float]:
         """The generator's readings, over the shared embeddings."""
         return self.generator.monitor(model)

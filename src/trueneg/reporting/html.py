@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trueneg import __version__
 from trueneg.errors import TruenegError
 from trueneg.evaluation.corrections import Correction, most_convincing
+from trueneg.reporting.page import write_page
 
 CURVES = {
     "gold_loss": "Loss of the gold token (nats)",
@@ -25,19 +25,9 @@ CURVES = {
 
 SHOWN_CORRECTIONS = 40
 
-TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>trueneg: {{ runs | map(attribute="name") | join(", ") }}</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid #8884; vertical-align: top; } td.number { text-align: right;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }
-.gold { text-decoration: line-through; opacity: .7; } .predicted { color: #1a7f37; font-weight: 600; }
-.context { opacity: .85; } svg { max-width: 100%; height: auto; background: #fff; border-radius: 6px; }
-footer { margin: 3rem 0 1rem; font-size: .85rem; opacity: .7; }
-</style></head><body>
+TEMPLATE = """{% extends "page" %}
+{% block title %}{{ runs | map(attribute="name") | join(", ") }}{% endblock %}
+{% block body %}
 <h1>Pre-training on true negatives</h1>
 <table><tr><th></th>{% for run in runs %}<th>{{ run.name }}</th>{% endfor %}</tr>
 {% for name, values in facts %}<tr><th>{{ name }}</th>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr>
@@ -57,8 +47,7 @@ sentence once:</p>
 <span class="predicted">{{ c.predicted }}</span> {{ c.after }}</td></tr>
 {% endfor %}</table>
 {% endfor %}
-<footer>trueneg {{ version }}, from result files only.</footer>
-</body></html>
+{% endblock %}
 """
 
 
@@ -83,17 +72,8 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     Raises:
         TruenegError: if a folder holds no run.
     """
-    from jinja2 import Environment
-
     runs = [read_run(Path(folder)) for folder in folders]
-    environment = Environment(autoescape=True, trim_blocks=True)
-    page = environment.from_string(TEMPLATE).render(
-        runs=runs, facts=_facts(runs), curves=draw_curves(runs), version=__version__
-    )
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page)
-    return out
+    return write_page(TEMPLATE, Path(out), runs=runs, facts=_facts(runs), curves=draw_curves(runs))
 
 
 def read_run(folder: Path) -> RunFiles:

@@ -19,8 +19,9 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
-from trueneg.config import PretrainConfig, decode, differences, encode
+from trueneg.config import PretrainConfig, decode, differences, encode, override
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
+from trueneg.training.data import without_folders
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -56,7 +57,7 @@ class State:
     """Optimizer steps done."""
     config: dict[str, Any]
     corpus: str
-    """The corpus's fingerprint."""
+    """The corpus's fingerprint, and that of its annotations: ``training.data.fingerprint_of``."""
     seconds: float = 0.0
     """Training time so far."""
     sums: dict[str, float] = field(default_factory=dict)
@@ -134,29 +135,45 @@ def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
     return None
 
 
+def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
+    """All whole checkpoints, the oldest first; torn ones are passed over with a warning."""
+    kept = []
+    for path in reversed(_checkpoints(folder)):
+        try:
+            kept.append((path, _verified_state(path)))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.warn(f"checkpoint '{path}' is torn ({error}): it is left out", TruenegWarning, stacklevel=2)
+    return kept
+
+
 def check_same_run(state: State, config: PretrainConfig, corpus: str, where: Path) -> None:
-    """Refuse to continue a run on another corpus, or under options that would bend its curve.
+    """Refuse to continue a run on another corpus or other annotations, or under options that would bend its curve.
 
     Raises:
         CheckpointError: naming what differs.
     """
     if state.corpus != corpus:
+        is_same_text = state.corpus.partition("+")[0] == corpus.partition("+")[0]
         raise CheckpointError(
-            f"'{where}' was trained on another corpus (fingerprint {state.corpus}, this one has {corpus}): give "
-            f"the same corpus, or start a new run with --from {where}"
+            f"'{where}' was trained on {'other annotations' if is_same_text else 'another corpus'} (fingerprint "
+            f"{state.corpus}, this one has {corpus}): give the same ones, or start a new run with --from {where}"
         )
     try:
         saved = decode(PretrainConfig, state.config)
     except ConfigError as error:
         raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
-    changed = [
-        difference for difference in differences(saved, config) if difference.split(":")[0] not in FREE_TO_CHANGE
-    ]
+    found = differences(_movable(saved), _movable(config))
+    changed = [difference for difference in found if difference.split(":")[0] not in FREE_TO_CHANGE]
     if changed:
         raise CheckpointError(
             f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
             f"new run with --from {where}"
         )
+
+
+def _movable(config: PretrainConfig) -> PretrainConfig:
+    """The same, wherever its annotations lie: their fingerprint is compared."""
+    return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])
 
 
 def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:

@@ -2,22 +2,93 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from trueneg.config import TrainConfig
+from trueneg.config import PretrainConfig, TrainConfig
+from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.masking import Rows
-from trueneg.errors import ConfigError
+from trueneg.corruption.masking import Rows, Substitutes
+from trueneg.detectors.specification import leaves, parse
+from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.training.distributed import Processes
 
 EVALUATION_SEED = 0x5EED
 """Held-out rows are masked alike in every run, so that their losses can be compared."""
+
+
+def annotations_of(config: PretrainConfig) -> Path | None:
+    """The folder of annotations that a run's detector reads; None if it reads none.
+
+    Raises:
+        ConfigError: if it names several.
+
+    Example:
+        >>> from trueneg.config import PretrainConfig, override
+        >>> annotations_of(override(PretrainConfig(), ["correction.detector=annotated:notes@0.6&!antonym"])).name
+        'notes'
+    """
+    detector = config.objective.correction.detector
+    folders = _folders(detector)
+    if len(folders) > 1:
+        raise ConfigError(
+            f"objective.correction.detector={detector}: a run reads one folder of annotations: annotate the corpus "
+            f"with the combination of detectors instead"
+        )
+    return Path(folders.pop()) if folders else None
+
+
+def without_folders(detector: str) -> str:
+    """What a detector is, wherever its annotations lie.
+
+    Example:
+        >>> without_folders("annotated:some/notes@0.6 & !antonym")
+        'annotated:@0.6 & !antonym'
+    """
+    for folder in _folders(detector):
+        detector = detector.replace(f"annotated:{folder}", "annotated:")
+    return detector
+
+
+def _folders(detector: str) -> set[str]:
+    named = [leaf for leaf in leaves(parse(detector)) if leaf.name == "annotated"] if detector else []
+    for leaf in named:
+        leaf.check(argument=True, what="FOLDER")
+    return {leaf.argument for leaf in named}
+
+
+def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
+    """Number a corpus's rows as a run reads them, with annotations if its detector names some.
+
+    It warns if the annotations cover a part of the corpus only.
+
+    Raises:
+        CorpusError: if the corpus does not fill a row, or the annotations cannot be used with it.
+    """
+    folder = annotations_of(config)
+    annotations = None if folder is None else Annotations.open(folder, corpus)
+    if annotations is not None and annotations.counts.share < 1:
+        warnings.warn(
+            f"the annotations '{folder}' cover {annotations.counts.share:.2%} of the split '{corpus.split}': "
+            f"in the rest nothing is corrected",
+            TruenegWarning,
+            stacklevel=2,
+        )
+    return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations)
+
+
+def fingerprint_of(index: RowIndex) -> str:
+    """What tells rows from others: the corpus's fingerprint, and that of its annotations."""
+    corpus = index.corpus.info.fingerprint
+    return corpus if index.annotations is None else f"{corpus}+{index.annotations.info.fingerprint}"
 
 
 def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
@@ -31,6 +102,9 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
             their draws are functions of.
     """
     batch = index.read(numbers)
+    substitutes = None
+    if batch.substitutes is not None and batch.credits is not None:
+        substitutes = Substitutes(torch.from_numpy(batch.substitutes), torch.from_numpy(batch.credits))
     return Rows(
         input_ids=torch.from_numpy(batch.input_ids),
         segments=torch.from_numpy(batch.segments.astype(np.int64)),
@@ -40,6 +114,7 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
         keys=example_keys(seed, torch.from_numpy(positions)),
         is_full=not index.is_packed and bool((batch.segments > 0).all()),
         is_packed=index.is_packed,
+        substitutes=substitutes,
     )
 
 

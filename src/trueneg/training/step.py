@@ -126,6 +126,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
     run.optimizer.step()
     run.optimizer.zero_grad(set_to_none=True)
+    objective.after_step(run.module.model)
     run.step += 1
     return norm
 

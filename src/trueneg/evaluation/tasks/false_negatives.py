@@ -2,63 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.corruption.masking import Rows
+from trueneg.detectors.base import Detector
 from trueneg.evaluation.corrections import Correction
+from trueneg.evaluation.statistics import Interval, cluster_bootstrap
 from trueneg.objectives.mlm import MaskedLM, Prediction
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 
+SHARES = ("of_masked", "of_mispredicted", "of_rows")
+"""Whereof the corrections are a share: of all masked positions, of the mispredicted ones ("Pred." in Table 2), and
+the rows with a correction of all rows ("Iter.")."""
+
+RESAMPLES = 1000
+
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """What was found in a text.
-
-    ``readings`` has the two shares of Table 2: ``corrected`` of mispredictions, ``corrected_rows`` of rows.
-    """
+    """What a detector found in a text."""
 
     readings: dict[str, float]
+    """As in training; ``corrected`` is the share of mispredictions, ``corrected_rows`` that of rows."""
     corrections: list[Correction]
+    counts: NDArray[np.int64]
+    """Masked, mispredicted and corrected positions of each row, ``[rows, 3]``."""
+
+    def shares(self, resamples: int = RESAMPLES) -> dict[str, Interval | None]:
+        """The shares of ``SHARES``, with 95 % intervals by resampling rows; None of what there is nothing.
+
+        Positions of one row are not independent: they are resampled together. Where nothing was corrected, resamples
+        know nothing of what might have been: there the interval ends at 3 of the whole (the rule of three).
+        """
+        masked, mispredicted, corrected = self.counts.T
+        of_what = {
+            "of_masked": (corrected, masked),
+            "of_mispredicted": (corrected, mispredicted),
+            "of_rows": (corrected > 0, np.ones_like(masked)),
+        }
+        return {name: _share(part, whole, resamples) for name, (part, whole) in of_what.items()}
 
 
 @torch.no_grad()
 def find_false_negatives(
     model: Any,
     objective: MaskedLM,
+    detectors: Mapping[str, Detector],
     batches: Iterable[Rows],
     tokenizer: PreTrainedTokenizerFast,
     device: torch.device,
-) -> FalseNegatives:
-    """Let a model predict masked tokens and ask the objective's detector about its mispredictions.
+) -> dict[str, FalseNegatives]:
+    """Let a model predict masked tokens once, and ask each detector about its mispredictions.
 
     Args:
         model: A ``MaskedLanguageModel`` (an ELECTRA pair's generator).
-        objective: With a correction, whose detector is asked.
+        objective: Masks and predicts; without a correction of its own.
+        detectors: By name.
         batches: Rows to mask.
         tokenizer: Turns tokens back into text.
         device: Where the model is.
 
     Returns:
-        Readings over all rows, and every correction, the most probable first.
+        For each detector, readings over all rows, and every correction, the most probable first.
     """
     was_training = model.training
     model.train(False)
-    meter = Meter()
-    corrections: list[Correction] = []
+    meters = {name: Meter() for name in detectors}
+    corrections: dict[str, list[Correction]] = {name: [] for name in detectors}
+    counts: dict[str, list[Tensor]] = {name: [] for name in detectors}
     for rows in batches:
         batch = objective.corrupt(rows.to(device))
-        prediction = objective.predict(model, batch)
-        meter.add(objective.outcome(model, prediction), objective.counts(batch))
-        corrections += _corrections(prediction, tokenizer)
+        plain = objective.predict(model, batch)
+        for name, detector in detectors.items():
+            credit = detector.credit(batch.gold, plain.predicted, batch) * plain.is_mispredicted
+            prediction = replace(plain, credit=credit)
+            meters[name].add(objective.outcome(model, prediction), objective.counts(batch))
+            corrections[name] += _corrections(prediction, tokenizer)
+            kinds = (batch.is_masked, prediction.is_mispredicted, credit >= 0.5)
+            counts[name].append(torch.stack([kind.sum(1) for kind in kinds], 1).cpu())
     model.train(was_training)
-    corrections.sort(key=lambda correction: -correction.probability)
-    return FalseNegatives(meter.read(Processes(), objective.weights), corrections)
+    return {
+        name: FalseNegatives(
+            meters[name].read(Processes(), objective.weights),
+            sorted(corrections[name], key=lambda correction: -correction.probability),
+            torch.cat(counts[name]).numpy(),
+        )
+        for name in detectors
+    }
+
+
+def _share(part: NDArray[Any], whole: NDArray[np.int64], resamples: int) -> Interval | None:
+    if not whole.sum():
+        return None
+    if not part.any():
+        return Interval(0.0, 0.0, min(1.0, 3 / int(whole.sum())), len(whole))
+    # A resample may have nothing to divide by; what is then a share of nothing counts as none.
+    return cluster_bootstrap(
+        lambda chosen: float(part[chosen].sum() / max(whole[chosen].sum(), 1)), len(whole), resamples=resamples
+    )
 
 
 def _corrections(prediction: Prediction, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:

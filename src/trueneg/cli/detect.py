@@ -1,0 +1,200 @@
+"""``trueneg detect``: measure detectors of false negatives against human judgement, and choose their thresholds."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trueneg.cli.output import Json, Output, Quiet
+from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
+
+if TYPE_CHECKING:
+    from trueneg.detectors.specification import Resources
+    from trueneg.evaluation.distractors import Distractor
+    from trueneg.evaluation.tasks.swords import Benchmark
+
+app = typer.Typer(help="Detectors of false negatives against human judgement.", no_args_is_help=True)
+
+THRESHOLDS = ("calibrated", "own")
+
+Data = Annotated[Path, typer.Option(help="Human judgement in the JSON format of SWORDS: a file, or a folder of them.")]
+Inflect = Annotated[
+    bool, typer.Option("--inflect/--no-inflect", help="Put base forms into the form that the text needs.")
+]
+Seed = Annotated[int, typer.Option(help="Deals out folds, draws resamples and samples.")]
+Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation, by target.")]
+Limit = Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at random; 0 for all.")]
+WordNetPath = Annotated[str, typer.Option("--wordnet", help="WordNet's folder; by default it is looked for.")]
+
+Device = Annotated[str, typer.Option(help="Where encoders run: cpu, cuda or cuda:N; by default a GPU if there is one.")]
+
+
+@app.command()
+def swords(
+    data: Data,
+    detector: Annotated[
+        list[str], typer.Option(help="A detector: lexical, neighbours:VECTORS, contextual:ENCODER, …; may be repeated.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for results, table and curves.")] = Path("results"),
+    threshold: Annotated[
+        str,
+        typer.Option(
+            help="calibrated: precision, recall and F1 at a threshold chosen by cross-validation; a detector with one "
+            "of its own (@0.62), or that says only yes or no, keeps it. own: at each detector's own threshold."
+        ),
+    ] = "calibrated",
+    precision: Annotated[
+        float | None, typer.Option(help="Calibrate to the lowest threshold this precise, not to the best F1.")
+    ] = None,
+    vocabulary: Annotated[
+        str | None, typer.Option(help="A tokenizer: measure also on the words that it holds whole.")
+    ] = None,
+    inflect: Inflect = True,
+    limit: Limit = 0,
+    folds: Folds = 10,
+    resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap over targets.")] = 1000,
+    wordnet: WordNetPath = "",
+    device: Device = "",
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure detectors against what people accept in context: SWORDS, CoInCo, SemEval-07.
+
+    Average precision needs no threshold. The share of WordNet's antonyms and sister terms that a detector accepts is
+    read at its threshold.
+
+    Example: `trueneg detect swords --data swords-v1.1_dev.json.gz --detector lexical --out results/`
+    """
+    if threshold not in THRESHOLDS:
+        raise ConfigError(unknown_name("threshold", threshold, THRESHOLDS))
+    if precision is not None and not 0 < precision <= 1:
+        raise ConfigError(f"--precision {precision}: more than 0, at most 1")
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file: name a folder")
+    if repeated := next((spec for spec in detector if detector.count(spec) > 1), None):
+        raise ConfigError(f"--detector {repeated} is named twice: once is enough")
+
+    from trueneg.detectors import make_judge
+    from trueneg.evaluation.tasks.substitution import evaluate_judges
+    from trueneg.evaluation.tasks.swords import single_tokens
+    from trueneg.reporting.detection import HEADLINE, markdown, plot_curves, table_rows
+    from trueneg.tokenizer import load_tokenizer
+
+    output = Output(as_json, quiet)
+    benchmark = _read(data, inflect, limit, seed)
+    tokenizer = load_tokenizer(vocabulary) if vocabulary else None
+    resources = _resources(wordnet, device)
+    judges = {spec: make_judge(spec, resources) for spec in detector}
+    output.say(f"{len(benchmark.items):,} substitutes of {len(benchmark.target_ids):,} words in context")
+    result = evaluate_judges(
+        benchmark.items,
+        judges,
+        single=single_tokens(benchmark.items, tokenizer) if tokenizer else None,
+        wrong=_wrong_words(benchmark, wordnet, inflect, seed),
+        threshold="own" if threshold == "own" else "calibrated",
+        keep_threshold=[spec for spec in detector if _states_threshold(spec)],
+        precision=precision,
+        folds=folds,
+        resamples=resamples,
+        seed=seed,
+        data=benchmark.digests,
+        options={"inflect": inflect, "limit": limit, "vocabulary": vocabulary},
+        say=output.say,
+    )
+    result.save(out / "substitution.json")
+    summary = result.summary()
+    (out / "substitution.md").write_text(markdown(summary), encoding="utf-8")
+    plot_curves(summary, out / "precision_recall.png")
+    output.table({"rows": result.rows(), "out": out}, list(HEADLINE.values()), table_rows(summary, HEADLINE))
+
+
+@app.command()
+def calibrate(
+    data: Data,
+    detector: Annotated[str, typer.Option(help="The detector: neighbours:VECTORS, contextual:ENCODER, …")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write; it serves as a detector.")],
+    precision: Annotated[float, typer.Option(help="The lowest threshold at least this precise is chosen.")] = 0.6,
+    best_f1: Annotated[bool, typer.Option("--best-f1", help="Choose the threshold with the best F1 instead.")] = False,
+    level: Annotated[str, typer.Option(help="Who must accept a substitute: most of the judges, or any.")] = "most",
+    inflect: Inflect = True,
+    limit: Limit = 0,
+    folds: Folds = 10,
+    wordnet: WordNetPath = "",
+    device: Device = "",
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose a detector's threshold on judged data, and save it with its provenance.
+
+    The threshold is chosen on all the data; the precision and recall that are told are cross-validated by target.
+
+    Example: `trueneg detect calibrate --data swords-v1.1_dev.json.gz --detector contextual:ENCODER --out detector.json`
+    """
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'detector.json'}")
+
+    from trueneg.detectors import make_judge
+    from trueneg.evaluation.calibration import calibrate as choose
+
+    benchmark = _read(data, inflect, limit, seed)
+    chosen = choose(
+        benchmark.items,
+        make_judge(detector, _resources(wordnet, device)),
+        precision=None if best_f1 else precision,
+        level=level,
+        folds=folds,
+        seed=seed,
+        detector=detector,
+        data=benchmark.digests,
+    )
+    chosen.save(out)
+    text = (
+        f"{detector} accepts from {chosen.threshold:.4g} on: precision {chosen.precision:.3f}, recall "
+        f"{chosen.recall:.3f} ({level}; cross-validated by target, {folds} folds of {chosen.num_targets:,}); {out}"
+    )
+    Output(as_json, quiet).result({"out": out, **dataclasses.asdict(chosen)}, text)
+
+
+def _resources(wordnet: str, device: str) -> Resources:
+    from trueneg.detectors.specification import Resources
+    from trueneg.training.distributed import choose_device
+
+    try:
+        return Resources(wordnet=wordnet, device=str(choose_device(device)))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("train.device=", "--device ")) from error
+
+
+def _states_threshold(detector: str) -> bool:
+    """Whether a specification says from which score on it accepts: by ``@``, or in a file of ``detect calibrate``."""
+    from trueneg.detectors.specification import leaves, parse
+
+    return any(leaf.threshold is not None or leaf.name == "calibrated" for leaf in leaves(parse(detector)))
+
+
+def _read(data: Path, inflect: bool, limit: int, seed: int) -> Benchmark:
+    from trueneg.evaluation.tasks.swords import read_benchmark
+
+    benchmark = read_benchmark(data, inflect=inflect)
+    return benchmark.sample(limit, seed) if limit else benchmark
+
+
+def _wrong_words(benchmark: Benchmark, wordnet: str, inflect: bool, seed: int) -> list[Distractor]:
+    """WordNet's antonyms and sister terms; none, with a warning, where there is no WordNet and none was named."""
+    from trueneg.evaluation.distractors import distractors
+    from trueneg.lexicon.wordnet import WordNet
+
+    try:
+        loaded = WordNet.load(wordnet or None)
+    except LexiconError as error:
+        if wordnet:
+            raise
+        warnings.warn(f"antonyms and sister terms are left out: {error}", TruenegWarning, stacklevel=2)
+        return []
+    return distractors(benchmark.items, loaded, seed=seed, inflect=inflect)

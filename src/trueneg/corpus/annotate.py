@@ -1,0 +1,400 @@
+"""Annotating a corpus: an annotator is handed all its rows, what it accepts is written beside it, resumably."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.annotations import (
+    BLOCK,
+    FULL,
+    INFO_FILE,
+    JOURNAL_FILE,
+    MOST,
+    PARTS,
+    AnnotationsInfo,
+    SplitAnnotations,
+    part_path,
+    part_sizes,
+    quantised,
+)
+from trueneg.corpus.rows import RowBatch, RowIndex
+from trueneg.corpus.store import Corpus, CorpusInfo, checksum
+from trueneg.errors import CorpusError, Interrupted, TruenegError, TruenegWarning
+
+if TYPE_CHECKING:
+    from trueneg.lexicon.table import LookupTable
+
+_SAVE_SECONDS = 30.0  # a killed run loses no more
+_GROWING = ("counts", "substitutes", "credits")  # written batch by batch; ``blocks`` follows from the counts
+_STRETCH = 1 << 22  # tokens whose counts are added up at once, a multiple of BLOCK
+
+_Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What may stand in the place of tokens of a batch of rows, in any order.
+
+    Attributes:
+        rows: the row of each pair of token and substitute, int64 [num_pairs].
+        columns: the token's column, int64 [num_pairs].
+        substitutes: the id put there, int64 [num_pairs]: never the token itself, and none twice for a token.
+        credit: how good it is there, float [num_pairs] in [0, 1]; 0 is as good as not listed.
+    """
+
+    rows: _Int64s
+    columns: _Int64s
+    substitutes: _Int64s
+    credit: npt.NDArray[np.floating[Any]]
+
+
+class Annotator(Protocol):
+    """Looks at rows of text and lists the substitutes it accepts at their ordinary tokens.
+
+    It is called with rows ``[CLS] chunk [SEP]`` in the corpus's order, each a chunk of one document, so that every
+    token of the corpus is looked at once, with the context of its row. What it answers for a row must not depend on
+    the rows it is batched with.
+    """
+
+    @property
+    def detector(self) -> str:
+        """What options call it."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Where its resources and its threshold come from."""
+
+    def __call__(self, batch: RowBatch) -> Accepted:
+        """List what it accepts."""
+
+
+class TableAnnotator:
+    """Accepts what a lookup table lists for whole words, whatever the sentence says: as the lexical detector does.
+
+    Args:
+        table: of the corpus's tokenizer.
+        detector: what options call it.
+    """
+
+    def __init__(self, table: LookupTable, detector: str = "lexical") -> None:
+        self.detector = detector
+        self.provenance = table.provenance
+        self._substitutes = table.keys % table.vocab_size
+        self._first = np.searchsorted(table.keys, np.arange(table.vocab_size + 1) * table.vocab_size)
+
+    @property
+    def most(self) -> int:
+        """The largest number of substitutes that a token has."""
+        return int(np.diff(self._first).max())
+
+    def __call__(self, batch: RowBatch) -> Accepted:
+        """Copy each whole word's row of the table."""
+        rows, columns = np.nonzero(batch.is_whole_word)
+        gold = batch.input_ids[rows, columns]
+        first = self._first[gold]
+        sizes = self._first[gold + 1] - first
+        place = np.repeat(np.arange(len(gold)), sizes)
+        pair = np.arange(len(place)) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
+        return Accepted(rows[place], columns[place], self._substitutes[pair], np.ones(len(pair)))
+
+
+def write_annotations(
+    corpus: str | Path,
+    annotate: Annotator,
+    out: str | Path,
+    *,
+    splits: Sequence[str] | None = None,
+    most: int = 32,
+    length: int = 128,
+    batch_size: int = 256,
+    max_rows: int | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> AnnotationsInfo:
+    """Let an annotator look at every token of a corpus and write down what it accepts.
+
+    A run that is killed or interrupted keeps what it has written, and the same call goes on from there.
+
+    Args:
+        corpus: a corpus folder.
+        annotate: who judges.
+        out: the folder to write; absent, empty, or with unfinished annotations.
+        splits: names of splits; all by default.
+        most: substitutes kept for a token, the best ones; the rest is counted.
+        length: tokens of a row, its special tokens included: the context of the judgement.
+        batch_size: rows handed over at once; the files do not depend on it.
+        max_rows: look at so many rows of each split only, for a trial.
+        overwrite: replace finished annotations in ``out``.
+        progress: called with the number of tokens looked at since the last call, those of an earlier run included.
+
+    Returns:
+        The description written to ``annotations.json``.
+
+    Raises:
+        CorpusError: for a corpus that cannot be opened, a split it does not have, limits below 1, a folder that
+            holds something else or finished annotations, or a full disk.
+        ValueError: if the annotator lists what it must not.
+        Interrupted: after Ctrl-C; what is written is kept.
+    """
+    if not 1 <= most <= MOST:
+        raise CorpusError(f"the number of substitutes kept for a token ({most}) must lie between 1 and {MOST}")
+    if batch_size < 1 or (max_rows is not None and max_rows < 1):
+        raise CorpusError(f"the rows of a batch ({batch_size}) and of a split ({max_rows}) must be at least 1")
+    described = CorpusInfo.read(corpus)
+    opened = {name: Corpus.open(corpus, name) for name in splits or described.splits}
+    info = AnnotationsInfo(
+        corpus=described.fingerprint,
+        tokenizer_fingerprint=described.tokenizer_fingerprint,
+        dtype=described.dtype,
+        detector=annotate.detector,
+        provenance=dict(annotate.provenance),
+        most=most,
+        length=length,
+        splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
+    )
+    folder, tell = Path(out), progress or (lambda _: None)
+    with _explained(folder):
+        journal = _Journal.open(folder, info, overwrite=overwrite)
+        for name, split in opened.items():
+            # A split too small for a row is one row.
+            rows = RowIndex(split, min(length, split.num_tokens + 2))
+            with _SplitWriter(journal, name) as writer:
+                tell(writer.done.num_annotated)
+                num_rows = min(len(rows), max_rows or len(rows))
+                for start in range(writer.done.num_rows, num_rows, batch_size):
+                    batch = rows.read(np.arange(start, min(start + batch_size, num_rows)))
+                    tell(writer.write(batch, _listed(batch, annotate(batch), described.vocab_size)))
+        return journal.finish()
+
+
+def _listed(batch: RowBatch, accepted: Accepted, vocab_size: int) -> Accepted:
+    """What has credit, once it is certain that it can be stored."""
+    if not ((accepted.credit >= 0) & (accepted.credit <= 1)).all():
+        raise ValueError("the annotator gives credit outside [0, 1]")
+    has_credit = accepted.credit > 0
+    listed = Accepted(*(getattr(accepted, field.name)[has_credit] for field in dataclasses.fields(Accepted)))
+    if batch.is_special[listed.rows, listed.columns].any():
+        raise ValueError("the annotator lists a substitute of a special token")
+    if (batch.input_ids[listed.rows, listed.columns] == listed.substitutes).any():
+        raise ValueError("the annotator lists a token as a substitute of itself")
+    if ((listed.substitutes < 0) | (listed.substitutes >= vocab_size)).any():
+        raise ValueError(f"the annotator lists a substitute outside the vocabulary of {vocab_size}")
+    return listed
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Accepted substitutes of consecutive tokens, as they are stored."""
+
+    counts: npt.NDArray[np.uint8]
+    substitutes: _Int64s
+    credits: npt.NDArray[np.uint8]
+    num_left_out: int
+
+
+def _pack(batch: RowBatch, accepted: Accepted, most: int) -> _Packed:
+    """Order pairs by token, then from the best to the worst, then by id, and keep the first of each token."""
+    is_token = ~batch.is_special
+    place = accepted.rows * batch.input_ids.shape[1] + accepted.columns
+    number = (np.cumsum(is_token) - 1)[place]
+    if len(np.unique(number << 32 | accepted.substitutes)) != len(number):
+        raise ValueError("the annotator lists a substitute twice for one token")
+    reverse = FULL - quantised(accepted.credit).astype(np.int64)
+    keys = np.sort(number << 40 | reverse << 32 | accepted.substitutes)
+    counts = np.bincount(keys >> 40, minlength=int(is_token.sum()))
+    rank = np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts)
+    keys = keys[rank < most]
+    return _Packed(
+        counts=np.minimum(counts, most).astype(np.uint8),
+        substitutes=keys & 0xFFFFFFFF,
+        credits=(FULL - (keys >> 32 & 0xFF)).astype(np.uint8),
+        num_left_out=len(number) - len(keys),
+    )
+
+
+@dataclass
+class _Journal:
+    """What an unfinished run has written so far, kept in ``annotating.json``."""
+
+    folder: Path
+    info: AnnotationsInfo
+    """Of what is written: its splits grow."""
+
+    @classmethod
+    def open(cls, folder: Path, info: AnnotationsInfo, *, overwrite: bool) -> _Journal:
+        if folder.exists() and not folder.is_dir():
+            raise CorpusError(f"--out {folder} is a file: name a folder")
+        path = folder / JOURNAL_FILE
+        is_finished = (folder / INFO_FILE).exists()  # with a journal too: killed just after it or on overwriting
+        if is_finished and not overwrite:
+            raise CorpusError(f"'{folder}' holds finished annotations: choose another --out, or pass --overwrite")
+        if path.exists() and not is_finished:
+            stored = _read_journal(folder, info)
+            if stored is not None:
+                return cls(folder, stored)
+            warnings.warn(
+                f"'{folder}' holds unfinished annotations of another corpus, detector or options: starting anew",
+                TruenegWarning,
+                stacklevel=3,
+            )
+        elif not is_finished and folder.exists() and any(folder.iterdir()):
+            raise CorpusError(f"'{folder}' is not empty and holds no annotations: choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = cls(folder, info)
+        journal.save()  # first: a folder with both files is unfinished
+        (folder / INFO_FILE).unlink(missing_ok=True)
+        for split in ("train", "valid"):
+            if (folder / split).is_dir():
+                shutil.rmtree(folder / split)
+        return journal
+
+    def note(self, split: str, done: SplitAnnotations) -> None:
+        """Take down what a split has come to, without saving it."""
+        self.info = replace(self.info, splits={**self.info.splits, split: done})
+
+    def save(self) -> None:
+        _write_json(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
+
+    def finish(self) -> AnnotationsInfo:
+        """Add what follows from the files, and the description."""
+        for name, done in self.info.splits.items():
+            blocks = _blocks(part_path(self.folder, name, "counts"))
+            with part_path(self.folder, name, "blocks").open("wb") as file:
+                file.write(blocks.astype("<i8").tobytes())
+                _flush(file)
+            checksums = {part: checksum(part_path(self.folder, name, part)) for part in PARTS}
+            self.note(name, replace(done, checksums=checksums))
+        info = self.info.with_fingerprint()
+        _write_json(self.folder / INFO_FILE, dataclasses.asdict(info))
+        (self.folder / JOURNAL_FILE).unlink()
+        return info
+
+
+def _read_journal(folder: Path, info: AnnotationsInfo) -> AnnotationsInfo | None:
+    """What an earlier run of the same inputs has written; None if it was another, or its files are not whole."""
+    try:
+        record = json.loads((folder / JOURNAL_FILE).read_text(encoding="utf-8"))
+        record["splits"] = {name: SplitAnnotations(**split) for name, split in record["splits"].items()}
+        stored = AnnotationsInfo(**record)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    begun = {name: SplitAnnotations(split.num_tokens) for name, split in stored.splits.items()}
+    if dataclasses.asdict(replace(stored, splits=begun)) != dataclasses.asdict(info):
+        return None
+    for name, done in stored.splits.items():
+        sizes = part_sizes(done, np.dtype(info.dtype))
+        for part in _GROWING:
+            path = part_path(folder, name, part)
+            if sizes[part] and not (path.is_file() and path.stat().st_size >= sizes[part]):
+                return None
+    return stored
+
+
+class _SplitWriter:
+    """Appends to a split's files and notes in the journal how much of them counts."""
+
+    def __init__(self, journal: _Journal, split: str) -> None:
+        self._journal, self._split = journal, split
+        self._dtype = np.dtype(journal.info.dtype)
+        self._saved_at = time.monotonic()
+        self._files: dict[str, BinaryIO] = {}
+        self._cleanup = ExitStack()
+
+    @property
+    def done(self) -> SplitAnnotations:
+        return self._journal.info.splits[self._split]
+
+    def __enter__(self) -> _SplitWriter:
+        sizes = part_sizes(self.done, self._dtype)
+        for part in _GROWING:
+            path = part_path(self._journal.folder, self._split, part)
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+            file = self._cleanup.enter_context(path.open("r+b"))
+            file.truncate(sizes[part])  # what lies beyond was written after the journal
+            file.seek(sizes[part])
+            self._files[part] = file
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._cleanup:
+            if kind is None or issubclass(kind, KeyboardInterrupt):
+                self._save()
+
+    def write(self, batch: RowBatch, accepted: Accepted) -> int:
+        """Append what was accepted in the next rows; return their number of tokens."""
+        packed, done = _pack(batch, accepted, self._journal.info.most), self.done
+        self._files["counts"].write(packed.counts.tobytes())
+        self._files["substitutes"].write(packed.substitutes.astype(self._dtype).tobytes())
+        self._files["credits"].write(packed.credits.tobytes())
+        self._journal.note(
+            self._split,
+            replace(
+                done,
+                num_annotated=done.num_annotated + len(packed.counts),
+                num_rows=done.num_rows + len(batch.input_ids),
+                num_with_substitutes=done.num_with_substitutes + int(np.count_nonzero(packed.counts)),
+                num_pairs=done.num_pairs + len(packed.credits),
+                num_left_out=done.num_left_out + packed.num_left_out,
+                most_found=max(done.most_found, int(packed.counts.max())),
+            ),
+        )
+        if time.monotonic() - self._saved_at > _SAVE_SECONDS:
+            self._save()
+        return len(packed.counts)
+
+    def _save(self) -> None:
+        for file in self._files.values():
+            _flush(file)
+        self._journal.save()
+        self._saved_at = time.monotonic()
+
+
+def _blocks(path: Path) -> _Int64s:
+    """The number of the first substitute of every block of tokens, and the end."""
+    sums = [np.zeros(1, dtype=np.int64)]
+    with path.open("rb") as file:
+        while counts := file.read(_STRETCH):
+            numbers = np.frombuffer(counts, dtype=np.uint8)
+            sums.append(np.add.reduceat(numbers, np.arange(0, len(numbers), BLOCK), dtype=np.int64))
+    return np.cumsum(np.concatenate(sums))
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    provisional = path.with_suffix(".part")
+    with provisional.open("wb") as file:
+        file.write((json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
+        _flush(file)
+    provisional.replace(path)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn what the system says into what the user can do."""
+    again = "run the same command again to go on from there"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped, what is annotated is kept: {again}") from None
+    except TruenegError:
+        raise
+    except OSError as error:
+        raise CorpusError(f"cannot go on annotating in '{folder}' ({error}): mend that, then {again}") from error

@@ -1,0 +1,310 @@
+"""What an annotator accepted, on disk: each token's substitutes and their credit, memory-mapped.
+
+A folder holds ``annotations.json`` (written last, so that a folder without it is unfinished) and for each split of
+the corpus four flat little-endian files: ``counts`` (uint8, a token's number of substitutes), ``substitutes`` (their
+ids, in the corpus's type, a token's best one first), ``credits`` (uint8, in 255ths) and ``blocks`` (int64, the number
+of the first substitute of every 64th token, and the end). Any run of tokens is found in time that does not depend on
+where it is, and what belongs to it lies together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.store import Corpus, checksum
+from trueneg.errors import CorpusError
+
+FORMAT_VERSION = 1
+INFO_FILE = "annotations.json"
+JOURNAL_FILE = "annotating.json"
+PARTS = ("counts", "blocks", "substitutes", "credits")
+BLOCK = 64
+"""Tokens whose counts are added up to find one of them: an eighth of a byte a token, and little to add."""
+FULL = 255
+"""The stored credit that means 1."""
+MOST = 255
+"""What a count can hold."""
+
+_Int64s = npt.NDArray[np.int64]
+_UInt8s = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class SplitAnnotations:
+    """What was found in a split.
+
+    Attributes:
+        num_tokens: tokens of the split.
+        num_annotated: those, the first of the split, that the annotator looked at.
+        num_rows: rows that it was handed for that.
+        num_with_substitutes: tokens with a substitute.
+        num_pairs: substitutes stored.
+        num_left_out: accepted substitutes beyond the largest number kept for a token.
+        most_found: the largest number stored for a token.
+        checksums: SHA-256 of each file, by part.
+    """
+
+    num_tokens: int
+    num_annotated: int = 0
+    num_rows: int = 0
+    num_with_substitutes: int = 0
+    num_pairs: int = 0
+    num_left_out: int = 0
+    most_found: int = 0
+    checksums: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """The part of the split that the annotator looked at, in [0, 1]."""
+        return self.num_annotated / self.num_tokens
+
+
+@dataclass(frozen=True)
+class AnnotationsInfo:
+    """What annotations say of themselves.
+
+    Attributes:
+        corpus: the corpus's fingerprint.
+        tokenizer_fingerprint: its tokenizer's.
+        dtype: numpy name of the stored ids.
+        detector: who annotated, as options name it.
+        provenance: where the detector's resources and threshold come from.
+        most: the largest number of substitutes kept for a token, the best ones.
+        length: tokens of the rows that the annotator was handed: its context.
+        splits: by name.
+        fingerprint: 16 hexadecimal digits over all of the above.
+    """
+
+    corpus: str
+    tokenizer_fingerprint: str
+    dtype: str
+    detector: str
+    provenance: Mapping[str, str]
+    most: int
+    length: int
+    splits: Mapping[str, SplitAnnotations]
+    fingerprint: str = ""
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def share(self) -> float:
+        """The part of all splits' tokens that the annotator looked at, in [0, 1]."""
+        splits = self.splits.values()
+        return sum(split.num_annotated for split in splits) / sum(split.num_tokens for split in splits)
+
+    def with_fingerprint(self) -> AnnotationsInfo:
+        """The same, with the fingerprint that follows from the content."""
+        content = dataclasses.asdict(self) | {"fingerprint": None}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return dataclasses.replace(self, fingerprint=digest[:16])
+
+    @classmethod
+    def read(cls, folder: str | Path) -> AnnotationsInfo:
+        """Read a folder's ``annotations.json``.
+
+        Raises:
+            CorpusError: if it is missing, torn, changed, or of another format version.
+        """
+        path, again = Path(folder) / INFO_FILE, "annotate the corpus again"
+        if not path.is_file():
+            if path.with_name(JOURNAL_FILE).is_file():
+                raise CorpusError(f"'{folder}' is unfinished: run the same 'trueneg corpus annotate' again")
+            raise CorpusError(f"no annotations at '{folder}': make them with 'trueneg corpus annotate'")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            version = record["format_version"]
+            if version != FORMAT_VERSION:
+                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: {again}")
+            record["splits"] = {name: SplitAnnotations(**split) for name, split in record["splits"].items()}
+            info = cls(**record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorpusError(f"'{path}' is torn or describes no annotations: {again}") from error
+        if info.with_fingerprint().fingerprint != info.fingerprint:
+            raise CorpusError(f"'{path}' was changed after it was written: {again}")
+        return info
+
+
+def part_path(folder: Path, split: str, part: str) -> Path:
+    """Where a part of a split lies."""
+    return folder / split / f"{part}.bin"
+
+
+def part_sizes(split: SplitAnnotations, dtype: np.dtype[Any]) -> dict[str, int]:
+    """Bytes of each of a split's files."""
+    return {
+        "counts": split.num_annotated,
+        "blocks": (-(-split.num_annotated // BLOCK) + 1) * 8,
+        "substitutes": split.num_pairs * dtype.itemsize,
+        "credits": split.num_pairs,
+    }
+
+
+def quantised(credit: npt.ArrayLike) -> _UInt8s:
+    """Credit in [0, 1] as it is stored: in 255ths, the nearest, a half upwards, but never 0 for what has some.
+
+    So 1 stays 1, what is at least 1/2 stays so, what is below 1/2 stays below, and everything above 1/510 is within
+    1/510 of what it was.
+
+    Example:
+        >>> quantised([0, 1e-9, 0.4999, 0.5, 1]).tolist()
+        [0, 1, 127, 128, 255]
+    """
+    exact = np.asarray(credit, dtype=np.float64)
+    nearest = np.floor(exact * FULL + 0.5)
+    return np.where(exact > 0, np.maximum(nearest, 1), 0).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Annotations of a split of a corpus.
+
+    Attributes:
+        path: their folder.
+        split: the split's name.
+        info: what they say of themselves.
+    """
+
+    path: Path
+    split: str
+    info: AnnotationsInfo
+
+    @classmethod
+    def open(cls, path: str | Path, corpus: Corpus) -> Annotations:
+        """Open what belongs to a split without reading it: the description and the files' sizes are checked.
+
+        Raises:
+            CorpusError: if the annotations are missing, unfinished, torn, of another version or of another corpus,
+                or have no such split.
+        """
+        annotations = cls(Path(path), corpus.split, AnnotationsInfo.read(path))
+        annotations.check(corpus)
+        info = annotations.info
+        for part, size in part_sizes(annotations.counts, np.dtype(info.dtype)).items():
+            file = part_path(annotations.path, corpus.split, part)
+            found = file.stat().st_size if file.is_file() else None
+            if found != size:
+                state = "is missing" if found is None else f"has {found:,} bytes, not {size:,}"
+                raise CorpusError(f"'{file}' {state}: copy the annotations or annotate the corpus again")
+        return annotations
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuse another corpus, or another of its splits.
+
+        Raises:
+            CorpusError: naming both.
+        """
+        if self.info.corpus != corpus.info.fingerprint:
+            raise CorpusError(
+                f"'{self.path}' annotates another corpus (fingerprint {self.info.corpus}, '{corpus.path}' has "
+                f"{corpus.info.fingerprint}): annotate this one with 'trueneg corpus annotate'"
+            )
+        if self.split != corpus.split:
+            raise CorpusError(f"'{self.path}' was opened for the split '{self.split}', not for '{corpus.split}'")
+        if corpus.split not in self.info.splits:
+            raise CorpusError(
+                f"'{self.path}' does not annotate the split '{corpus.split}' of its corpus, only "
+                f"{', '.join(self.info.splits)}: annotate all splits, or leave that one unused"
+            )
+
+    @property
+    def counts(self) -> SplitAnnotations:
+        """What was found in the split."""
+        return self.info.splits[self.split]
+
+    @property
+    def width(self) -> int:
+        """Substitutes in a list as it is handed out, at least 1: as many as the longest one of any split has."""
+        return max(1, *(split.most_found for split in self.info.splits.values()))
+
+    def verify(self) -> None:
+        """Read every byte of the split and compare checksums.
+
+        Raises:
+            CorpusError: naming the first file that is not what was written.
+        """
+        for part, expected in self.counts.checksums.items():
+            file = part_path(self.path, self.split, part)
+            if checksum(file) != expected:
+                raise CorpusError(f"'{file}' is damaged (checksum): copy the annotations or annotate the corpus again")
+
+    def windows(self, starts: _Int64s, width: int) -> tuple[npt.NDArray[np.int32], _UInt8s]:
+        """Substitutes of runs of tokens, one run a row; none past what is annotated.
+
+        Args:
+            starts: number of each run's first token, [n].
+            width: tokens of a run.
+
+        Returns:
+            Ids, int32 [n, width, self.width], and their credit in 255ths, uint8 of the same shape: the best first,
+            0 and 0 where there are no more.
+        """
+        return self.lists(*self.places(starts, width))
+
+    def places(self, starts: _Int64s, width: int) -> tuple[_UInt8s, _Int64s]:
+        """Where the substitutes of runs of tokens lie.
+
+        Returns:
+            How many each token has, uint8 [n, width], and the number of its first, int64 [n, width].
+        """
+        block = np.minimum(starts // BLOCK, len(self._blocks) - 1)
+        places = (block * BLOCK)[:, None] + np.arange(BLOCK - 1 + width)
+        counts = np.take(self._counts, places, mode="clip")
+        counts[places >= len(self._counts)] = 0
+        ends = np.cumsum(counts, axis=1, dtype=np.int64) + self._blocks[block, None]
+        columns = np.minimum(starts - block * BLOCK, BLOCK - 1)[:, None] + np.arange(width)
+        wanted = np.take_along_axis(counts, columns, axis=1)
+        return wanted, np.take_along_axis(ends, columns, axis=1) - wanted
+
+    def lists(self, counts: _UInt8s, first: _Int64s) -> tuple[npt.NDArray[np.int32], _UInt8s]:
+        """Substitutes that lie somewhere, as ``places`` says.
+
+        Args:
+            counts: how many, of any shape.
+            first: the number of the first, of the same shape.
+
+        Returns:
+            As ``windows``, of the shape [*counts.shape, self.width].
+        """
+        ids = np.zeros((*counts.shape, self.width), dtype=np.int32)
+        credit = np.zeros(ids.shape, dtype=np.uint8)
+        places = np.flatnonzero(counts)
+        sizes = counts.ravel()[places].astype(np.int64)
+        begins = np.cumsum(sizes) - sizes
+        numbers = np.arange(int(sizes.sum()))
+        source = numbers + np.repeat(first.ravel()[places] - begins, sizes)
+        target = numbers + np.repeat(places * self.width - begins, sizes)
+        ids.reshape(-1)[target] = np.take(self._substitutes, source)
+        credit.reshape(-1)[target] = np.take(self._credits, source)
+        return ids, credit
+
+    @cached_property
+    def _counts(self) -> _UInt8s:
+        return self._map("counts", np.dtype("u1"))
+
+    @cached_property
+    def _blocks(self) -> _Int64s:
+        return self._map("blocks", np.dtype("<i8"))
+
+    @cached_property
+    def _substitutes(self) -> npt.NDArray[Any]:
+        return self._map("substitutes", np.dtype(self.info.dtype))
+
+    @cached_property
+    def _credits(self) -> _UInt8s:
+        return self._map("credits", np.dtype("u1"))
+
+    def _map(self, part: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        file = part_path(self.path, self.split, part)
+        if not file.stat().st_size:  # of which the system makes no map
+            return np.zeros(0, dtype=dtype)
+        return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray)  # indexes faster than a memmap

@@ -1,0 +1,54 @@
+"""A corpus that needs no download: WordNet's own definitions and examples, 1.9 million tokens of English."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trueneg.corpus.build import build_corpus
+from trueneg.corpus.tokenizer_training import train_tokenizer
+from trueneg.lexicon.wordnet import WordNet
+
+
+def write_glosses(wordnet: WordNet, path: Path, synsets_a_document: int = 1) -> int:
+    """Write WordNet's definitions and examples as text, a sentence a line; return how many synsets there were.
+
+    Args:
+        wordnet: An open WordNet.
+        path: The file to write.
+        synsets_a_document: Neighbours in WordNet's files, which are often of one subject, that share a document.
+    """
+    num = 0
+    with path.open("w", encoding="utf-8") as file:
+        for num, gloss in enumerate(wordnet.glosses(), start=1):
+            file.writelines(f"{sentence}.\n" for sentence in (gloss.definition, *gloss.examples))
+            if num % synsets_a_document == 0:
+                file.write("\n")
+    return num
+
+
+def build_gloss_corpus(
+    folder: Path, *, vocab_size: int, wordnet: str = "", valid: float | None = None, synsets_a_document: int = 20
+) -> Path:
+    """Make a corpus of WordNet's text, with a tokenizer of its own.
+
+    Args:
+        folder: Where text, tokenizer and corpus go.
+        vocab_size: Of the tokenizer.
+        wordnet: WordNet's folder; empty to look in the usual places.
+        valid: Share of documents to hold out.
+        synsets_a_document: See ``write_glosses``.
+
+    Returns:
+        The corpus's folder; one that is there already is used again.
+
+    Raises:
+        LexiconError: if WordNet is not found.
+    """
+    corpus = folder / "corpus"
+    if not (corpus / "corpus.json").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = folder / "glosses.txt"
+        write_glosses(WordNet.load(wordnet or None), text, synsets_a_document)
+        train_tokenizer([str(text)], folder / "tokenizer", vocab_size=vocab_size)
+        build_corpus([str(text)], folder / "tokenizer", corpus, valid=valid)
+    return corpus

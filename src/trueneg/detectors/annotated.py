@@ -1,0 +1,80 @@
+"""What an annotator accepted beforehand, position by position: training pays for looking it up only."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import CorrectionConfig
+from trueneg.corpus.annotations import FULL, AnnotationsInfo
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors.base import Detector
+from trueneg.detectors.judge import acceptance
+from trueneg.detectors.specification import Leaf
+from trueneg.errors import ConfigError, ModelError
+from trueneg.tokenizer import fingerprint
+
+
+class AnnotatedDetector(Detector):
+    """Credit as ``trueneg corpus annotate`` wrote it down for the very position.
+
+    The lists come with the rows, so the corpus has to be read with its annotations
+    (``RowIndex(..., annotations=...)``); a run does that where its detector names some.
+
+    Args:
+        info: What the annotations say of themselves; None if nothing is known of them.
+        threshold: The stored credit that counts as 1/2 (``judge.acceptance``): above 1/2 it asks for more than the
+            annotator did. Credit is stored in 255ths.
+    """
+
+    def __init__(self, info: AnnotationsInfo | None = None, threshold: float = 0.5) -> None:
+        super().__init__()
+        self.provenance: dict[str, str] = {"threshold": str(threshold)}
+        if info is not None:
+            self.provenance |= {"annotations": info.fingerprint, "annotator": info.detector, **info.provenance}
+        credit = acceptance(np.arange(FULL + 1) / FULL, threshold)
+        credit[0] = 0  # nothing listed
+        self._credit: Tensor
+        self.register_buffer("_credit", torch.from_numpy(credit.astype(np.float32)), persistent=False)
+
+    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Credit of the prediction where it is listed, else 0."""
+        tokens, stored = _listed(place)
+        return self._credit[(stored * (tokens == predicted.unsqueeze(-1))).amax(-1).to(torch.int64)]
+
+    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        """All that is listed."""
+        tokens, stored = _listed(place)
+        return torch.where(stored > 0, tokens.to(torch.int64), gold.unsqueeze(-1)), self._credit[stored.to(torch.int64)]
+
+
+def _listed(place: MaskedRows) -> tuple[Tensor, Tensor]:
+    """Substitutes and stored credit at the masked positions, int32 and uint8 ``[batch, slots, width]``."""
+    listed = place.rows.substitutes
+    if listed is None:
+        raise ConfigError(
+            "the detector 'annotated' needs rows of an annotated corpus, and these carry no annotations: "
+            "it serves pre-training on the corpus that was annotated; elsewhere name another detector"
+        )
+    row = torch.arange(len(place.positions), device=place.positions.device).unsqueeze(1)
+    return listed.tokens[row, place.positions], listed.credit[row, place.positions]
+
+
+def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> AnnotatedDetector:
+    """Make the detector of ``annotated:FOLDER`` or ``annotated:FOLDER@THRESHOLD``.
+
+    Raises:
+        ConfigError: without a folder.
+        CorpusError: if the folder holds no finished annotations.
+        ModelError: if their ids are those of another tokenizer.
+    """
+    leaf.check(argument=True, what="FOLDER")
+    info = AnnotationsInfo.read(leaf.argument)
+    if (given := fingerprint(tokenizer)) != info.tokenizer_fingerprint:
+        raise ModelError(
+            f"the annotations '{leaf.argument}' are of tokenizer {info.tokenizer_fingerprint}, not {given}: "
+            f"annotate a corpus of this tokenizer"
+        )
+    return AnnotatedDetector(info, 0.5 if leaf.threshold is None else leaf.threshold)

@@ -1,0 +1,109 @@
+"""The model as its own teacher: a moving average of it reads the unmasked text and says what could stand there."""
+
+from __future__ import annotations
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import CorrectionConfig
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors.base import Detector
+from trueneg.detectors.specification import Leaf
+from trueneg.errors import ConfigError
+from trueneg.models.backbone import MaskedLanguageModel
+
+OPTIONS = ("momentum", "top")
+THRESHOLD = 0.05
+
+
+class EmaDetector(Detector):
+    """Credit where a moving average of the model, which sees gold, gives the prediction enough probability beside it.
+
+    The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. The average must
+    see that gold stands there, its most probable token being gold, else there is no credit: a young model finds
+    everything equally likely. So masking must show some chosen tokens unchanged, as BERT's and ELECTRA's does.
+
+    The average is part of the run: it stands in checkpoints. It costs a forward pass without gradient a step, with
+    logits at the masked places; two for a correction that asks for ``substitutes`` too.
+
+    Args:
+        momentum: What is kept of the average at each step.
+        threshold: The least score to accept.
+        top: How many of the average's most probable tokens are listed as substitutes.
+    """
+
+    def __init__(self, momentum: float = 0.999, threshold: float = THRESHOLD, top: int = 8) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.threshold = threshold
+        self.top = top
+        self.teacher: nn.Module | None = None
+
+    def attach(self, model: nn.Module) -> None:
+        """Begin with a copy of the model."""
+        if not isinstance(model, MaskedLanguageModel):
+            raise ConfigError("detector 'ema' averages a masked language model, and this objective trains none")
+        self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def after_step(self, model: nn.Module) -> None:
+        """Move the average towards the model."""
+        if self.teacher is None:
+            raise AssertionError("attach was not called")
+        averages: list[Tensor] = list(self.teacher.parameters())
+        current: list[Tensor] = [parameter.detach() for parameter in model.parameters()]
+        torch._foreach_lerp_(averages, current, 1 - self.momentum)
+
+    def train(self, mode: bool = True) -> Self:
+        """The average never trains: it has no dropout."""
+        super().train(mode)
+        if self.teacher is not None:
+            self.teacher.eval()
+        return self
+
+    @torch.no_grad()
+    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Acceptance of each prediction."""
+        logits = self._logits(place)
+        return self._acceptance(logits, gold, predicted.unsqueeze(-1)).squeeze(-1) * place.is_whole_word
+
+    @torch.no_grad()
+    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        """The average's most probable tokens."""
+        logits = self._logits(place)
+        tokens = logits.topk(min(self.top + 1, logits.shape[-1])).indices
+        credit = self._acceptance(logits, gold, tokens) * (tokens != gold.unsqueeze(-1))
+        return tokens, credit * place.is_whole_word.unsqueeze(-1)
+
+    def _logits(self, place: MaskedRows) -> Tensor:
+        """The average's logits at masked places of the unmasked text, float32 ``[batch, slots, vocab]``."""
+        if not isinstance(self.teacher, MaskedLanguageModel):
+            raise AssertionError("attach was not called")
+        hidden = self.teacher.encode(place.rows.input_ids, place.rows)
+        at_slots = hidden.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+        logits: Tensor = self.teacher.logits(at_slots.flatten(0, 1)).unflatten(0, place.gold.shape)
+        return logits.float()
+
+    def _acceptance(self, logits: Tensor, gold: Tensor, tokens: Tensor) -> Tensor:
+        """Acceptance of tokens ``[batch, slots, n]`` that is at least 1/2, else 0."""
+        at_gold = gold.unsqueeze(-1)
+        score = torch.sigmoid(logits.gather(2, tokens) - logits.gather(2, at_gold))
+        sees_gold = logits.argmax(-1, keepdim=True) == at_gold
+        acceptance: Tensor = 0.5 + (score - self.threshold) / (2 * (1 - self.threshold))
+        return torch.where((score >= self.threshold) & sees_gold, acceptance, 0.0)
+
+
+def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> EmaDetector:
+    """Make ``ema[momentum=0.999,top=8]@0.05``."""
+    leaf.check(argument=False, options=OPTIONS)
+    momentum = leaf.number("momentum", 0.999)
+    if momentum >= 1:
+        raise ConfigError(f"detector '{leaf.text}': momentum={momentum}: below 1, or the average never moves")
+    threshold = THRESHOLD if leaf.threshold is None else leaf.threshold
+    if not 0 < threshold < 1:
+        raise ConfigError(f"detector '{leaf.text}': @{threshold} accepts everything or nothing: between 0 and 1")
+    return EmaDetector(momentum, threshold, leaf.count("top", 8, least=1))

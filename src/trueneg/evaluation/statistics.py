@@ -1,0 +1,157 @@
+"""How sure a number is: intervals over seeds, and over clusters of examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trueneg.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, and what it may as well be.
+
+    Example:
+        >>> str(Interval(0.123, 0.101, 0.145, 5))
+        '+0.123 [+0.101, +0.145]'
+    """
+
+    estimate: float
+    low: float
+    high: float
+    num: int
+    """Seeds, or clusters, that it rests on."""
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero lies outside."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        """With signs, as differences are written."""
+        return f"{self.estimate:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Interval of a mean by Student's t, for a handful of runs.
+
+    Args:
+        values: One a run, ``[n]``; for a paired comparison, the differences.
+        confidence: Chance that such intervals cover the mean.
+
+    Raises:
+        ConfigError: for less than two values: one run says nothing of another.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if (num := numbers.size) < 2:
+        raise ConfigError("an interval over runs needs two at least: use more seeds")
+    mean = float(numbers.mean())
+    half = t_quantile((1 + confidence) / 2, num - 1) * float(numbers.std(ddof=1)) / math.sqrt(num)
+    return Interval(mean, mean - half, mean + half, num)
+
+
+def t_quantile(probability: float, degrees: int) -> float:
+    """Quantile of Student's t at ``probability`` in [0.5, 1), for whole degrees of freedom.
+
+    Inverts the finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4 by bisection.
+
+    Example:
+        >>> round(t_quantile(0.975, 4), 4)
+        2.7764
+    """
+
+    def distribution(t: float) -> float:
+        angle = math.atan(t / math.sqrt(degrees))
+        first = 1 if degrees % 2 else 0
+        term = total = math.cos(angle) if first and degrees > 1 else float(not first)
+        for k in range(2 + first, degrees - 1, 2):
+            term *= (k - 1) / k * math.cos(angle) ** 2
+            total += term
+        both_sides = 2 / math.pi * (angle + math.sin(angle) * total) if first else math.sin(angle) * total
+        return (1 + both_sides) / 2
+
+    low, high = 0.0, 1.0
+    while distribution(high) < probability:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if distribution(middle) < probability else (low, middle)
+    return high
+
+
+def cluster_bootstrap(
+    statistic: Callable[[NDArray[np.int64]], float],
+    num_clusters: int,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Percentile interval of any statistic, resampling whole clusters (targets, documents, questions).
+
+    Args:
+        statistic: Of the clusters whose numbers it is given, int64 ``[num_clusters]``, some of them repeatedly.
+        num_clusters: How many there are.
+        confidence: Of the interval.
+        resamples: Times that clusters are drawn.
+        seed: Of the draws.
+
+    Example: a mean over examples, each a cluster.
+        >>> values = np.arange(100.0)
+        >>> interval = cluster_bootstrap(lambda chosen: values[chosen].mean(), 100)
+        >>> interval.low < interval.estimate == 49.5 < interval.high
+        True
+    """
+    if num_clusters < 1 or resamples < 1:
+        raise ConfigError("a bootstrap needs at least one cluster and one resample")
+    random = np.random.default_rng(seed)
+    found = [statistic(random.integers(num_clusters, size=num_clusters)) for _ in range(resamples)]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(found, [tail, 1 - tail])
+    return Interval(float(statistic(np.arange(num_clusters))), float(low), float(high), num_clusters)
+
+
+def paired_bootstrap(
+    left: ArrayLike, right: ArrayLike, clusters: Sequence[Any] | None = None, **options: Any
+) -> Interval:
+    """Interval of the mean of ``left - right`` over the same examples.
+
+    Args:
+        left: A number an example, ``[n]``.
+        right: The other system's, in the same order.
+        clusters: What each example belongs to; by default each is its own.
+        options: Of ``cluster_bootstrap``.
+
+    Raises:
+        ConfigError: if the lengths differ.
+    """
+    differences = np.asarray(left, dtype=np.float64) - np.asarray(right, dtype=np.float64)
+    names = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
+    _, number = np.unique(names, return_inverse=True)
+    sums, sizes = np.bincount(number, differences), np.bincount(number)
+    return cluster_bootstrap(lambda chosen: float(sums[chosen].sum() / sizes[chosen].sum()), len(sums), **options)
+
+
+def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Chance that a positive scores above a negative, ties counting half: the area under the ROC curve.
+
+    NaN where there are no positives, or no negatives.
+
+    Example:
+        >>> area_under_curve([0.1, 0.4, 0.4, 0.8], [False, False, True, True])
+        0.875
+    """
+    values, is_positive = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
+    num_positive = int(is_positive.sum())
+    num_negative = len(values) - num_positive
+    if not num_positive or not num_negative:
+        return math.nan
+    _, number, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[number]
+    return float((ranks[is_positive].sum() - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative))

@@ -1,0 +1,106 @@
+"""Table 2 for people: corrections as shares of rows, of mispredictions and of masked positions, and over training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trueneg.errors import ConfigError
+from trueneg.reporting.names import short_names
+
+Record = Mapping[str, Any]
+"""One of the ``records`` that ``trueneg evaluate`` writes."""
+
+SHARES = {"of_rows": "of rows, %", "of_mispredicted": "of wrong, %", "of_masked": "of masked, %"}
+"""Shares with their headings, in the order of Table 2, whose "Pred." may mean either of the last two."""
+
+_STYLES = ("-", "--", ":", "-.")
+
+
+def heading(records: Sequence[Record]) -> list[str]:
+    """Headings of ``table_rows``; what is the same in all records is left out."""
+    return [*_parts(records), "wrong, %", *SHARES.values()]
+
+
+def table_rows(records: Sequence[Record]) -> list[list[str]]:
+    """A line for each record, in per cent: how much was mispredicted, and corrections with their 95 % intervals."""
+    parts = _parts(records)
+    return [
+        [
+            *(column[number] for column in parts.values()),
+            f"{100 * record['readings'].get('mispredicted', 0):.1f}",
+            *(_share(record["shares"][name]) for name in SHARES),
+        ]
+        for number, record in enumerate(records)
+    ]
+
+
+def plot_over_training(records: Sequence[Record], path: Path) -> None:
+    """Draw the shares of rows and of mispredictions over training, a line a detector, its interval a band.
+
+    Args:
+        records: Of a run's checkpoints.
+        path: A ``.png``, ``.svg`` or ``.pdf`` file.
+
+    Raises:
+        ConfigError: if the records are of no checkpoints of a run.
+    """
+    from matplotlib.figure import Figure
+
+    if any(record["fraction"] is None for record in records):
+        raise ConfigError("a picture over training needs a run's checkpoints: evaluate with --over-training")
+    lines: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in records:
+        key = (record["checkpoint"], record["text"], record["sequences"], record["detector"])
+        lines.setdefault(key, []).append(record)
+    detectors = short_names(dict.fromkeys(key[3] for key in lines))
+    places = list(dict.fromkeys(key[:3] for key in lines))
+    names = dict(zip(places, _distinct(places), strict=True))
+    figure = Figure(figsize=(9.6, 4.2), dpi=120, layout="constrained")
+    panels = {"of_rows": "Rows with a correction", "of_mispredicted": "Mispredictions corrected"}
+    for axes, (share, title) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+        for (*place, detector), of_line in lines.items():
+            number = places.index((place[0], place[1], place[2]))
+            drawn = [(r["fraction"], r["shares"][share]) for r in of_line if r["shares"][share] is not None]
+            x = [100 * fraction for fraction, _ in drawn]
+            estimate, low, high = ([100 * s[name] for _, s in drawn] for name in ("estimate", "low", "high"))
+            color = f"C{list(detectors).index(detector)}"
+            label = " · ".join(filter(None, (detectors[detector], names[places[number]])))
+            axes.plot(x, estimate, _STYLES[number % len(_STYLES)], marker="o", ms=4, color=color, label=label)
+            axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
+        axes.set(title=title, xlabel="steps of training, %", ylabel="%", xlim=(0, 103))
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", fontsize="small", frameon=False, ncols=2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
+
+
+def _parts(records: Sequence[Record]) -> dict[str, list[str]]:
+    """What tells the records apart, a column each; the detector always."""
+    detectors = short_names(dict.fromkeys(record["detector"] for record in records))
+    columns = {
+        "checkpoint": [record["checkpoint"] for record in records],
+        "text": [record["text"] for record in records],
+        "sequences": [record["sequences"] for record in records],
+        "training": ["" if r["fraction"] is None else f"{100 * r['fraction']:.4g}%" for r in records],
+        "rows": [f"{record['num_rows']:,}" for record in records],
+        "detector": [detectors[record["detector"]] for record in records],
+    }
+    return {name: column for name, column in columns.items() if len(set(column)) > 1 or name == "detector"}
+
+
+def _distinct(places: Sequence[tuple[str, ...]]) -> list[str]:
+    """Names of places by what they differ in."""
+    differing = [position for position in range(3) if len({place[position] for place in places}) > 1]
+    return [" · ".join(place[position] for position in differing) for place in places]
+
+
+def _share(interval: Mapping[str, float] | None) -> str:
+    if interval is None:
+        return "–"
+    return f"{100 * interval['estimate']:.2f} [{100 * interval['low']:.2f}, {100 * interval['high']:.2f}]"

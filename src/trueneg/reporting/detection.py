@@ -1,0 +1,157 @@
+"""Detectors against human judgement, for people: a Markdown table and the precision-recall curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Summary = Mapping[str, Any]
+"""What a ``substitution.json`` holds."""
+
+COLUMNS = {
+    "detector": "detector",
+    "average_precision": "average precision",
+    "average_precision_any": "at any",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "threshold": "threshold",
+    "precision_at_reference_recall": "precision at lexical's recall",
+    "antonyms_accepted": "antonyms accepted",
+    "sisters_accepted": "sisters accepted",
+}
+"""Key of a row to the heading people see."""
+
+HEADLINE = {
+    key: COLUMNS[key]
+    for key in ("detector", "average_precision", "precision", "recall", "threshold", "antonyms_accepted")
+}
+"""The columns that a terminal has room for."""
+
+
+def table_rows(summary: Summary, columns: Iterable[str] = COLUMNS) -> list[list[str]]:
+    """The figures as people read them: a list for each detector, in the order of the columns."""
+    columns = tuple(columns)
+    return [[_cell(row, key) for key in columns] for row in summary["rows"]]
+
+
+def markdown(summary: Summary) -> str:
+    """The result as a Markdown document: the headline, then every reading."""
+    first = summary["rows"][0]
+    lines = [
+        f"# Substitutions that people accept: {', '.join(summary['data']) or 'made-up data'}",
+        "",
+        f"{first['num_items']:,} substitutes of {first['num_targets']:,} words in context. Acceptable: to most judges "
+        f"(at least 5 in 10; {first['chance']:.1%} of the substitutes, the average precision of chance), or to any "
+        "(at least 1 in 10). Intervals: 95 %, bootstrap over the words.",
+        "",
+        *_table(list(COLUMNS.values()), table_rows(summary)),
+        "",
+        _how_thresholds_came(summary),
+        "",
+        "## On which items",
+        "",
+        *_table(
+            ["detector", "acceptable to", "items", "n", "chance", "average precision", "precision", "recall", "F1"],
+            [
+                [
+                    measured["detector"],
+                    reading["level"],
+                    reading["items"],
+                    f"{reading['num_items']:,}",
+                    f"{reading['chance']:.3f}",
+                    *(_with_interval(reading, key) for key in ("average_precision", "precision", "recall", "f1")),
+                ]
+                for measured in summary["measured"]
+                for reading in measured["readings"]
+            ],
+        ),
+    ]
+    gains = [
+        [measured["detector"], level, f"{gain['estimate']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"]
+        for measured in summary["measured"]
+        for level, gain in measured["differences"].items()
+    ]
+    if gains:
+        heading = ["detector", "acceptable to", f"average precision minus that of {first['detector']}"]
+        lines += ["", "## Paired differences", "", *_table(heading, gains)]
+    errors = [
+        [
+            measured["detector"],
+            kind,
+            f"{rate['num_accepted']:,} of {rate['num']:,}",
+            f"{rate['share']['estimate']:.1%} [{rate['share']['low']:.1%}, {rate['share']['high']:.1%}]",
+        ]
+        for measured in summary["measured"]
+        for kind, rate in measured["errors"].items()
+    ]
+    if errors:
+        heading = ["detector", "WordNet's", "accepted", "share"]
+        lines += ["", "## Words of the wrong meaning", "", *_table(heading, errors)]
+    return "\n".join(lines) + "\n"
+
+
+def plot_curves(summary: Summary, path: Path) -> None:
+    """Draw precision over recall for each detector, its threshold as a dot, as PNG or SVG by the file's name."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    for measured, row in zip(summary["measured"], summary["rows"], strict=True):
+        recall, precision = measured["curve"]["recall"], measured["curve"]["precision"]
+        label = f"{row['detector']}  ({row['average_precision']:.3f})"
+        # Up to the first threshold nothing is known: the step of average precision begins at no recall.
+        (line,) = axes.step([0, *recall], [precision[0], *precision], where="pre", lw=1.4, label=label)
+        if row["precision"] is not None:
+            axes.plot([row["recall"]], [row["precision"]], "o", ms=5, color=line.get_color())
+    chance = summary["rows"][0]["chance"]
+    axes.axhline(chance, color="grey", lw=0.8, ls="--", label=f"chance  ({chance:.3f})")
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="recall",
+        ylabel="precision",
+        title="acceptable to most judges (average precision)",
+    )
+    figure.legend(loc="outside lower center", fontsize="small", frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    metadata = {"Date": None} if path.suffix == ".svg" else {}
+    figure.savefig(path, metadata=metadata)
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    value = row[key]
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if key == "average_precision":
+        low, high = row["average_precision_interval"]
+        return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+    if key == "threshold":
+        return f"{value:.4g} ({row['threshold_from']})"
+    return f"{value:.1%}" if key.endswith("accepted") else f"{value:.3f}"
+
+
+def _with_interval(reading: Mapping[str, Any], key: str) -> str:
+    value, bounds = reading[key], reading["intervals"][key]
+    return "–" if value is None else f"{value:.3f} [{bounds[0]:.3f}, {bounds[1]:.3f}]"
+
+
+def _how_thresholds_came(summary: Summary) -> str:
+    options = summary["options"]
+    aim = "the best F1" if options["precision"] is None else f"a precision of {options['precision']:g}"
+    text = (
+        f'Thresholds marked *calibrated* aim at {aim} at "most"; their precision, recall and F1 are those of '
+        f"{options['folds']}-fold cross-validation by word. *own*: the detector's own threshold."
+    )
+    if fitted := [row["detector"] for row in summary["rows"] if row["is_fitted"]]:
+        text += f" Learned on this data, and all figures cross-validated: {', '.join(fitted)}."
+    return text
+
+
+def _table(heading: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]

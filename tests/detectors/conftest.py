@@ -1,0 +1,46 @@
+"""The hand-made WordNet, a cache of our own, one thread; and tiny checkpoints, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_encoders import WORDNET, byte_level, save_checkpoint, wordpiece
+
+from trueneg.detectors.specification import Resources
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WNSEARCHDIR", str(WORDNET))
+        patch.setenv("TRUENEG_CACHE", str(tmp_path_factory.mktemp("cache")))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        yield
+        torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def resources() -> Resources:
+    return Resources(wordnet=str(WORDNET))
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A masked-LM checkpoint over WordPiece."""
+    return save_checkpoint("bert", wordpiece(), tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A masked-LM checkpoint over byte-level BPE, which counts positions from the padding id."""
+    return save_checkpoint("roberta", byte_level(), tmp_path_factory.mktemp("roberta"))
+
+
+@pytest.fixture(params=["bert", "roberta"])
+def checkpoint(request: pytest.FixtureRequest) -> str:
+    path: str = request.getfixturevalue(request.param)
+    return path

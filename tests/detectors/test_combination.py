@@ -1,0 +1,121 @@
+"""Combined judges accept where logic says so, and combined detectors list each token once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_encoders import WrittenDetector, WrittenJudge, at
+from torch import nn
+
+import tiny
+from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors.table import TableDetector
+
+CREDIT = st.dictionaries(st.integers(0, 9), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1)
+OPERATORS: dict[Literal["!", "&", "|"], object] = {"|": max, "&": min}
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 0.9), st.floats(0.1, 0.9))
+def test_judges_accept_as_logic_says(first: float, second: float, lower: float, higher: float) -> None:
+    asked = [at("a big film", "big", "large")]
+    judges = [WrittenJudge({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
+    says = [first >= lower, second >= higher]
+    assert (CombinedJudge("|", judges).acceptance(asked)[0] >= 0.5) == any(says)
+    assert (CombinedJudge("&", judges).acceptance(asked)[0] >= 0.5) == all(says)
+    opposite = CombinedJudge("!", judges[:1]).acceptance(asked)[0]
+    assert (opposite >= 0.5) == (judges[0].acceptance(asked)[0] <= 0.5)
+
+
+def test_judges_are_on_one_scale_before_they_are_compared() -> None:
+    asked = [at("a big film", "big", word) for word in ("large", "small")]
+    strict = WrittenJudge({("big", "large"): 0.9, ("big", "small"): 0.5}, threshold=0.9)
+    easy = WrittenJudge({("big", "large"): 0.1, ("big", "small"): 0.2}, threshold=0.1)
+    np.testing.assert_allclose(CombinedJudge("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
+    np.testing.assert_allclose(CombinedJudge("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
+    assert CombinedJudge("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
+
+
+def test_judges_of_nothing() -> None:
+    assert CombinedJudge("&", [WrittenJudge({}), WrittenJudge({})]).scores([]).shape == (0,)
+
+
+def test_credit_of_detectors() -> None:
+    batch = tiny.padded_batch()
+    first, second = (WrittenDetector({token: value}) for token, value in ((5, 0.25), (5, 0.75)))
+    predicted = torch.full_like(batch.gold, 5)
+    for operator, wanted in (("|", 0.75), ("&", 0.25)):
+        credit = CombinedDetector(operator, [first, second]).credit(batch.gold, predicted, batch)  # type: ignore[arg-type]
+        assert (credit == wanted).all()
+    opposite = CombinedDetector("!", [first]).credit(batch.gold, predicted, batch)
+    assert torch.equal(opposite, 0.75 * batch.is_whole_word)
+    assert 0 < batch.is_whole_word.sum() < batch.is_whole_word.numel()
+
+
+def listed(detector: CombinedDetector, predicted: int) -> dict[int, float]:
+    """Substitutes of one slot that have credit; each of them once."""
+    batch = tiny.padded_batch()
+    slot = tuple(batch.is_whole_word.nonzero()[0].tolist())
+    tokens, credit = detector.substitutes(batch.gold, torch.full_like(batch.gold, predicted), batch)
+    assert tokens.shape == credit.shape and credit.dtype == torch.float32
+    pairs = [(t, c) for t, c in zip(tokens[slot].tolist(), credit[slot].tolist(), strict=True) if c > 0]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+def without_nothing(credit: dict[int, float]) -> dict[int, float]:
+    return {token: value for token, value in credit.items() if value > 0}
+
+
+@settings(deadline=None)
+@given(CREDIT, CREDIT, CREDIT)
+def test_substitutes_are_the_best_or_the_worst_of_what_is_listed(
+    first: dict[int, float], second: dict[int, float], third: dict[int, float]
+) -> None:
+    parts = [WrittenDetector(credit) for credit in (first, second, third)]
+    tokens = {*first, *second, *third}
+    best = {t: max(c.get(t, 0.0) for c in (first, second, third)) for t in tokens}
+    worst = {t: min(c.get(t, 0.0) for c in (first, second, third)) for t in tokens}
+    assert listed(CombinedDetector("|", parts), 0) == without_nothing(best)
+    assert listed(CombinedDetector("&", parts), 0) == without_nothing(worst)
+
+
+@settings(deadline=None)
+@given(CREDIT, CREDIT, st.booleans())
+def test_a_veto_takes_off_what_it_lists(credit: dict[int, float], vetoed: dict[int, float], is_first: bool) -> None:
+    veto = CombinedDetector("!", [WrittenDetector(vetoed)])
+    parts = [WrittenDetector(credit), veto]
+    wanted = {token: min(value, 1 - vetoed.get(token, 0.0)) for token, value in credit.items()}
+    assert listed(CombinedDetector("&", parts[::-1] if is_first else parts), 0) == without_nothing(wanted)
+
+
+def test_a_part_that_lists_the_prediction_only() -> None:
+    table, asked = WrittenDetector({1: 1.0, 2: 1.0}), WrittenDetector({2: 0.75, 3: 0.75}, lists=False)
+    assert listed(CombinedDetector("&", [table, asked]), 2) == {2: 0.75}
+    assert listed(CombinedDetector("&", [table, asked]), 3) == {}
+    assert listed(CombinedDetector("|", [table, asked]), 3) == {1: 1.0, 2: 1.0, 3: 0.75}
+    assert listed(CombinedDetector("!", [asked]), 2) == {2: 0.25}
+    assert listed(CombinedDetector("!", [table]), 3) == {3: 1.0}
+
+
+def test_the_parts_see_the_model() -> None:
+    parts = [WrittenDetector({1: 1.0}), WrittenDetector({2: 1.0})]
+    combined, model = CombinedDetector("|", [CombinedDetector("!", parts[:1]), parts[1]]), nn.Linear(1, 1)
+    combined.attach(model)
+    combined.after_step(model)
+    for part in parts:
+        assert part.seen == [("attach", model), ("after_step", model)]
+
+
+@pytest.mark.parametrize("operator", ["|", "&"])
+def test_tables_are_combined_on_the_device_they_are_moved_to(operator: Literal["|", "&"]) -> None:
+    tables = [
+        TableDetector(tiny.make_table([(10, 20), (10, 21)])),
+        TableDetector(tiny.make_table([(10, 21), (11, 22)])),
+    ]
+    combined = CombinedDetector(operator, tables)
+    assert len(list(combined.buffers())) == 2 and not combined.state_dict()

@@ -1,0 +1,257 @@
+"""Detectors written as text: what is read, what is refused, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_encoders import WORDNET, wordpiece
+
+from trueneg.config import CorrectionConfig
+from trueneg.detectors import DETECTORS, JUDGES, make_detector, make_judge
+from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors.contextual import ContextualJudge
+from trueneg.detectors.ema import EmaDetector
+from trueneg.detectors.lexical import RelationJudge
+from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
+from trueneg.detectors.table import TableDetector
+from trueneg.errors import ConfigError
+
+
+def leaf(
+    name: str, argument: str = "", options: Mapping[str, str] | None = None, threshold: float | None = None
+) -> Leaf:
+    return Leaf(name, argument, options or {}, threshold)
+
+
+def bare(read: Specification) -> Specification:
+    """A specification without the text it was written as."""
+    if isinstance(read, Leaf):
+        return replace(read, text="")
+    return Combination(read.operator, tuple(bare(part) for part in read.parts))
+
+
+READ: dict[str, Specification] = {
+    "lexical": leaf("lexical"),
+    " lexical ": leaf("lexical"),
+    "lexical@0.5": leaf("lexical", threshold=0.5),
+    "contextual:org/model": leaf("contextual", "org/model"),
+    "contextual:/a b/c.d_e-f": leaf("contextual", "/a b/c.d_e-f"),
+    "contextual:E[layer=3-5,pooling=first]@0.62": leaf("contextual", "E", {"layer": "3-5", "pooling": "first"}, 0.62),
+    "contextual:E [ layer = 4 ] @ .62": leaf("contextual", "E", {"layer": "4"}, 0.62),
+    "ema[momentum=0.9]": leaf("ema", "", {"momentum": "0.9"}),
+    "first-sense[]": leaf("first-sense"),
+    "det.json": leaf("calibrated", "det.json"),
+    "some/where/det.json": leaf("calibrated", "some/where/det.json"),
+    "calibrated:det.json@0.7": leaf("calibrated", "det.json", threshold=0.7),
+    "contextual:E.json": leaf("contextual", "E.json"),
+    "!antonym": Combination("!", (leaf("antonym"),)),
+    "!!antonym": Combination("!", (Combination("!", (leaf("antonym"),)),)),
+    "lexical|contextual:E": Combination("|", (leaf("lexical"), leaf("contextual", "E"))),
+    "a|b|c": Combination("|", (leaf("a"), leaf("b"), leaf("c"))),
+    "contextual:E&!antonym": Combination("&", (leaf("contextual", "E"), Combination("!", (leaf("antonym"),)))),
+    "a & b | !c & d.json": Combination(
+        "|",
+        (
+            Combination("&", (leaf("a"), leaf("b"))),
+            Combination("&", (Combination("!", (leaf("c"),)), leaf("calibrated", "d.json"))),
+        ),
+    ),
+    "a:x[o=1|2&3,p=!]|b": Combination("|", (leaf("a", "x", {"o": "1|2&3", "p": "!"}), leaf("b"))),
+    "a[o=1&2]&b[p=3|4]": Combination("&", (leaf("a", "", {"o": "1&2"}), leaf("b", "", {"p": "3|4"}))),
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read(text: str) -> None:
+    assert bare(parse(text)) == READ[text]
+
+
+NAMES = st.sampled_from(["lexical", "first-sense", "contextual", "x"])
+VALUES = st.text("abc019|&!.-", min_size=1, max_size=4)
+LEAVES = st.builds(
+    leaf,
+    NAMES,
+    st.text("abc./_ é", max_size=5).map(str.strip).filter(lambda text: not text.endswith(".json")),
+    st.dictionaries(st.sampled_from(["layer", "top"]), VALUES, max_size=2),
+    st.none() | st.floats(0.01, 1),
+)
+LITERALS = LEAVES | LEAVES.map(lambda one: Combination("!", (one,)))
+
+
+def several(operator: str, parts: st.SearchStrategy[Specification]) -> st.SearchStrategy[Specification]:
+    return st.lists(parts, min_size=1, max_size=3).map(
+        lambda found: Combination(operator, tuple(found)) if len(found) > 1 else found[0]  # type: ignore[arg-type]
+    )
+
+
+def written(specification: Specification) -> str:
+    if isinstance(specification, Leaf):
+        one = specification
+        options = ",".join(f"{name}={value}" for name, value in one.options.items())
+        return (
+            one.name
+            + (f":{one.argument}" if one.argument else "")
+            + (f"[{options}]" if options else "")
+            + (f"@{one.threshold}" if one.threshold is not None else "")
+        )
+    if specification.operator == "!":
+        return "!" + written(specification.parts[0])
+    return f" {specification.operator} ".join(written(part) for part in specification.parts)
+
+
+@given(several("|", several("&", LITERALS)))
+def test_what_is_written_is_read_again(specification: Specification) -> None:
+    assert bare(parse(written(specification))) == specification
+    assert [one.name for one in leaves(specification)] == [one.name for one in leaves(parse(written(specification)))]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is no detector: write NAME"),
+        ("lexical|", "'' is no detector"),
+        ("& lexical", "'' is no detector"),
+        ("!", "'' is no detector"),
+        ("Lexical", "'Lexical' is no detector"),
+        ("contextual:", "'contextual:' is no detector"),
+        ("contextual:E[layer=4", r"'contextual:E\[layer=4' is no detector"),
+        ("contextual:E]layer=4[", "is no detector"),
+        ("contextual:E[layer]", r"write the option 'layer' as layer=value"),
+        ("contextual:E[layer=1,layer=2]", "the option 'layer' is given twice"),
+        ("lexical@", "'lexical@' is no detector"),
+        ("lexical@high", "after @ the least score to accept is wanted, as @0.62"),
+        ("lexical@1.5", "@1.5: scores lie between 0 and 1"),
+        ("lexical@0", "@0: scores lie between 0 and 1; more than 0 is wanted"),
+        ("lexical@nan", "@nan: scores lie between 0 and 1"),
+    ],
+)
+def test_what_is_no_detector(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lexcial", "unknown detector 'lexcial': did you mean 'lexical'"),
+        ("lexical & lexcial", "unknown detector 'lexcial'"),
+        ("ema", "'ema' works in training only"),
+        ("lexical:x", "'lexical' takes nothing after ':'"),
+        ("lexical[forms=agree]", "unknown option 'forms'"),
+        ("contextual", "say what it is made from, as contextual:ENCODER"),
+        ("contextual:E[layr=4]", "did you mean 'layer'"),
+        ("contextual:E[layer=x]", "layer=x: a number is wanted, or two as 3-5"),
+        ("contextual:E[layer=5-3]", "layer=5-3: the lower one first"),
+        ("contextual:E[pooling=max]", "unknown pooling 'max'"),
+        ("contextual:E[center=yes]", "unknown center 'yes'"),
+        ("contextual:E[window=3]", "window=3: at least 8 is wanted"),
+        ("contextual:E[window=inf]", "window=inf: at least 8 is wanted"),
+        ("contextual:E[window=9.5]", r"window=9\.5: a whole number is wanted"),
+        ("contextual:E[window=wide]", "window=wide: a number is wanted"),
+        ("neighbours", "say what it is made from, as neighbours:VECTORS"),
+        ("neighbours:v.txt[top=2.5]", r"top=2\.5: a whole number is wanted"),
+        ("neighbours:v.txt[top=0]", "without a list a least cosine is wanted: write @0.6"),
+        ("neighbours:v.txt[top=5]@0.6", r"write \[top=10,least=0.6\]"),
+        ("neighbours:v.txt[among=all]", "unknown among 'all'"),
+        ("teacher:E[top=3]", "unknown option 'top'"),
+        ("learned:E[relations=maybe]", "unknown relations 'maybe'"),
+        ("calibrated", "say what it is made from, as calibrated:FILE"),
+        ("nowhere.json", "cannot read the detector 'nowhere.json'"),
+    ],
+)
+def test_judges_that_cannot_be_made(text: str, message: str, resources: Resources, bert: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_judge(text.replace(":E", f":{bert}"), resources)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lexcial", "unknown detector 'lexcial'"),
+        ("lexical[forms=agree]", "unknown option 'forms'"),
+        ("learned:E", "has yet to learn: 'trueneg detect calibrate' writes a file that is a detector"),
+        ("ema:E", "'ema' takes nothing after ':'"),
+        ("ema[momentum=1]", "momentum=1.0: below 1, or the average never moves"),
+        ("ema@1", "@1.0 accepts everything or nothing"),
+        ("ema[top=0]", "top=0: at least 1 is wanted"),
+    ],
+)
+def test_detectors_that_cannot_be_made(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_detector(CorrectionConfig(detector=text, wordnet=str(WORDNET)), wordpiece())
+
+
+def test_a_threshold_is_the_judges(resources: Resources, bert: str) -> None:
+    assert make_judge(f"contextual:{bert}@0.3", resources).threshold == 0.3
+    judge = make_judge(f"lexical | contextual:{bert}@0.3", resources)
+    assert isinstance(judge, CombinedJudge) and judge.threshold == 0.5
+    assert [type(part) for part in judge.judges] == [RelationJudge, ContextualJudge]
+    assert judge.judges[1].threshold == 0.3
+
+
+def shape(detector: object) -> object:
+    """What a detector is made of, in short."""
+    if isinstance(detector, CombinedDetector):
+        return (detector.operator, *map(shape, detector.detectors))
+    if isinstance(detector, OnlineDetector):
+        return ("asked", shape(detector.judge))
+    if isinstance(detector, CombinedJudge):
+        return (detector.operator, *map(shape, detector.judges))
+    return type(detector).__name__
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("lexical", "TableDetector"),
+        ("!lexical", ("!", "TableDetector")),
+        ("antonym", ("asked", "RelationJudge")),
+        ("first-sense & !antonym", ("asked", ("&", "RelationJudge", ("!", "RelationJudge")))),
+        ("contextual:E", ("asked", "ContextualJudge")),
+        ("contextual:E & lexical", ("&", "TableDetector", ("asked", "ContextualJudge"))),
+        ("lexical | contextual:E", ("|", "TableDetector", ("asked", "ContextualJudge"))),
+        (
+            "contextual:E & ema & !antonym",
+            ("&", "EmaDetector", ("asked", ("&", "ContextualJudge", ("!", "RelationJudge")))),
+        ),
+        ("lexical & !ema", ("&", "TableDetector", ("!", "EmaDetector"))),
+    ],
+)
+def test_what_has_a_form_for_training_has_it(text: str, wanted: object, bert: str) -> None:
+    config = CorrectionConfig(detector=text.replace(":E", f":{bert}"), wordnet=str(WORDNET))
+    assert shape(make_detector(config, wordpiece())) == wanted
+
+
+def test_the_table_within_a_combination_has_the_configured_forms(bert: str) -> None:
+    config = CorrectionConfig(detector=f"lexical | contextual:{bert}", wordnet=str(WORDNET), forms="lemma")
+    combined = make_detector(config, wordpiece())
+    assert isinstance(combined, CombinedDetector)
+    table = combined.detectors[0]
+    assert isinstance(table, TableDetector) and table.provenance["forms"] == "lemma"
+    assert combined.provenance["0.forms"] == "lemma"
+
+
+def test_settings_of_the_moving_average() -> None:
+    detector = make_detector(CorrectionConfig(detector="ema[momentum=0.5,top=3]@0.2"), wordpiece())
+    assert isinstance(detector, EmaDetector)
+    assert (detector.momentum, detector.top, detector.threshold) == (0.5, 3, 0.2)
+
+
+def test_every_name_is_a_function_that_is_there() -> None:
+    from trueneg.registry import load
+
+    for table in (JUDGES, DETECTORS):
+        for name in table:
+            assert callable(load("detector", name, table))
+
+
+def test_wordnet_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
+    nowhere = Resources(wordnet=str(tmp_path))
+    with pytest.raises(Exception, match="--wordnet"):
+        _ = nowhere.relations
