@@ -25,7 +25,8 @@ def test_default_substitutes_are_the_prediction_and_its_credit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "denominator"), [("drop", "masked"), ("drop", "kept"), ("weigh", "masked"), ("soft", "masked"), ("set", "masked")]
+    ("use", "denominator"),
+    [("drop", "masked"), ("drop", "kept"), ("weigh", "masked"), ("soft", "masked"), ("set", "masked")],
 )
 @pytest.mark.parametrize("how", ["original", "ignore", "soft"])
 def test_fractional_credit_in_every_mode(use: str, denominator: str, how: str) -> None:

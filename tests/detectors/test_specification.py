@@ -211,13 +211,14 @@ def shape(detector: object) -> object:
     [
         ("lexical", "TableDetector"),
         ("!lexical", ("!", "TableDetector")),
-        ("antonym", ("asked", "RelationJudge")),
-        ("first-sense & !antonym", ("asked", ("&", "RelationJudge", ("!", "RelationJudge")))),
+        ("hypernym", ("asked", "RelationJudge")),
+        ("first-sense & !sister", ("asked", ("&", "RelationJudge", ("!", "RelationJudge")))),
         ("contextual:E", ("asked", "ContextualJudge")),
         ("contextual:E & lexical", ("&", "TableDetector", ("asked", "ContextualJudge"))),
+        ("contextual:E & !antonym", ("&", ("!", "TableDetector"), ("asked", "ContextualJudge"))),
         ("lexical | contextual:E", ("|", "TableDetector", ("asked", "ContextualJudge"))),
         (
-            "contextual:E & ema & !antonym",
+            "contextual:E & ema & !sister",
             ("&", "EmaDetector", ("asked", ("&", "ContextualJudge", ("!", "RelationJudge")))),
         ),
         ("lexical & !ema", ("&", "TableDetector", ("!", "EmaDetector"))),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
@@ -66,6 +66,8 @@ TOKENIZERS = {"wordpiece": wordpiece, "byte-level": byte_level}
 
 def _fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), tiny.SPECIAL, strict=True))
+    # As RoBERTa's, a mask takes the space before it.
+    tokenizer.add_special_tokens([AddedToken("[MASK]", lstrip=True, special=True)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
 
 

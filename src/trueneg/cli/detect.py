@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.output import Json, Output, Quiet, progress_bar
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 
 if TYPE_CHECKING:
@@ -159,6 +159,50 @@ def calibrate(
         f"{chosen.recall:.3f} ({level}; cross-validated by target, {folds} folds of {chosen.num_targets:,}); {out}"
     )
     Output(as_json, quiet).result({"out": out, **dataclasses.asdict(chosen)}, text)
+
+
+@app.command()
+def prototypes(
+    encoder: Annotated[str, typer.Option(help="A checkpoint or a hub name.")],
+    corpus: Annotated[Path, typer.Option(help="A corpus: its vocabulary's words get prototypes.")],
+    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="Whose states are averaged; by default two thirds of the way up.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=0, help="Rows of the corpus to read, drawn at random; 0 for all.")] = 0,
+    length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
+    least: Annotated[int, typer.Option(min=1, help="Occurrences that a word needs.")] = 5,
+    device: Device = "",
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Average an encoder's vectors of every word over a corpus, so that one reading of a text judges all substitutes.
+
+    Example: `trueneg detect prototypes --encoder ENCODER --corpus corpus/ --rows 20000 --out prototypes.safetensors`,
+    then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & !antonym" --out notes/`
+    """
+    from trueneg.corpus.store import Corpus
+    from trueneg.detectors.prototypes import learn_prototypes
+
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'prototypes.safetensors'}")
+    opened = Corpus.open(corpus)
+    with progress_bar("reading rows", quiet) as advance:
+        learned = learn_prototypes(
+            encoder,
+            opened,
+            layer=layer,
+            device=_resources("", device).device,
+            max_rows=rows,
+            length=length,
+            least=least,
+            seed=seed,
+            progress=advance,
+        )
+    learned.save(out)
+    text = f"{out}: prototypes of {len(learned.words):,} words, from {int(learned.counts.sum()):,} occurrences"
+    Output(as_json, quiet).result({"out": out, **learned.provenance}, text)
 
 
 def _resources(wordnet: str, device: str) -> Resources:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from trueneg.errors import ConfigError, TruenegWarning
@@ -61,6 +64,15 @@ class Output:
         for row in rows:
             table.add_row(*(str(cell) for cell in row))
         Console(highlight=False, markup=False).print(table)
+
+
+@contextmanager
+def progress_bar(title: str, quiet: bool, total: int | None = None, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """Show on standard error, to people only, how far something has come; gives what to tell it by."""
+    columns = [TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda num: bar.advance(task, num)
 
 
 def check_new(out: Path, overwrite: bool) -> None:

@@ -29,6 +29,7 @@ JUDGES = {
     "name": "trueneg.detectors.lexical:class_judge",
     "neighbours": "trueneg.detectors.neighbours:make_judge",
     "contextual": "trueneg.detectors.contextual:make_judge",
+    "prototypes": "trueneg.detectors.prototypes:make_judge",
     "teacher": "trueneg.detectors.teacher:make_judge",
     "learned": "trueneg.detectors.learned:make_judge",
     "calibrated": "trueneg.detectors.calibrated:make_judge",
@@ -38,6 +39,8 @@ JUDGES = {
 DETECTORS = {
     "lexical": "trueneg.detectors.lexical:make_detector",
     "neighbours": "trueneg.detectors.neighbours:make_detector",
+    "prototypes": "trueneg.detectors.prototype_detector:make_detector",
+    "antonym": "trueneg.detectors.opposites:make_detector",
     "annotated": "trueneg.detectors.annotated:make_detector",
     "ema": "trueneg.detectors.ema:make_detector",
 }

@@ -13,13 +13,15 @@ from trueneg.detectors.contextual import ContextualJudge
 from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.neighbours import NeighboursJudge, read_vectors
+from trueneg.detectors.prototypes import PrototypesJudge
+from trueneg.detectors.prototypes import make_judge as make_prototypes
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.teacher import TeacherJudge
 from trueneg.detectors.teacher import make_judge as make_teacher
 from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import RELATIONS, Relations
 
-OPTIONS = ("vectors", "teacher", "relations")
+OPTIONS = ("vectors", "prototypes", "teacher", "relations")
 LEAST_LOG_RATIO = -20.0
 PENALTY = 1.0
 """Of a weight's square, for features of variance one: a prior of variance one."""
@@ -32,7 +34,8 @@ class LearnedJudge(Judge):
 
     Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words,
     either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
-    word vectors; with ``teacher`` a masked model's log likelihood ratio. Nothing of it is known before it is fitted:
+    word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none; with ``teacher`` a
+    masked model's log likelihood ratio. Nothing of it is known before it is fitted:
     ``trueneg detect swords`` fits it without the part it is judged on, ``trueneg detect calibrate`` on everything, and
     writes its coefficients.
 
@@ -40,6 +43,7 @@ class LearnedJudge(Judge):
         contextual: Over all layers of an encoder.
         relations: WordNet's; None to leave them out.
         vectors: Word vectors, if any.
+        prototypes: Of an encoder, if any.
         teacher: A masked model, if any.
         weights: One a feature, after the constant; None before it is fitted.
     """
@@ -49,17 +53,19 @@ class LearnedJudge(Judge):
         contextual: ContextualJudge,
         relations: Relations | None,
         vectors: NeighboursJudge | None = None,
+        prototypes: PrototypesJudge | None = None,
         teacher: TeacherJudge | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> None:
         self.contextual = contextual
         self.relations = relations
         self.vectors = vectors
+        self.prototypes = prototypes
         self.teacher = teacher
         self.weights = weights
         # A fit to each fold reads the same features; training would keep them without end.
         self._known: dict[Substitution, NDArray[np.float64]] | None = {} if weights is None else None
-        parts = {"contextual": contextual, "vectors": vectors, "teacher": teacher}
+        parts = {"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher}
         self.provenance = {
             f"{name}.{key}": value for name, part in parts.items() if part for key, value in part.provenance.items()
         }
@@ -71,7 +77,11 @@ class LearnedJudge(Judge):
         """The features, in order."""
         layers = [f"cosine at layer {layer}" for layer in self.contextual.encoder.layers]
         related = [f"{way}{name}" for way in ("", "reverse ") for name in RELATIONS] if self.relations else []
-        further = ["cosine of word vectors"] * (self.vectors is not None) + ["log ratio"] * (self.teacher is not None)
+        further = [
+            *(["cosine of word vectors"] if self.vectors else []),
+            *(["cosine with the prototype", "no prototype"] if self.prototypes else []),
+            *(["log ratio"] if self.teacher else []),
+        ]
         return (*layers, "one word", "three words or more", "rarity of pieces", *related, *further)
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
@@ -86,7 +96,7 @@ class LearnedJudge(Judge):
             )
         weights = np.array([self.weights["constant"], *(self.weights[name] for name in self.names)])
         logits = weights[0] + self.features(substitutions) @ weights[1:]
-        return np.asarray(1 / (1 + np.exp(-logits.clip(-500, 500))))
+        return np.asarray(np.exp(-np.logaddexp(0, -logits)))
 
     def fit(self, substitutions: Sequence[Substitution], acceptability: NDArray[np.float64]) -> Self:
         """Learn what most people accept.
@@ -127,6 +137,9 @@ class LearnedJudge(Judge):
             columns.append(np.array([self._related(s) for s in new], np.float64))
         if self.vectors is not None:
             columns.append(self.vectors.scores(new)[:, None])
+        if self.prototypes is not None:
+            cosines = self.prototypes.scores(new)
+            columns.append(np.stack([cosines, cosines == 0], 1))
         if self.teacher is not None:
             columns.append(self.teacher.log_ratios(new).clip(LEAST_LOG_RATIO, -LEAST_LOG_RATIO)[:, None])
         return np.concatenate(columns, 1).astype(np.float64)
@@ -152,13 +165,13 @@ class LearnedJudge(Judge):
         return self._with(parameters)
 
     def _with(self, weights: Mapping[str, float]) -> Self:
-        return type(self)(self.contextual, self.relations, self.vectors, self.teacher, weights)
+        return type(self)(self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, weights)
 
     def to(self, device: torch.device) -> None:
-        """Move encoder and teacher."""
-        self.contextual.to(device)
-        if self.teacher is not None:
-            self.teacher.to(device)
+        """Move what it has."""
+        for part in (self.contextual, self.prototypes, self.teacher):
+            if part is not None:
+                part.to(device)
 
 
 def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: float = PENALTY) -> Matrix:
@@ -195,10 +208,11 @@ def make_judge(leaf: Leaf, resources: Resources) -> LearnedJudge:
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
     every_layer = TextEncoder(leaf.argument, "all", device=resources.device)
     vectors = leaf.options.get("vectors")
-    teacher = leaf.options.get("teacher")
+    prototypes, teacher = leaf.options.get("prototypes"), leaf.options.get("teacher")
     return LearnedJudge(
         ContextualJudge(every_layer),
         resources.relations if leaf.choice("relations", ("yes", "no")) == "yes" else None,
         NeighboursJudge(read_vectors(vectors), top=0) if vectors else None,
+        make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
         make_teacher(Leaf("teacher", teacher, text=leaf.text), resources) if teacher else None,
     )

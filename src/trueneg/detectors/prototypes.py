@@ -241,14 +241,24 @@ class PrototypesJudge(Judge):
         self.encoder.to(device)
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> PrototypesJudge:
-    """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
-    leaf.check(argument=True, options=("encoder",), what="FILE, written by 'trueneg detect prototypes'")
+def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]:
+    """The prototypes that a leaf names, and their encoder.
+
+    Raises:
+        ModelError: if either is not there, or they do not belong together.
+    """
+    leaf.check(argument=True, options=("encoder", "top"), what="FILE, written by 'trueneg detect prototypes'")
     prototypes = Prototypes.load(leaf.argument)
     source = leaf.options.get("encoder", prototypes.provenance["encoder"])
-    encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=resources.device)
+    encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
     if encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
         raise ModelError(f"'{leaf.argument}' holds prototypes of another encoder than '{source}'")
+    return encoder, prototypes
+
+
+def make_judge(leaf: Leaf, resources: Resources) -> PrototypesJudge:
+    """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
+    encoder, prototypes = load_pair(leaf, resources.device)
     return PrototypesJudge(encoder, prototypes, THRESHOLD if leaf.threshold is None else leaf.threshold)
 
 

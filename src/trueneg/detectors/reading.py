@@ -102,16 +102,19 @@ class WholeTextReader:
 
 
 @torch.no_grad()
-def drop_layers_above(model: PreTrainedModel, last: int) -> None:
+def drop_layers_above(model: PreTrainedModel, last: int) -> bool:
     """Make a model compute no more layers than ``hidden_states[last]`` needs, where it keeps them in one list.
 
     A model that normalises after its last layer shows a layer's own states only if one more follows; which it is is
     found out by looking.
+
+    Returns:
+        Whether ``hidden_states[last]`` is now the model's last hidden state.
     """
     depth = int(model.config.num_hidden_layers)
     stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == depth]
-    if len(stacks) != 1 or last >= depth - 1:
-        return
+    if len(stacks) != 1 or last >= depth:
+        return last == depth
     ids = torch.arange(8, device=model.device).unsqueeze(0) + min(5, model.config.vocab_size - 8)
     expected = model(input_ids=ids, output_hidden_states=True).hidden_states[last]
     stack, layers = stacks[0], list(stacks[0])
@@ -119,8 +122,9 @@ def drop_layers_above(model: PreTrainedModel, last: int) -> None:
         del stack[num_kept:]
         found = model(input_ids=ids, output_hidden_states=True).hidden_states
         if len(found) > last and torch.allclose(found[last], expected, atol=1e-5):
-            return
+            return num_kept == last
         stack.extend(layers[num_kept:])
+    return False
 
 
 def _padded(ids: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -22,7 +23,8 @@ class RowText:
     Attributes:
         text: what they say, a space before every word that begins with one.
         starts: the character at which each token begins.
-        ends: the character after each token; a token that is no text, such as a special one, is empty.
+        ends: the character after each token; one that is no text by itself, as special ones and parts of letters, is
+            empty.
     """
 
     text: str
@@ -39,6 +41,8 @@ class TokenText:
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.surfaces: Sequence[Surface] = surfaces(tokenizer)
+        self._tokenizer = tokenizer
+        self._special = frozenset(tokenizer.all_special_ids)
 
     def __call__(self, ids: Sequence[int]) -> RowText:
         """Text of some tokens that follow one another.
@@ -48,20 +52,37 @@ class TokenText:
         """
         parts: list[str] = []
         starts, ends, length = [], [], 0
-        for token in ids:
-            surface = self.surfaces[token] if token < len(self.surfaces) else None
-            if surface is None or not surface.word:
-                starts.append(length)
-                ends.append(length)
-                continue
-            if surface.prefix == "start" and length:
-                parts.append(" ")
-                length += 1
-            parts.append(surface.word)
-            starts.append(length)
-            length += len(surface.word)
-            ends.append(length)
+        for before, own in self._pieces(ids):
+            # A text does not begin with a space.
+            parts += [before if length else before.lstrip(), own]
+            starts.append(length + len(parts[-2]))
+            ends.append(starts[-1] + len(own))
+            length = ends[-1]
         return RowText("".join(parts), tuple(starts), tuple(ends))
+
+    def _pieces(self, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
+        """For each token what stands before it, and its own text."""
+        for is_text, run in groupby(ids, self._is_text):
+            if is_text:
+                found = (self.surfaces[token] for token in run)
+                yield from ((" " if surface.prefix == "start" else "", surface.word) for surface in found)
+            else:
+                # Bytes of a letter, and spaces by themselves, are text only together.
+                tokens = list(run)
+                yield self._together(tokens), ""
+                yield from [("", "")] * (len(tokens) - 1)
+
+    def _is_text(self, token: int) -> bool:
+        return token < len(self.surfaces) and bool(self.surfaces[token].word)
+
+    def _together(self, tokens: Sequence[int]) -> str:
+        ordinary = [token for token in tokens if token < len(self.surfaces) and token not in self._special]
+        if not ordinary:
+            return ""
+        text: str = self._tokenizer.decode(ordinary)
+        # Decoders of "▁" drop a space at the edge of a text.
+        begins_with_space = str(self._tokenizer.convert_ids_to_tokens(ordinary[0])).startswith(("▁", "Ġ"))
+        return f" {text.lstrip()}" if begins_with_space else text
 
 
 def substitution_kinds(entries: Sequence[Surface]) -> Tensor:

@@ -48,8 +48,7 @@ class TeacherJudge(Judge):
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """Score each substitution."""
-        ratio = self.log_ratios(substitutions)
-        return np.asarray(1 / (1 + np.exp(-ratio.clip(-500, 500))))
+        return np.asarray(np.exp(-np.logaddexp(0, -self.log_ratios(substitutions))))
 
     def log_ratios(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
         """Log p(substitute) - log p(word), float64 ``[n]``, in nats; -inf where either is unknown to the teacher."""

@@ -38,16 +38,19 @@ class Encoder(nn.Module):
         """Entries of the vocabulary."""
         return self.embeddings.shape[0]
 
-    def encode(self, input_ids: Tensor, rows: Rows) -> Tensor:
+    def encode(self, input_ids: Tensor, rows: Rows, layer: int | None = None) -> Tensor:
         """Contextual vectors of ``input_ids`` ``[batch, length]``: ``[batch, length, hidden]``.
 
-        ``rows`` says where padding is and where documents end; its own tokens are not looked at.
+        ``rows`` says where padding is and where documents end; its own tokens are not looked at. Of the last layer,
+        or of the hidden states numbered ``layer``: 0 is the embeddings.
         """
         given = {"input_ids": input_ids} | _position_arguments(self.model, rows)
+        options = {"output_hidden_states": layer is not None, "return_dict": True}
         if rows.is_packed and self.model.config.model_type in _DEBERTA:
-            return _encode_packed_deberta(self.model, rows, given)
-        output = self.model.base_model(**given, **_attention_arguments(self.model, rows), return_dict=True)
-        hidden: Tensor = output.last_hidden_state
+            output = _encode_packed_deberta(self.model, rows, given, options)
+        else:
+            output = self.model.base_model(**given, **_attention_arguments(self.model, rows), **options)
+        hidden: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
         return hidden
 
 
@@ -180,14 +183,15 @@ def _is_same_segment(segments: Tensor) -> Tensor:
     return segments[:, :, None] == segments[:, None, :]
 
 
-def _encode_packed_deberta(model: PreTrainedModel, rows: Rows, given: dict[str, Tensor]) -> Tensor:
+def _encode_packed_deberta(
+    model: PreTrainedModel, rows: Rows, given: dict[str, Tensor], options: dict[str, bool]
+) -> Any:
     """DeBERTa's encoder takes a mask of pairs, which its embeddings do not; its positions are relative anyway."""
     base: Any = model.base_model
     if getattr(base.encoder, "conv", None) is not None:
         raise ModelError("this DeBERTa's convolution reaches into neighbouring documents: leave --pack out")
     embedded = base.embeddings(**given, mask=rows.segments > 0)
-    hidden: Tensor = base.encoder(embedded, _is_same_segment(rows.segments)).last_hidden_state
-    return hidden
+    return base.encoder(embedded, _is_same_segment(rows.segments), **options)
 
 
 def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:

@@ -1,0 +1,127 @@
+"""Prototypes while training: one pass of a frozen encoder over the unmasked rows, and a product."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import CorrectionConfig
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors.base import Detector
+from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
+from trueneg.detectors.reading import drop_layers_above
+from trueneg.detectors.rowtext import substitution_kinds
+from trueneg.detectors.specification import Leaf
+from trueneg.lexicon.surface import surfaces
+from trueneg.models.backbone import Encoder
+from trueneg.tokenizer import fingerprint
+
+
+class PrototypeDetector(Detector):
+    """Credit is the acceptance of the cosine of gold's vector, in the unmasked row, and the prediction's prototype.
+
+    For an encoder with the corpus's tokenizer: all of it stays on the device, in static shapes. Only a whole word is
+    judged, and only tokens of gold's kind are accepted: alphabetic words of three letters or more, no stop words, of
+    the same prefix and casing.
+
+    The encoder is no part of the model: it is not in checkpoints.
+
+    Args:
+        encoder: Frozen.
+        layer: Whose states are compared; None for the last.
+        table: Prototype of each token, float32 ``[vocab, hidden]``, zeros where there is none.
+        kinds: Kind of each token, int64 ``[vocab]``.
+        threshold: The least cosine to accept.
+        top: How many substitutes are listed.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        layer: int | None,
+        table: Tensor,
+        kinds: Tensor,
+        threshold: float = THRESHOLD,
+        top: int = 8,
+    ) -> None:
+        super().__init__()
+        # In a list it is no submodule, so neither checkpoints nor optimizers see it.
+        self._encoder = [encoder.eval().requires_grad_(False)]
+        self.layer = layer
+        self.threshold = threshold
+        self.top = top
+        self._table: Tensor
+        self._kinds: Tensor
+        self.register_buffer("_table", table, persistent=False)
+        self.register_buffer("_kinds", kinds, persistent=False)
+
+    @torch.no_grad()
+    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        """Acceptance of each prediction where it is accepted, else 0."""
+        known = predicted.clamp(max=len(self._table) - 1)
+        cosine = (self.vectors(place) * self._table[known]).sum(-1)
+        is_alike = self._is_alike(gold.unsqueeze(-1), predicted.unsqueeze(-1)).squeeze(-1)
+        return self._accepted(cosine, is_alike & place.is_whole_word)
+
+    @torch.no_grad()
+    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        """The tokens nearest to gold's vector."""
+        cosines = self.vectors(place) @ self._table.T
+        cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
+        nearest = cosines.topk(min(self.top, cosines.shape[-1]))
+        is_alike = self._is_alike(gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
+        return nearest.indices, self._accepted(nearest.values, is_alike)
+
+    def vectors(self, place: MaskedRows) -> Tensor:
+        """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``."""
+        rows = place.rows
+        (encoder,) = self._encoder
+        if encoder.embeddings.device != rows.input_ids.device:
+            encoder.to(rows.input_ids.device)
+        states = encoder.encode(rows.input_ids, rows, self.layer).float()
+        at_slots = states.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        segment = rows.segments.gather(1, place.positions)
+        is_same = (rows.segments.unsqueeze(1) == segment.unsqueeze(2)).to(states.dtype)
+        totals = torch.bmm(is_same, states)
+        rest = (totals - at_slots) / (is_same.sum(-1, keepdim=True) - 1).clamp(min=1)
+        return nn.functional.normalize(at_slots - rest, dim=-1)
+
+    def _is_alike(self, gold: Tensor, tokens: Tensor) -> Tensor:
+        known = len(self._kinds)
+        kind = self._kinds[gold.clamp(max=known - 1)]
+        return (kind >= 0) & (kind == self._kinds[tokens.clamp(max=known - 1)]) & (tokens < known)
+
+    def _accepted(self, cosine: Tensor, is_judged: Tensor) -> Tensor:
+        acceptance = 0.5 + (cosine.clamp(max=1) - self.threshold) / (2 * max(1 - self.threshold, 1e-6))
+        return torch.where((cosine >= self.threshold) & is_judged, acceptance, 0.0)
+
+
+def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) -> Tensor:
+    """The prototype of each token that is a word, float32 ``[vocab, hidden]``; zeros for the others."""
+    entries = surfaces(tokenizer)
+    table = torch.zeros(len(entries), prototypes.matrix.shape[1])
+    matrix = torch.from_numpy(prototypes.matrix)
+    for token, surface in enumerate(entries):
+        if surface.starts_word and (row := prototypes.find(surface.word)) is not None:
+            table[token] = matrix[row]
+    return table
+
+
+def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
+    """Make ``prototypes:FILE[top=8]@0.6``; with an encoder of another tokenizer, one that reads text."""
+    encoder, prototypes = load_pair(leaf)
+    threshold = THRESHOLD if leaf.threshold is None else leaf.threshold
+    if fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
+        return OnlineDetector(PrototypesJudge(encoder, prototypes, threshold), tokenizer)
+    layer = encoder.layers[0]
+    is_last = drop_layers_above(encoder.model, layer)
+    return PrototypeDetector(
+        Encoder(encoder.model),
+        None if is_last else layer,
+        prototype_table(prototypes, tokenizer),
+        substitution_kinds(surfaces(tokenizer)),
+        threshold,
+        int(leaf.number("top", 8, least=1)),
+    )

@@ -1,0 +1,118 @@
+"""The contextual judge: a cosine that transformers alone computes alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_encoder import TOLERANCE, by_hand
+from tiny_encoders import MAX_LENGTH, TEXT, at
+
+from trueneg.detectors import make_judge
+from trueneg.detectors.contextual import THRESHOLD, ContextualJudge
+from trueneg.detectors.encoder import Span, TextEncoder
+from trueneg.detectors.judge import Substitution
+from trueneg.detectors.specification import Resources
+
+ASKED = [
+    at(TEXT[0], "large", "big"),
+    at(TEXT[0], "large", "primary"),
+    at(TEXT[0], "the", "a"),
+    at(TEXT[0], "city", "river"),
+    at(TEXT[0], "mouse", "zebra"),
+    at("the zebra sat", "zebra", "mouse"),
+    at("the zebra sat", "zebra", "large mouse"),
+]
+
+
+def cosine(path: str, s: Substitution, layer: int, pooling: str, center: bool) -> float:
+    spans: list[Span] = [(s.text, s.start, s.end), (s.substituted, s.start, s.start + len(s.substitute))]
+    first, second = (by_hand(path, where, layer, pooling, center).astype(np.float64) for where in spans)
+    return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+
+
+@pytest.mark.parametrize(
+    ("options", "layers", "pooling", "center"),
+    [
+        ("", [1], "mean", True),
+        ("layer=2", [2], "mean", True),
+        ("layer=0,center=none", [0], "mean", False),
+        ("layer=1-2,pooling=first", [1, 2], "first", True),
+        ("pooling=first,center=none", [1], "first", False),
+    ],
+)
+def test_scores_are_cosines(
+    checkpoint: str, options: str, layers: list[int], pooling: str, center: bool, resources: Resources
+) -> None:
+    judge = make_judge(f"contextual:{checkpoint}[{options}]", resources)
+    wanted = [np.mean([cosine(checkpoint, s, layer, pooling, center) for layer in layers]) for s in ASKED]
+    found = judge.scores(ASKED)
+    assert found.shape == (len(ASKED),) and found.dtype == np.float64
+    np.testing.assert_allclose(found, np.clip(wanted, 0, 1), atol=TOLERANCE)
+    assert np.ptp(found) > 0.1  # they do differ
+    assert judge.threshold == THRESHOLD
+
+
+def test_what_it_says_of_itself(bert: str, resources: Resources) -> None:
+    judge = make_judge(f"contextual:{bert}[layer=1-2,window=32]@0.7", resources)
+    assert judge.threshold == 0.7
+    assert dict(judge.provenance) | {"encoder": ""} == {
+        "encoder": "",
+        "layers": "1 2",
+        "pooling": "mean",
+        "window": "32",
+        "center": "sentence",
+    }
+
+
+def test_the_word_itself_scores_1(checkpoint: str, resources: Resources) -> None:
+    asked = [Substitution(s.text, s.start, s.end, s.target) for s in ASKED]
+    np.testing.assert_allclose(make_judge(f"contextual:{checkpoint}", resources).scores(asked), 1, atol=1e-6)
+
+
+def test_a_negative_cosine_scores_0(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = ContextualJudge(TextEncoder(bert))
+    directions = {"large": [1.0, 0.0], "small": [-3.0, 1.0], "big": [2.0, 0.0]}
+    monkeypatch.setattr(
+        judge.encoder, "vectors", lambda spans: np.array([[directions[t[s:e]]] for t, s, e in spans], np.float32)
+    )
+    asked = [at("a large one", "large", word) for word in ("small", "big")]
+    np.testing.assert_allclose(judge.cosines(asked)[:, 0], [-3 / np.sqrt(10), 1], atol=1e-6)
+    np.testing.assert_allclose(judge.scores(asked), [0, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("odd", ["\x07", "\x00", "\ufffd", "\u200b"])
+def test_what_the_encoder_does_not_see_scores_0(bert: str, odd: str, resources: Resources) -> None:
+    judge = make_judge(f"contextual:{bert}", resources)
+    assert isinstance(judge, ContextualJudge)
+    asked = [at(f"the {odd} sat", odd, "mouse"), at("a mouse sat", "mouse", odd), at(f"a {odd} sat", odd, odd)]
+    assert judge.scores(asked).tolist() == [0, 0, 0]
+    assert judge.encoder.num_unseen == 2  # texts, each read once
+
+
+def test_long_texts_are_judged_as_the_text_around_the_word(checkpoint: str, resources: Resources) -> None:
+    judge = make_judge(f"contextual:{checkpoint}[window=24]", resources)
+    assert isinstance(judge, ContextualJudge)
+    text = " ".join([*TEXT * 3, "the large animal went", *TEXT * 3])
+    long = at(text, "animal went", "movie went")
+    units = []
+    for where in ((long.text, long.start, long.end), (long.substituted, long.start, long.start + len(long.substitute))):
+        cut = judge.encoder.reader.cut(where)
+        assert len(cut[0]) < len(text) / 3
+        (vector,) = judge.encoder.vectors([cut])[0]
+        units.append(vector / np.linalg.norm(vector))
+    np.testing.assert_allclose(judge.scores([long]), max(0.0, float(units[0] @ units[1])), atol=TOLERANCE)
+    assert judge.encoder.reader.window <= MAX_LENGTH
+
+
+def test_every_text_is_read_once(bert: str) -> None:
+    judge = ContextualJudge(TextEncoder(bert))
+    read: list[Span] = []
+    original = judge.encoder.vectors
+    judge.encoder.vectors = lambda spans: read.extend(spans) or original(spans)  # type: ignore[method-assign,func-returns-value]
+    judge.scores([*ASKED, *ASKED])
+    assert len(read) == len(set(read)) == len({(s.text, s.start) for s in ASKED}) + len(ASKED)
+
+
+def test_nothing_to_judge(bert: str) -> None:
+    judge = ContextualJudge(TextEncoder(bert))
+    assert judge.scores([]).shape == (0,) and judge.acceptance([]).shape == (0,)

@@ -1,0 +1,135 @@
+"""What every judge and every detector keeps to, by whatever name it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_learned import ASKED, SHARES
+from tiny_encoders import TEXT, WORDNET, byte_level, encode_rows, wordpiece
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+import tiny
+from trueneg.config import CorrectionConfig
+from trueneg.corruption.masking import MaskedRows
+from trueneg.detectors import DETECTORS, JUDGES, make_detector, make_judge
+from trueneg.detectors.base import Detector
+from trueneg.detectors.calibrated import KIND
+from trueneg.detectors.judge import Judge
+from trueneg.detectors.learned import LearnedJudge
+from trueneg.detectors.prototypes import Prototypes
+from trueneg.detectors.specification import Resources
+from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.mlm import MaskedLM
+
+MADE_ELSEWHERE = {"annotated"}
+"""Needs rows that carry annotations: tests/detectors/test_annotated.py."""
+
+PLAIN = ["lexical", "first-sense", "antonym", "sister", "hypernym", "calendar", "number", "name", "ema"]
+COMBINED = ["lexical | contextual:E", "contextual:E & !antonym", "ema & !lexical", "!lexical", "first-sense | sister"]
+TRAINED_WITH = sorted({*DETECTORS, "contextual", "teacher", "calibrated", "hypernym"} - MADE_ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def written(bert: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Each name, written as a specification that can be made here."""
+    folder = tmp_path_factory.mktemp("sources")
+    vectors, prototypes, calibration = folder / "v.txt", folder / "p.safetensors", folder / "det.json"
+    words = sorted({word.lower() for text in TEXT for word in text.split()})
+    matrix = np.random.default_rng(0).normal(size=(len(words), 32)).astype(np.float32)
+    vectors.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, matrix, strict=True)))
+    Prototypes(tuple(words), matrix, np.full(len(words), 9), {"encoder": bert, "layer": "1", "corpus": "none"}).save(
+        prototypes
+    )
+    calibration.write_text(f'{{"kind": "{KIND}", "detector": "contextual:{bert}", "threshold": 0.2}}')
+    return {
+        **{name: name for name in PLAIN},
+        "neighbours": f"neighbours:{vectors}[top=5]",
+        "contextual": f"contextual:{bert}@0.2",
+        "prototypes": f"prototypes:{prototypes}@0.1",
+        "teacher": f"teacher:{bert}@0.05",
+        "learned": f"learned:{bert}",
+        "calibrated": str(calibration),
+        **{text: text.replace(":E", f":{bert}@0.2") for text in COMBINED},
+    }
+
+
+def judge_of(name: str, written: dict[str, str], resources: Resources) -> Judge:
+    judge = make_judge(written[name], resources)
+    return judge.fit(ASKED, SHARES) if isinstance(judge, LearnedJudge) else judge
+
+
+@pytest.mark.parametrize("name", [*JUDGES, *(text for text in COMBINED if "ema" not in text)])
+def test_judges(name: str, written: dict[str, str], resources: Resources) -> None:
+    judge = judge_of(name, written, resources)
+    scores = judge.scores(ASKED)
+    assert scores.shape == (len(ASKED),) and scores.dtype == np.float64
+    assert ((scores >= 0) & (scores <= 1)).all()
+    np.testing.assert_allclose(judge.scores(ASKED[::-1]), scores[::-1], atol=0.03)
+    np.testing.assert_allclose(judge.scores([*ASKED, *ASKED]), np.tile(scores, 2), atol=0.03)
+    assert judge.scores([]).shape == judge.acceptance([]).shape == (0,)
+    accepted = judge.acceptance(ASKED) >= 0.5
+    assert (accepted == (judge.scores(ASKED) >= judge.threshold)).all()
+    assert judge.provenance and all(isinstance(value, str) for value in judge.provenance.values())
+    judge.to(torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", [*TRAINED_WITH, *COMBINED])
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-level"])
+def test_detectors(name: str, kind: str, written: dict[str, str]) -> None:
+    tokenizer = wordpiece() if kind == "wordpiece" else byte_level()
+    detector = make_detector(CorrectionConfig(detector=written[name], wordnet=str(WORDNET)), tokenizer)
+    model = tiny.make_masked_lm(vocab_size=len(tokenizer) + 2)  # padded beyond the tokenizer
+    objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(detector, "set"))
+    objective.attach(model)
+    place, predicted = batch_of(tokenizer)
+    check_credit(detector, place, predicted, len(tokenizer) + 2)
+    outcome = objective(model, place)
+    outcome.terms["mlm"].backward()
+    assert outcome.terms["mlm"].isfinite()
+    objective.after_step(model)
+    kept = {key for key in detector.state_dict() if "teacher" not in key}
+    assert not kept and not any(parameter.requires_grad for parameter in detector.parameters())
+
+
+def batch_of(tokenizer: PreTrainedTokenizerFast) -> tuple[MaskedRows, Tensor]:
+    """Rows of text, packed ones too, and predictions of all sorts: words, gold, pieces, a padded output row."""
+    rows = encode_rows(tokenizer, [[TEXT[0], TEXT[1]], [TEXT[2]], [TEXT[3]], [""]], length=64)
+    place: MaskedRows = tiny.make_masking(rate=0.5)(rows)
+    generator = torch.Generator().manual_seed(0)
+    predicted = torch.randint(0, len(tokenizer) + 2, place.gold.shape, generator=generator)
+    predicted[0, ::3] = place.gold[0, ::3]
+    return place, predicted
+
+
+def check_credit(detector: Detector, place: MaskedRows, predicted: Tensor, vocab_size: int) -> None:
+    credit = detector.credit(place.gold, predicted, place)
+    assert credit.shape == place.gold.shape and credit.dtype == torch.float32 and not credit.requires_grad
+    assert ((credit >= 0) & (credit <= 1)).all()
+    is_wrong = (predicted != place.gold) & place.is_masked
+    assert not (credit * is_wrong)[~place.is_whole_word].any()  # footnote 5
+    assert torch.equal(detector.credit(place.gold, predicted.clone(), place), credit)
+    tokens, listed = detector.substitutes(place.gold, predicted, place)
+    assert tokens.shape == listed.shape and tokens.shape[:2] == place.gold.shape
+    assert tokens.dtype == torch.int64 and listed.dtype == torch.float32
+    assert ((tokens >= 0) & (tokens < vocab_size)).all() and ((listed >= 0) & (listed <= 1)).all()
+    # What lists the prediction gives it its credit.
+    is_it = (tokens == predicted.unsqueeze(-1)) & (listed > 0) & is_wrong.unsqueeze(-1)
+    torch.testing.assert_close((listed * is_it).amax(-1)[is_it.any(-1)], credit[is_it.any(-1)], atol=1e-5, rtol=0)
+
+
+def test_every_name_is_tried(written: dict[str, str]) -> None:
+    assert JUDGES.keys() <= written.keys()
+    assert set(TRAINED_WITH) | MADE_ELSEWHERE >= DETECTORS.keys() and set(TRAINED_WITH) <= written.keys()
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    from trueneg.errors import TruenegError
+
+    for name in JUDGES.keys() - set(PLAIN):
+        with pytest.raises(TruenegError, match=r"\S") as told:
+            make_judge(f"{name}:{tmp_path}/nowhere", Resources())
+        assert "\n" not in str(told.value) and "nowhere" in str(told.value)

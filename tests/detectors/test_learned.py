@@ -1,0 +1,128 @@
+"""The learned judge: scikit-learn's logistic regression over features that are what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from tiny_encoders import TEXT, at
+
+from trueneg.detectors import make_judge
+from trueneg.detectors.judge import Substitution
+from trueneg.detectors.learned import LearnedJudge, fit_logistic
+from trueneg.detectors.specification import Resources
+from trueneg.errors import ConfigError
+
+PAIRS = [("large", "big"), ("large", "small"), ("large", "city"), ("mouse", "animal"), ("mouse", "painter")]
+ASKED = [at(TEXT[0], *pair) for pair in [*PAIRS, ("old", "zebra"), ("will", "is going to")]]
+ASKED.append(at(TEXT[1], "film", "movie"))
+SHARES = np.array([0.9, 0.1, 0.0, 0.5, 0.2, 0.0, 0.7, 1.0])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 999), st.integers(1, 6), st.sampled_from([0.1, 1.0, 10.0]))
+def test_the_fit_is_that_of_scikit_learn(seed: int, num_features: int, penalty: float) -> None:
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(60, num_features)) * 10.0 ** random.integers(-3, 4, num_features) + 5
+    is_accepted = features[:, 0] - 5 + random.normal(size=60) * features[:, 0].std() > 0
+    if is_accepted.all() or not is_accepted.any():
+        return
+    mean, spread = features.mean(0), features.std(0)
+    theirs = LogisticRegression(C=1 / penalty, tol=1e-10, max_iter=10_000).fit((features - mean) / spread, is_accepted)
+    slopes = theirs.coef_[0] / spread
+    wanted = np.array([theirs.intercept_[0] - slopes @ mean, *slopes])
+    ours = fit_logistic(features, is_accepted, penalty)
+    np.testing.assert_allclose(ours[1:] * spread, wanted[1:] * spread, atol=1e-4)
+    np.testing.assert_allclose(ours[0] + ours[1:] @ mean, wanted[0] + wanted[1:] @ mean, atol=1e-4)
+
+
+def test_a_feature_that_never_varies_has_no_weight() -> None:
+    features = np.c_[np.array([0.0, 1, 2, 3]), np.full(4, 7.0)]
+    weights = fit_logistic(features, np.array([False, False, True, True]))
+    assert weights[2] == 0 and weights[1] > 0
+
+
+def test_classes_that_a_line_parts_have_finite_weights() -> None:
+    weights = fit_logistic(np.linspace(-1e6, 1e6, 50)[:, None], np.arange(50) >= 25)
+    assert np.isfinite(weights).all() and weights[1] > 0
+
+
+@pytest.fixture(scope="module")
+def judge(bert: str, tmp_path_factory: pytest.TempPathFactory, resources: Resources) -> LearnedJudge:
+    file = tmp_path_factory.mktemp("vectors") / "v.txt"
+    file.write_text("large 1 0\nbig 4 3\nmouse 0 1\nanimal 1 1\n")
+    made = make_judge(f"learned:{bert}[vectors={file},teacher={bert}]", resources)
+    assert isinstance(made, LearnedJudge)
+    return made
+
+
+def test_features_are_what_they_are_called(judge: LearnedJudge) -> None:
+    features = judge.features(ASKED)
+    assert features.shape == (len(ASKED), len(judge.names)) and len(set(judge.names)) == len(judge.names)
+    columns = dict(zip(judge.names, features.T, strict=True))
+    for number, layer in enumerate(judge.contextual.encoder.layers):
+        np.testing.assert_allclose(
+            columns[f"cosine at layer {layer}"], judge.contextual.cosines(ASKED)[:, number], atol=0.03
+        )
+    assert columns["one word"].tolist() == [1, 1, 1, 1, 1, 1, 0, 1]
+    assert columns["three words or more"].tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
+    assert columns["synonym"].tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
+    assert columns["antonym"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert columns["hypernym"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert columns["reverse hyponym"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    np.testing.assert_allclose(columns["cosine of word vectors"], [0.8, 0, 0, 0.5**0.5, 0, 0, 0, 0], atol=1e-6)
+    assert judge.teacher is not None
+    np.testing.assert_allclose(columns["log ratio"], judge.teacher.log_ratios(ASKED).clip(-20, 20), atol=0.2)
+
+
+def test_it_must_learn_first(judge: LearnedJudge) -> None:
+    with pytest.raises(ConfigError, match="must be fitted first: 'trueneg detect calibrate'"):
+        judge.scores(ASKED)
+    with pytest.raises(ConfigError, match="needs examples of both"):
+        judge.fit(ASKED, np.zeros(len(ASKED)))
+    with pytest.raises(ConfigError, match="needs examples of both"):
+        judge.fit(ASKED, np.ones(len(ASKED)))
+    assert judge.parameters() == {}
+
+
+def test_what_it_learned_is_a_logistic_regression_of_its_features(judge: LearnedJudge) -> None:
+    fitted = judge.fit(ASKED, SHARES)
+    assert judge.weights is None
+    parameters = fitted.parameters()
+    assert set(parameters) == {"constant", *judge.names}
+    logits = parameters["constant"] + judge.features(ASKED) @ np.array([parameters[name] for name in judge.names])
+    scores = fitted.scores(ASKED)
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-9)
+    assert ((scores >= 0.5) == (SHARES >= 0.5)).all()
+
+
+def test_features_are_computed_once_for_all_fits(judge: LearnedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = judge.fit(ASKED[::2] + ASKED[1::2], np.concatenate([SHARES[::2], SHARES[1::2]])).scores(ASKED)
+    monkeypatch.setattr(LearnedJudge, "_features", None)
+    np.testing.assert_allclose(judge.fit(ASKED, SHARES).scores(ASKED[::-1]), first[::-1], atol=1e-6)
+
+
+def test_a_judge_that_has_learned_keeps_nothing(judge: LearnedJudge) -> None:
+    """During training it is asked about new texts without end."""
+    ready = judge.with_parameters(judge.fit(ASKED, SHARES).parameters(), "here")
+    before = len(judge._known or {})
+    ready.scores([Substitution("a new text", 2, 5, "old")])
+    assert ready._known is None and len(judge._known or {}) == before
+
+
+def test_what_another_learned_is_refused(judge: LearnedJudge) -> None:
+    parameters = judge.fit(ASKED, SHARES).parameters()
+    del parameters["log ratio"]
+    with pytest.raises(ConfigError, match=r"'det\.json' was learned from other features: calibrate it again"):
+        judge.with_parameters(parameters, "det.json")
+
+
+def test_parts_may_be_left_out(bert: str, tmp_path: Path) -> None:
+    judge = make_judge(f"learned:{bert}[relations=no]", Resources(wordnet=str(tmp_path)))
+    assert isinstance(judge, LearnedJudge)
+    assert judge.names[-1] == "rarity of pieces" and "wordnet" not in judge.provenance
+    assert judge.features([]).shape == (0, len(judge.names)) and judge.features(ASKED).shape == (8, len(judge.names))

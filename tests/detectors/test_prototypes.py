@@ -1,0 +1,238 @@
+"""Prototypes: averages of contextual vectors, and what they judge, annotate and credit, each against plain code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_encoders import TEXT, WORDNET, at, byte_level, encode_rows, masked_at, wordpiece
+
+import tiny
+from trueneg.config import CorrectionConfig
+from trueneg.corpus.annotate import Accepted, write_annotations
+from trueneg.corpus.annotations import Annotations
+from trueneg.corpus.build import build_corpus
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.detectors import make_detector, make_judge
+from trueneg.detectors.annotator import make_annotator
+from trueneg.detectors.encoder import TextEncoder
+from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.prototype_detector import PrototypeDetector
+from trueneg.detectors.prototypes import Prototypes, learn_prototypes
+from trueneg.detectors.specification import Resources
+from trueneg.errors import ConfigError, ModelError
+from trueneg.tokenizer import load_tokenizer, save_tokenizer
+
+LENGTH = 14
+RESOURCES = Resources(wordnet=str(WORDNET))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return make_corpus(tmp_path_factory.mktemp("wordpiece"), wordpiece())
+
+
+def make_corpus(folder: Path, tokenizer: object) -> Corpus:
+    save_tokenizer(tokenizer, folder / "tok")  # type: ignore[arg-type]
+    text = folder / "text.txt"
+    text.write_text("\n\n".join(" ".join(TEXT[first:] + TEXT[:first]) for first in range(len(TEXT))))
+    build_corpus([str(text)], folder / "tok", folder / "corpus")
+    return Corpus.open(folder / "corpus")
+
+
+@pytest.fixture(scope="module")
+def file(corpus: Corpus, bert: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("prototypes") / "p.safetensors"
+    learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=2).save(path)
+    return str(path)
+
+
+def test_they_are_the_mean_of_each_words_vectors(corpus: Corpus, bert: str) -> None:
+    learned = learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=1, batch_size=3)
+    encoder, tokenizer = TextEncoder(bert, (1,)), load_tokenizer(corpus.path / "tokenizer")
+    seen: dict[str, list[np.ndarray]] = defaultdict(list)
+    index = RowIndex(corpus, LENGTH)
+    batch = index.read(np.arange(len(index)))
+    for ids, special, whole in zip(batch.input_ids, batch.is_special, batch.is_whole_word, strict=True):
+        words = tokenizer.convert_ids_to_tokens(ids[~special].tolist())
+        text = " ".join(words)
+        start = 0
+        for word, is_whole in zip(words, whole[~special], strict=True):
+            if is_whole and len(word) > 2 and word in ("large", "mouse", "city", "river", "primary"):
+                seen[word].append(encoder.vectors([(text, start, start + len(word))])[0, 0])
+            start += len(word) + 1
+    assert set(seen) == {"large", "mouse", "city", "river", "primary"}
+    for word, vectors in seen.items():
+        mean = np.mean(vectors, axis=0)
+        row = learned.find(word)
+        assert row is not None and learned.counts[row] == len(vectors)
+        np.testing.assert_allclose(learned.matrix[row], mean / np.linalg.norm(mean), atol=0.02)
+    assert learned.find("the") is None, "stop words have none"
+
+
+def test_rare_words_have_none_and_a_file_keeps_them(corpus: Corpus, bert: str, file: str) -> None:
+    loaded = Prototypes.load(file)
+    assert (loaded.counts >= 2).all() and loaded.provenance["layer"] == "1"
+    again = learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=2)
+    assert loaded.words == again.words
+    np.testing.assert_allclose(loaded.matrix, again.matrix, atol=1e-3)
+    assert loaded.provenance["num_words"] == str(len(loaded.words))
+    with pytest.raises(ModelError, match="no word occurs 1000 times"):
+        learn_prototypes(bert, corpus, length=LENGTH, least=1000)
+
+
+def test_files_that_are_none(tmp_path: Path, file: str, roberta: str) -> None:
+    with pytest.raises(ModelError, match="detect prototypes"):
+        Prototypes.load(tmp_path / "absent.safetensors")
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(1)}, str(tmp_path / "other.safetensors"))
+    with pytest.raises(ModelError, match="holds no prototypes"):
+        Prototypes.load(tmp_path / "other.safetensors")
+    with pytest.raises(ConfigError, match="prototypes:FILE"):
+        make_judge("prototypes", RESOURCES)
+
+
+def test_the_judge_compares_with_them(file: str, bert: str) -> None:
+    judge = make_judge(f"prototypes:{file}@0.3", RESOURCES)
+    loaded, encoder = Prototypes.load(file), TextEncoder(bert, (1,))
+    asked = [at(TEXT[0], "large", "big"), at(TEXT[0], "large", "city"), at(TEXT[3], "movie", "film")]
+    vectors = encoder.vectors([(s.text, s.start, s.end) for s in asked])[:, 0]
+    expected = [
+        max(0.0, float(v @ loaded.matrix[loaded.index[s.substitute]] / np.linalg.norm(v)))
+        for s, v in zip(asked, vectors, strict=True)
+    ]
+    np.testing.assert_allclose(judge.scores(asked), expected, atol=0.02)
+    assert judge.threshold == 0.3
+    unknown = judge.scores([at(TEXT[0], "large", "unheard"), at(TEXT[0], "large", "very large")])
+    assert unknown.tolist() == [0.0, 0.0]
+    assert len(judge.scores([])) == 0
+
+
+@pytest.fixture(params=["documents", "packed"])
+def rows(request: pytest.FixtureRequest) -> tiny.Rows:
+    documents = [[TEXT[0]], [TEXT[3]]] if request.param == "documents" else [[TEXT[0], TEXT[1]], [TEXT[3], TEXT[2]]]
+    return encode_rows(wordpiece(), documents, length=32)
+
+
+def test_the_detector_agrees_with_the_judge(file: str, rows: tiny.Rows) -> None:
+    """Same words, same sentences: on tensors, and as text."""
+    tokenizer = wordpiece()
+    spec = f"prototypes:{file}[top=4]@0.05"
+    detector = make_detector(CorrectionConfig(detector=spec), tokenizer)
+    assert isinstance(detector, PrototypeDetector)
+    asked = OnlineDetector(make_judge(spec, RESOURCES), tokenizer)
+    place = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
+    names = [["big", "city", "main"], ["film", "chief", "animal"]]
+    predicted = torch.tensor([tokenizer.convert_tokens_to_ids(row) for row in names])
+    ours, theirs = (one.credit(place.gold, predicted, place) for one in (detector, asked))
+    np.testing.assert_allclose(ours, theirs, atol=0.03)
+    assert 0 < int((ours >= 0.5).sum()) < ours.numel()
+    tokens, credit = detector.substitutes(place.gold, predicted, place)
+    assert tokens.shape == credit.shape == (2, 3, 4)
+    assert not ((tokens == place.gold.unsqueeze(-1)) & (credit > 0)).any()
+    for n in range(4):
+        np.testing.assert_allclose(detector.credit(place.gold, tokens[..., n], place), credit[..., n], atol=1e-5)
+    assert (credit[..., :-1] >= credit[..., 1:]).all()
+
+
+def test_the_detector_keeps_out_of_checkpoints_and_compiles(file: str, rows: tiny.Rows) -> None:
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.05"), wordpiece())
+    assert not detector.state_dict() and not list(detector.parameters())
+    place = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
+    predicted = place.gold.flip(1)
+    compiled = torch.compile(detector.credit, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(place.gold, predicted, place), detector.credit(place.gold, predicted, place))
+
+
+def test_only_whole_words_of_one_kind_are_credited(file: str, rows: tiny.Rows) -> None:
+    tokenizer = wordpiece()
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.001"), tokenizer)
+    place = masked_at(rows, [[1, 2], [1, 2]])  # "the" and another word
+    the, film = tokenizer.convert_tokens_to_ids(["the", "film"])
+    assert detector.credit(place.gold, torch.full_like(place.gold, film), place)[:, 0].tolist() == [0, 0]
+    assert detector.credit(place.gold, torch.full_like(place.gold, the), place).sum() == 0
+    assert detector.credit(place.gold, torch.full_like(place.gold, 10**6), place).sum() == 0
+
+
+def test_another_tokenizer_is_read_as_text(file: str) -> None:
+    assert isinstance(make_detector(CorrectionConfig(detector=f"prototypes:{file}"), byte_level()), OnlineDetector)
+
+
+def listed(accepted: Accepted) -> dict[tuple[int, int, int], float]:
+    keys = zip(accepted.rows.tolist(), accepted.columns.tolist(), accepted.substitutes.tolist(), strict=True)
+    return dict(zip(keys, accepted.credit.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-level"])
+def test_the_annotator_lists_what_the_judge_accepts(kind: str, file: str, corpus: Corpus, tmp_path: Path) -> None:
+    """Every word of every row against every word that has a prototype; the encoder's tokenizer or another."""
+    here = corpus if kind == "wordpiece" else make_corpus(tmp_path, byte_level())
+    tokenizer = load_tokenizer(here.path / "tokenizer")
+    spec = f"prototypes:{file}@0.4"
+    annotator, judge = make_annotator(spec, tokenizer, RESOURCES), make_judge(spec, RESOURCES)
+    index = RowIndex(here, LENGTH)
+    batch = index.read(np.arange(min(6, len(index))))
+    found = listed(annotator(batch))
+    assert len(found) > 20
+    online = OnlineDetector(judge, tokenizer)
+    from trueneg.training.data import read_rows
+
+    numbers = np.arange(len(batch.input_ids))
+    rows = read_rows(index, numbers, 0, numbers)
+    place = masked_at(rows, [list(range(LENGTH))] * len(numbers))
+    candidates = {token for _, _, token in found}
+    for token in candidates:
+        credit = online.credit(place.gold, torch.full_like(place.gold, token), place)
+        for row, column in np.ndindex(credit.shape):
+            expected, given = float(credit[row, column]), found.get((row, column, token), 0.0)
+            if abs(max(expected, given) - 0.5) > 0.03:  # not on the edge
+                assert given == pytest.approx(expected, abs=0.03)
+
+
+def test_a_filter_keeps_what_the_judge_accepts(file: str, corpus: Corpus) -> None:
+    """Vetoes and verification: what lists, and what looks at each pair."""
+    tokenizer = load_tokenizer(corpus.path / "tokenizer")
+    batch = RowIndex(corpus, LENGTH).read(np.arange(5))
+    everything = listed(make_annotator(f"prototypes:{file}@0.2", tokenizer, RESOURCES)(batch))
+    synonyms = listed(make_annotator("lexical", tokenizer, RESOURCES)(batch))
+    both = listed(make_annotator(f"prototypes:{file}@0.2 & lexical", tokenizer, RESOURCES)(batch))
+    neither = listed(make_annotator(f"prototypes:{file}@0.2 & !lexical", tokenizer, RESOURCES)(batch))
+    assert set(both) | set(neither) == set(everything) and not set(both) & set(neither)
+    assert all(both[key] == pytest.approx(everything[key]) for key in both)
+    union = listed(make_annotator(f"lexical | prototypes:{file}@0.2", tokenizer, RESOURCES)(batch))
+    assert union == pytest.approx(
+        {key: max(everything.get(key, 0), synonyms.get(key, 0)) for key in everything | synonyms}
+    )
+
+
+@pytest.mark.parametrize("spec", ["contextual:somewhere", "!lexical", "antonym", "lexical | antonym", "nonsense"])
+def test_what_lists_nothing_cannot_annotate(spec: str) -> None:
+    with pytest.raises(ConfigError, match=r"pair by pair|unknown detector"):
+        make_annotator(spec, wordpiece(), RESOURCES)
+
+
+def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Corpus, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(corpus.path / "tokenizer")
+    spec = f"prototypes:{file}[top=32]@0.3"
+    write_annotations(corpus.path, make_annotator(spec, tokenizer, RESOURCES), tmp_path / "notes", length=LENGTH)
+    from trueneg.training.data import read_rows
+
+    index = RowIndex(corpus, LENGTH, annotations=Annotations.open(tmp_path / "notes", corpus))
+    numbers = np.arange(6)
+    place = masked_at(read_rows(index, numbers, 0, numbers), [list(range(LENGTH))] * 6)
+    annotated = make_detector(CorrectionConfig(detector=f"annotated:{tmp_path / 'notes'}"), tokenizer)
+    online = make_detector(CorrectionConfig(detector=spec), tokenizer)
+    num_accepted = 0
+    for word in ("big", "large", "film", "movie", "main", "primary"):
+        predicted = torch.full_like(place.gold, tokenizer.convert_tokens_to_ids(word))
+        is_other = predicted != place.gold
+        ours, theirs = (one.credit(place.gold, predicted, place) * is_other for one in (annotated, online))
+        is_clear = torch.maximum(ours, theirs) > 0.53  # bfloat16 may decide what lies on the edge
+        np.testing.assert_allclose(ours[is_clear], theirs[is_clear], atol=0.02)
+        num_accepted += int(is_clear.sum())
+    assert num_accepted > 5
