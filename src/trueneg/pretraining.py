@@ -115,7 +115,6 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     objective: Objective[Any] = load("objective", config.objective.name, OBJECTIVES)(
         config.objective, tokenizer, vocab_size
     )
-    objective.attach(model)
     return model, objective
 
 

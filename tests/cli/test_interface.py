@@ -52,6 +52,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("inspect",): lambda world, out: [world.run, "The large beast will stay .", "--html", out / "page.html"],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
     ("export",): lambda world, out: [world.run, "--out", out / "exported"],
     ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],

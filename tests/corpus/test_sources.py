@@ -55,6 +55,15 @@ def test_parquet(tmp_path: Path) -> None:
     assert list(read_documents(str(path))) == [*DOCUMENTS, "", *many]
 
 
+def test_lines_of_any_source_are_documents_of_their_own(tmp_path: Path) -> None:
+    text, lines = tmp_path / "a.txt", tmp_path / "a.jsonl"
+    text.write_text(TEXT)
+    wanted = ["First paragraph.", "Second one.", "Another document.", "The last, café"]
+    assert list(read_documents(str(text), lines=True)) == wanted
+    lines.write_text("".join(json.dumps({"text": document}) + "\n" for document in [*DOCUMENTS, "", "a\n \nb"]))
+    assert list(read_documents(str(lines), lines=True)) == [*wanted, "a", "b"]
+
+
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfHello\n")

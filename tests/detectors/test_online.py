@@ -194,8 +194,8 @@ def test_the_judge_is_asked_once_a_step(tokenizer: PreTrainedTokenizerFast) -> N
     tokens, listed = detector.substitutes(place.gold, predicted, place)
     assert torch.equal(tokens[..., 0], predicted) and torch.equal(listed[..., 0], credit) and credit.all()
     assert detector.num_asked == len(judge.asked) == 1
-    again, other = one(tokenizer, rows, 0, "large", "city")
-    assert not detector.credit(again.gold, other, again).any()
+    other = torch.full_like(predicted, id_of(tokenizer, "city"))
+    assert not detector.credit(place.gold, other, place).any()
     assert detector.num_asked == len(judge.asked) == 2
 
 

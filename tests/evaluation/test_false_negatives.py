@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from tiny import make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
+from tiny import ConstantDetector, make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
 from trueneg.corruption.masking import Rows
 from trueneg.detectors.table import TableDetector
 from trueneg.evaluation.corrections import Correction, most_convincing
-from trueneg.evaluation.tasks.false_negatives import FalseNegatives, find_false_negatives
+from trueneg.evaluation.tasks.false_negatives import SHARES, FalseNegatives, find_false_negatives
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 
 
 def find(model: MaskedLanguageModel, pairs: list[tuple[int, int]], batches: list[Rows]) -> FalseNegatives:
-    objective = MaskedLM(make_masking(rate=0.3), HardCorrection(TableDetector(make_table(pairs))))
-    return find_false_negatives(model, objective, batches, make_tokenizer(), torch.device("cpu"))
+    detectors = {"table": TableDetector(make_table(pairs))}
+    return find_false_negatives(model, objective(), detectors, batches, make_tokenizer(), torch.device("cpu"))["table"]
+
+
+def objective() -> MaskedLM:
+    return MaskedLM(make_masking(rate=0.3))
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,49 @@ def test_the_text_around_a_correction_is_its_own_document(batches: list[Rows]) -
     assert corrections
     for correction in corrections:
         assert f"{correction.before} {correction.gold} {correction.after}".strip() in texts
+
+
+def test_detectors_share_predictions_and_each_counts_its_own(
+    batches: list[Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_masked_lm()
+    num_read: list[int] = []
+    encode = MaskedLanguageModel.encode
+    monkeypatch.setattr(MaskedLanguageModel, "encode", lambda *args: num_read.append(1) or encode(*args))
+    detectors = {name: ConstantDetector(value) for name, value in (("all", 1.0), ("half", 0.5), ("none", 0.4))}
+    found = find_false_negatives(model, objective(), detectors, batches, make_tokenizer(), torch.device("cpu"))
+    assert len(num_read) == len(batches)
+    masked, mispredicted, corrected = found["all"].counts.T
+    assert (corrected == mispredicted).all() and 0 < mispredicted.sum() <= masked.sum()
+    assert found["half"].counts.tolist() == found["all"].counts.tolist()
+    assert found["none"].counts.tolist() == [[m, w, 0] for m, w, _ in found["all"].counts.tolist()]
+    assert len(found["all"].corrections) == corrected.sum()
+    assert found["all"].readings["mispredicted"] == pytest.approx(mispredicted.sum() / masked.sum())
+
+
+def test_shares_have_three_denominators_and_hold_their_estimates() -> None:
+    counts = np.array([[4, 3, 2], [4, 2, 0], [2, 1, 1], [6, 6, 0]] * 25)
+    shares = FalseNegatives({}, [], counts).shares()
+    assert list(shares) == list(SHARES)
+    wanted = {"of_masked": 3 / 16, "of_mispredicted": 3 / 12, "of_rows": 2 / 4}
+    for name, value in wanted.items():
+        interval = shares[name]
+        assert interval is not None
+        assert interval.estimate == pytest.approx(value)
+        assert interval.low < value < interval.high
+        assert interval.num == 100
+    # Half the rows have one: a binomial share of 100, whose deviation is 5 %.
+    of_rows = shares["of_rows"]
+    assert of_rows is not None
+    assert (of_rows.low, of_rows.high) == (pytest.approx(0.40, abs=0.02), pytest.approx(0.60, abs=0.02))
+
+
+def test_a_share_of_nothing_is_none_and_nothing_found_may_still_be_there() -> None:
+    shares = FalseNegatives({}, [], np.array([[5, 0, 0]] * 60)).shares()
+    assert shares["of_mispredicted"] is None
+    assert shares["of_rows"] is not None and shares["of_masked"] is not None
+    assert (shares["of_rows"].low, shares["of_rows"].high) == (0, 3 / 60)
+    assert shares["of_masked"].high == 3 / 300
 
 
 def test_an_empty_table_finds_nothing_and_training_mode_is_kept(batches: list[Rows]) -> None:

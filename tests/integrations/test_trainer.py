@@ -80,9 +80,9 @@ def trainer_of(kind: str, corpus: Path, out: Path, *, dropout: float = 0.0, **op
         model,
         objective,
         TrainingArguments(str(out), use_cpu=True, report_to="none", disable_tqdm=True, **chosen),
-        train_dataset=rows_of(corpus),
+        train_dataset=rows_of(corpus_folder),
         eval_dataset=rows_of(corpus, "valid"),
-        processing_class=load_tokenizer(corpus / "tokenizer"),
+        processing_class=load_tokenizer(corpus_folder / "tokenizer"),
         callbacks=options.get("callbacks"),
     )
 
@@ -234,3 +234,24 @@ def test_the_example_on_two_processes_is_the_example(corpus_folder: Path, tmp_pa
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert_same(one, two, TOLERANCE)
     AutoModelForPreTraining.from_pretrained(tmp_path / "one")
+
+
+def test_the_objective_sees_every_step(corpus_folder: Path, tmp_path: Path) -> None:
+    """A detector that averages the model does so under Trainer too."""
+    from trueneg.detectors.ema import EmaDetector
+
+    detector = EmaDetector(momentum=0.5)
+    trainer = TruenegTrainer(
+        make_masked_lm(),
+        MaskedLM(make_masking(mask_share=0.8), HardCorrection(detector)),
+        TrainingArguments(str(tmp_path), max_steps=2, learning_rate=RATE, report_to=[], use_cpu=True),
+        train_dataset=rows_of(corpus_folder),
+        processing_class=load_tokenizer(corpus_folder / "tokenizer"),
+    )
+    first = [parameter.detach().clone() for parameter in trainer.model.model.parameters()]
+    trainer.train()
+    assert detector.teacher is not None
+    last = list(trainer.model.model.parameters())
+    moved = [not torch.equal(a, b) for a, b in zip(first, detector.teacher.parameters(), strict=True)]
+    apart = [not torch.equal(a, b) for a, b in zip(last, detector.teacher.parameters(), strict=True)]
+    assert any(moved) and any(apart)

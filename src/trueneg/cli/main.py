@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import corpus, detect, inspect, lexicon, runs, tokenizer
+from trueneg.cli import corpus, detect, inspect, lexicon, reproduce, runs, tokenizer
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -90,9 +90,9 @@ def _objectives() -> dict[str, str]:
 
 
 def _detectors() -> dict[str, str]:
-    from trueneg.detectors import DETECTORS
+    from trueneg.detectors import ABOUT
 
-    return _first_lines(DETECTORS)
+    return ABOUT
 
 
 def _options() -> dict[str, str]:
@@ -170,6 +170,7 @@ app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
 inspect.register(app)
 app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
+reproduce.register(app)
 
 
 def main() -> None:

@@ -47,6 +47,27 @@ DETECTORS = {
 """Name to a function of (leaf, correction's configuration, tokenizer) that makes what training asks without text."""
 
 
+ABOUT = {
+    "lexical": "synonyms in WordNet, in any sense (the paper)",
+    "first-sense": "synonyms in the word's most frequent sense",
+    "antonym": "opposites in WordNet; for a veto: !antonym",
+    "sister": "words with a hypernym in common; for a veto",
+    "hypernym": "more general words",
+    "calendar": "both are months or days; for a veto",
+    "number": "both are numbers; for a veto",
+    "name": "one is a name; for a veto",
+    "neighbours": "neighbours:VECTORS: the nearest word vectors, of a file or a checkpoint's embeddings",
+    "prototypes": "prototypes:FILE: the sentence read once, words compared with their average vector",
+    "contextual": "contextual:ENCODER: the sentence read again with the other word in it",
+    "teacher": "teacher:MASKED_LM: what a masked model that sees the sentence finds likely",
+    "ema": "the same, of a moving average of the model in training",
+    "learned": "learned:ENCODER: all of it weighed, once `trueneg detect calibrate` has fitted it",
+    "calibrated": "FILE.json: a detector and the threshold that `trueneg detect calibrate` chose",
+    "annotated": "annotated:FOLDER: what `trueneg corpus annotate` found",
+}
+"""Name to what it is."""
+
+
 def make_judge(specification: str | Specification, resources: Resources | None = None) -> Judge:
     """Make the judge that a specification describes.
 

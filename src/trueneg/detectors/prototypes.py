@@ -32,7 +32,8 @@ from trueneg.errors import ModelError
 from trueneg.tokenizer import load_tokenizer
 
 KIND = "trueneg prototypes"
-THRESHOLD = 0.6
+THRESHOLD = 0.62
+"""At most 5 % of WordNet's antonyms pass: see docs/detectors.md."""
 LEAST = 5
 
 

@@ -79,7 +79,7 @@ class TokenText:
         ordinary = [token for token in tokens if token < len(self.surfaces) and token not in self._special]
         if not ordinary:
             return ""
-        text: str = self._tokenizer.decode(ordinary)
+        text = str(self._tokenizer.decode(ordinary))
         # Decoders of "▁" drop a space at the edge of a text.
         begins_with_space = str(self._tokenizer.convert_ids_to_tokens(ordinary[0])).startswith(("▁", "Ġ"))
         return f" {text.lstrip()}" if begins_with_space else text

@@ -141,7 +141,8 @@ def paired_bootstrap(
 def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
     """Chance that a positive scores above a negative, ties counting half: the area under the ROC curve.
 
-    NaN where there are no positives, or no negatives.
+    Raises:
+        ConfigError: where there are no positives, or no negatives.
 
     Example:
         >>> area_under_curve([0.1, 0.4, 0.4, 0.8], [False, False, True, True])
@@ -151,7 +152,7 @@ def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
     num_positive = int(is_positive.sum())
     num_negative = len(values) - num_positive
     if not num_positive or not num_negative:
-        return math.nan
+        raise ConfigError("a curve needs examples of both kinds: measure on more of them")
     _, number, sizes = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[number]
     return float((ranks[is_positive].sum() - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative))

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_model
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
 from trueneg.corpus.order import rows_at
@@ -96,6 +96,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             processing_class=processing_class,
             **options,
         )
+        self.add_callback(_AfterStep(self.model))
         # With a count at hand, this tells Trainer that the loss is divided already, not per micro-batch.
         self.model_accepts_loss_kwargs = True
 
@@ -208,6 +209,17 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
 
     def _load_best_model(self) -> None:
         self._load_from_checkpoint(self.state.best_model_checkpoint)
+
+
+class _AfterStep(TrainerCallback):
+    """Shows the objective the model after each optimizer step."""
+
+    def __init__(self, module: TrainingModule[Any]) -> None:
+        self._module = module
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
+        """Show it."""
+        self._module.objective.after_step(self._module.model)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class TrainingModule(nn.Module, Generic[Batch]):
 
     def __init__(self, model: nn.Module, objective: Objective[Batch]) -> None:
         super().__init__()
+        objective.attach(model)
         self.model = model
         self.objective = objective
 

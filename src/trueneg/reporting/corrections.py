@@ -70,7 +70,7 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
             axes.plot(x, estimate, _STYLES[number % len(_STYLES)], marker="o", ms=4, color=color, label=label)
             axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
         axes.set(title=title, xlabel="steps of training, %", ylabel="%", xlim=(0, 103))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, max(axes.get_ylim()[1], 0.1))
         axes.grid(alpha=0.3)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
@@ -103,4 +103,4 @@ def _distinct(places: Sequence[tuple[str, ...]]) -> list[str]:
 def _share(interval: Mapping[str, float] | None) -> str:
     if interval is None:
         return "–"
-    return f"{100 * interval['estimate']:.2f} [{100 * interval['low']:.2f}, {100 * interval['high']:.2f}]"
+    return f"{100 * interval['estimate']:.2f} ({100 * interval['low']:.2f}–{100 * interval['high']:.2f})"

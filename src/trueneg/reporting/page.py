@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,21 @@ footer { margin: 3rem 0 1rem; font-size: .85rem; opacity: .7; }
 """
 
 
-def write_page(template: str, out: Path, **values: Any) -> Path:
+def write_page(
+    template: str, out: Path, *, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any
+) -> Path:
     """Fill a template that extends ``page`` and write it.
 
     Args:
         template: Jinja's, with blocks ``title``, ``style``, ``body`` and ``source``; text put into it is escaped.
         out: The HTML file; its folder is made.
+        filters: The template's own, by name.
         values: What the template names.
     """
     from jinja2 import DictLoader, Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, loader=DictLoader({"page": LAYOUT}))
+    environment.filters.update(filters or {})
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(environment.from_string(template).render(version=__version__, **values), encoding="utf-8")
     return out

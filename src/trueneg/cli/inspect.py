@@ -1,0 +1,115 @@
+"""``trueneg inspect``: what a model predicts for the words of a text, and what detectors make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trueneg.cli.output import Json, Output, Quiet
+from trueneg.errors import ConfigError
+
+
+def inspect(
+    checkpoint: Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")],
+    text: Annotated[str, typer.Argument(help="A sentence or so.")],
+    detector: Annotated[
+        list[str] | None, typer.Option(help="Who judges predictions: lexical, contextual:ENCODER, …; repeatable.")
+    ] = None,
+    mask: Annotated[list[str] | None, typer.Option(help="A word of the text to mask; repeatable.")] = None,
+    every_word: Annotated[
+        bool, typer.Option("--every-word", help="Mask every word in turn, as without --mask.")
+    ] = False,
+    top: Annotated[int, typer.Option(min=1, help="Predictions to show for a word.")] = 5,
+    html: Annotated[Path | None, typer.Option(help="A page to write, which needs nothing but itself.")] = None,
+    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; by default a GPU if there is one.")] = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Mask words one at a time: gold, predictions, each detector's verdict, and WordNet's synonyms (Figure 3).
+
+    Example: `trueneg inspect runs/hc "an adaptive immune system whose primary function" --mask primary`
+    """
+    if mask and every_word:
+        raise ConfigError("--mask and --every-word exclude each other: one names words, the other means all")
+    if html is not None and html.is_dir():
+        raise ConfigError(f"--html {html} is a folder: name a file, as {html / 'inspection.html'}")
+
+    from trueneg.evaluation.inspection import inspect_text
+
+    found = inspect_text(
+        checkpoint,
+        text,
+        detectors=detector or ("lexical",),
+        masks=mask or (),
+        top=top,
+        wordnet=wordnet,
+        device=device,
+    )
+    summary = found.summary()
+    if html is not None:
+        from trueneg.reporting.inspection import write_inspection
+
+        write_inspection(summary, html)
+    if as_json:
+        Output(as_json).result(summary, "")
+        return
+    console = Console(highlight=False, markup=False)
+    for part in _told(summary):
+        console.print(part)
+    if html is not None:
+        console.print(str(html), soft_wrap=True)
+
+
+def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """An inspection as blocks for a terminal: colours say nothing that words do not."""
+    from trueneg.reporting.inspection import share
+    from trueneg.reporting.names import short_names
+
+    names = short_names(summary["detectors"])
+    text = summary["text"]
+    for word in summary["words"]:
+        yield Text.assemble(text[: word["start"]], (f"[{word['gold']}]", "bold"), text[word["end"] :])
+        rank = "" if word["gold_rank"] is None else f" and ranks {word['gold_rank']:,}"
+        pieces = "" if len(word["pieces"]) == 1 else f"; pieces {' '.join(word['pieces'])}, masked together"
+        note = f"; {word['note']}" if word["note"] else ""
+        yield Text(f"  gold has {share(word['gold_probability'])}{rank}{pieces}{note}", style="dim")
+        table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+        table.add_column("  predicted")
+        table.add_column("p", justify="right")
+        for detector, threshold in zip(summary["detectors"], summary["thresholds"], strict=True):
+            at = "" if "@" in detector else f" ≥ {threshold:.2f}"
+            table.add_column(f"{names[detector]}{at}", overflow="fold")
+        for predicted in word["predictions"]:
+            table.add_row(f"  {predicted['text']}", share(predicted["probability"]), *_verdicts(predicted))
+        yield table
+        if word["synonyms"] is not None:
+            yield Text(f"  WordNet's synonyms in the vocabulary: {', '.join(word['synonyms']) or 'none'}")
+        yield ""
+    yield Text("✓ accepted, ✗ rejected, with the score; in brackets where training never asks", style="dim")
+
+
+def _verdicts(predicted: Mapping[str, Any]) -> Iterator[Text]:
+    if predicted["is_gold"]:
+        yield Text("gold", style="bold")
+        return
+    for verdict in predicted["verdicts"]:
+        if verdict["score"] is None:
+            yield Text("no word", style="dim")
+            continue
+        said = f"{'✓' if verdict['is_accepted'] else '✗'} {verdict['score']:.2f}"
+        if predicted["is_correctable"]:
+            yield Text(said, style="green" if verdict["is_accepted"] else "red")
+        else:
+            yield Text(f"({said})", style="dim")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this verb to the program."""
+    app.command(rich_help_panel="Measure and hand on")(inspect)

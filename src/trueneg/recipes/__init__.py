@@ -1,0 +1,6 @@
+"""Experiments that one command does again, from data to table."""
+
+from __future__ import annotations
+
+RECIPES = {"planted": "trueneg.recipes.planted:reproduce"}
+"""Name to the function that ``trueneg reproduce NAME`` calls."""

@@ -1,0 +1,154 @@
+"""The planted experiment: what to do with a false negative, measured where all of them are known.
+
+In a real corpus frequent words are split at random into interchangeable spellings. A prediction of another
+spelling than gold's is then a false negative, and the only kind there is that a detector is asked about. Small
+models are trained with each way of using what a detector says, from a perfect one to ones of any precision and
+recall, and measured by the probability of the right *class* of spellings on held-out text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from trueneg.config import override
+from trueneg.corpus.glosses import build_gloss_corpus
+from trueneg.corpus.store import CorpusInfo
+from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
+from trueneg.recipes.planted_results import (
+    Settings,
+    claim,
+    load_results,
+    markdown,
+    run_file,
+    summarise,
+    write_json,
+)
+
+SCALES = {
+    "mini": PlantedConfig(),
+    "tiny": PlantedConfig(
+        num_words=100,
+        length=16,
+        hidden_size=32,
+        num_heads=2,
+        intermediate_size=64,
+        steps=30,
+        warmup_steps=5,
+        eval_rows=512,
+    ),
+}
+"""``mini``: 1,200 steps of a 2-layer model of width 128, about a minute a run on a free core. ``tiny``: seconds, to
+see that it works; its numbers mean nothing."""
+
+GRID = [f"{use}@{p}/{r}" for use in ("drop", "set") for p in (0.25, 0.5, 0.75, 0.9, 1.0) for r in (0.25, 0.5, 1.0)]
+GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid": GRID}
+"""Names for several arms; ``grid`` sweeps the detector's precision and recall."""
+
+RESULTS, TABLE = "results.json", "table.md"
+VOCAB_SIZE = 2048
+"""Of the tokenizer made for WordNet's text: what so small a model can learn in so few steps."""
+
+
+def reproduce(
+    out: str | Path,
+    *,
+    scale: str = "mini",
+    arms: Sequence[str] = ("all",),
+    seeds: int = 5,
+    corpus: str | Path | None = None,
+    wordnet: str = "",
+    workers: int = 1,
+    settings: Sequence[str] = (),
+    say: Callable[[str], None] = lambda message: None,
+) -> tuple[dict[str, Any], str]:
+    """Run the planted experiment, or what is left of it.
+
+    Every run (an arm and a seed) is written when it is done, and never done again. Results do not depend on
+    ``workers``.
+
+    Args:
+        out: Folder of the results; further arms and seeds may be added to it later.
+        scale: ``tiny`` or ``mini``.
+        arms: Names of ``ARMS``, ``use@precision/recall``, or of ``GROUPS``.
+        seeds: Runs of each arm, with seeds 1, 2, …
+        corpus: A corpus with held-out text; by default one of WordNet's text is made in ``out``.
+        wordnet: WordNet's folder; empty to look in the usual places.
+        workers: Processes; each uses one thread.
+        settings: Changes to the scale's configuration, as ``key=value``.
+        say: Told what is going on.
+
+    Returns:
+        What ``results.json`` holds, and the same as Markdown, ``table.md``.
+
+    Raises:
+        ConfigError: for unknown names, or a folder with results of other settings.
+        Interrupted: after Ctrl-C; what is done is kept.
+    """
+    if scale not in SCALES:
+        raise ConfigError(unknown_name("scale", scale, SCALES))
+    if seeds < 1 or workers < 1:
+        raise ConfigError(f"seeds ({seeds}) and workers ({workers}) must be at least 1")
+    chosen = parse_arms(arms)
+    config = override(SCALES[scale], settings)
+    folder = Path(out)
+    path = Path(corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05))
+    described = Settings(config, CorpusInfo.read(path).fingerprint)
+    claim(folder, described)
+    # Seed by seed: what is there at any time can be compared.
+    jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
+    missing = [job for job in jobs if not run_file(folder, *job).is_file()]
+    say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
+    try:
+        for number, result in enumerate(_run_all(missing, folder, config, path, workers), start=1):
+            shown = ", ".join(f"{name} {value:.3f}" for name, value in result.metrics.items())
+            say(f"{number} of {len(missing)}: {result.arm}, seed {result.seed}: {shown} ({result.seconds:.0f} s)")
+    except KeyboardInterrupt:
+        raise Interrupted(f"the runs that were done are kept in '{folder}': the same command goes on") from None
+    results = summarise(described, load_results(folder))
+    write_json(folder / RESULTS, results)
+    table = markdown(results)
+    (folder / TABLE).write_text(table, encoding="utf-8")
+    return results, table
+
+
+def parse_arms(names: Iterable[str]) -> list[Arm]:
+    """Read names of arms and of groups; each arm once, in the order asked for.
+
+    Example:
+        >>> [str(arm) for arm in parse_arms(["baseline", "set@0.5/1", "baseline"])]
+        ['baseline', 'set@0.5/1']
+    """
+    written = [arm for name in names for arm in GROUPS.get(name, [name])]
+    return list(dict.fromkeys(Arm.parse(arm) for arm in written))
+
+
+def _run_all(
+    jobs: Sequence[tuple[Arm, int]], folder: Path, config: PlantedConfig, corpus: Path, workers: int
+) -> Iterator[ArmResult]:
+    """Results in the order in which they are done."""
+    if workers == 1:
+        yield from (_run(arm, seed, folder, config, corpus) for arm, seed in jobs)
+        return
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(_run, arm, seed, folder, config, corpus) for arm, seed in jobs]):
+            yield future.result()
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()  # or an interruption would wait for the runs under way
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _run(arm: Arm, seed: int, folder: Path, config: PlantedConfig, corpus: Path) -> ArmResult:
+    """Do one run and write its result, in the process that did it, so that no interruption loses it."""
+    result = run_arm(arm, seed, config, corpus)
+    write_json(run_file(folder, arm, seed), dataclasses.asdict(result))
+    return result

@@ -1,0 +1,334 @@
+"""One run of the planted experiment: an arm and a seed, trained by the library's own step, then measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedTokenizerFast
+
+from trueneg.config import MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.errors import ConfigError, DivergedError, unknown_name
+from trueneg.evaluation.statistics import area_under_curve
+from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.configurations import generator_config, hf_config
+from trueneg.models.electra import Discriminator, ElectraPair
+from trueneg.models.heads import ReplacedTokenHead
+from trueneg.objectives.base import Objective
+from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.mlm import MaskedLM
+from trueneg.objectives.regularization import SoftRegularization
+from trueneg.objectives.rtd import ReplacedTokenDetection
+from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
+from trueneg.recipes.planted_detector import Placebo, PlantedDetector
+from trueneg.tokenizer import load_tokenizer, special_ids
+from trueneg.training.data import EVALUATION_SEED, TrainingOrder, held_out_batches
+from trueneg.training.step import Run, train_step
+
+MASKED_LM = {
+    "baseline": "planted text, nothing corrected",
+    "drop": "loss of a false negative dropped (the paper's hard correction)",
+    "weigh": "loss of a false negative halved: credit 1/2",
+    "set": "-log of the total probability of gold and what is accepted in its place",
+    "soft": "target spread evenly over gold and what is accepted in its place",
+    "regularized": "the paper's soft regularization of token embeddings",
+    "placebo": "loss dropped at as many mispredictions, drawn at random",
+    "ceiling": "text without planted synonyms",
+}
+ELECTRA = {
+    "electra": "ELECTRA on planted text, nothing corrected",
+    "relabel": "false negatives are 'original' to the discriminator; the generator is left alone",
+}
+ARMS = MASKED_LM | ELECTRA
+"""What is compared, and what each is."""
+
+_TAKES_DETECTOR = ("drop", "weigh", "set", "soft", "placebo", "relabel")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What is done about false negatives, and how well they are detected.
+
+    Example:
+        >>> Arm.parse("set@0.5/0.25")
+        Arm(use='set', precision=0.5, recall=0.25)
+        >>> str(Arm.parse("drop"))
+        'drop'
+    """
+
+    use: str
+    precision: float = 1.0
+    recall: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> Arm:
+        """Read ``use`` or ``use@precision/recall``.
+
+        Raises:
+            ConfigError: for an unknown use, or shares outside (0, 1].
+        """
+        use, at, shares = text.partition("@")
+        if use not in ARMS:
+            raise ConfigError(unknown_name("arm", use, ARMS))
+        if not at:
+            return cls(use)
+        try:
+            precision, recall = (float(share) for share in shares.split("/"))
+        except ValueError as error:
+            raise ConfigError(f"arm '{text}': write it as {use}@PRECISION/RECALL, such as {use}@0.5/0.25") from error
+        if use not in _TAKES_DETECTOR:
+            raise ConfigError(f"arm '{text}': '{use}' has no detector; those that have: {', '.join(_TAKES_DETECTOR)}")
+        if not (0 < precision <= 1 and 0 < recall <= 1):
+            raise ConfigError(f"arm '{text}': precision and recall lie above 0, and at most at 1")
+        return cls(use, precision, recall)
+
+    def __str__(self) -> str:
+        """As ``parse`` reads it; the oracle is not written out."""
+        is_oracle = self.precision == self.recall == 1
+        return self.use if is_oracle else f"{self.use}@{self.precision:g}/{self.recall:g}"
+
+    @property
+    def is_electra(self) -> bool:
+        """Whether a discriminator is trained, beside a masked language model."""
+        return self.use in ELECTRA
+
+    @property
+    def yardstick(self) -> Arm:
+        """The arm that nothing is corrected in, of the same kind of model."""
+        return Arm("electra" if self.is_electra else "baseline")
+
+
+@dataclass(frozen=True)
+class PlantedConfig:
+    """The experiment: everything that a result depends on but its corpus, its arm and its seed."""
+
+    num_words: int = 596
+    """Words that are split into four spellings each: the most frequent ones."""
+    words: Literal["any", "content"] = "any"
+    """Which can be split; ``content``: of three letters or more, and no stop words."""
+    length: int = 32
+    """Tokens of a row."""
+    masking_rate: float = 0.3
+    num_layers: int = 2
+    hidden_size: int = 128
+    num_heads: int = 4
+    intermediate_size: int = 256
+    window: int = 6
+    """Tokens that attention reaches over, half of them on each side."""
+    steps: int = 1200
+    batch_size: int = 32
+    """Rows of a step."""
+    learning_rate: float = 3e-3
+    warmup_steps: int = 50
+    eval_rows: int = 2048
+    """Held-out rows that are measured."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_words", "steps", "batch_size", "eval_rows"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}: at least 1 is wanted, not {getattr(self, name)}")
+
+    def sizes(self, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
+        """Of the model, as Hugging Face has them.
+
+        A ModernBERT with nothing but local attention: so small a model leaves the unigram plateau within a
+        thousand steps only if it need not find out first that neighbours matter. Hence rotary positions, a narrow
+        window, and wider initial weights (0.02 is made for a width of 768).
+        """
+        model = ModelConfig(
+            architecture="modernbert",
+            num_layers=self.num_layers,
+            hidden_size=self.hidden_size,
+            num_heads=self.num_heads,
+            intermediate_size=self.intermediate_size,
+            max_positions=self.length,
+            dropout=0.0,
+        )
+        hf = hf_config(model, tokenizer)
+        hf.local_attention, hf.initializer_range = self.window, 0.05
+        hf.layer_types = ["sliding_attention"] * self.num_layers
+        return hf
+
+    def masking(self) -> MaskingConfig:
+        """What is chosen is always hidden, so that what a model sees is the same for any number of spellings."""
+        return MaskingConfig(rate=self.masking_rate, mask_share=1.0)
+
+    def optimizer(self) -> OptimizerConfig:
+        """A linear schedule; the short memory suits a short run."""
+        return OptimizerConfig(learning_rate=self.learning_rate, warmup_steps=self.warmup_steps, beta2=0.98)
+
+    def training(self, seed: int) -> TrainConfig:
+        """In single precision, which small matrices on a CPU are no slower in."""
+        return TrainConfig(steps=self.steps, batch_size=self.batch_size, seed=seed)
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What one run came to.
+
+    Attributes:
+        arm: As ``Arm.parse`` reads it.
+        seed: Of weights, spellings, order and masks.
+        metrics: On held-out text: ``nll`` of the right class in nats and ``accuracy`` over masked positions, the
+            same over planted words only; for ELECTRA ``auc`` over all tokens and over masked ones. What there are
+            too few examples for is left out.
+        detector: The detector's ``precision`` and ``recall`` on the mispredictions of the whole training.
+        planted_share: Part of the corpus's tokens that are planted words.
+        seconds: Of training and evaluation.
+    """
+
+    arm: str
+    seed: int
+    metrics: dict[str, float]
+    detector: dict[str, float]
+    planted_share: float
+    seconds: float
+
+
+def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
+    """Train and measure one arm, on one thread of the CPU.
+
+    Arms of one seed start from equal weights and see equal rows, masks and (but for ``ceiling``) spellings, so
+    that their differences are paired. Held-out text, its spellings and masks are the same for all seeds.
+
+    Raises:
+        TruenegError: if the corpus cannot be used, or the loss is not finite.
+    """
+    started = time.monotonic()
+    with _one_thread():
+        train, held_out = Corpus.open(corpus), Corpus.open(corpus, "valid")
+        tokenizer = load_tokenizer(corpus / "tokenizer")
+        planting = Planting.of_most_frequent(RowIndex(train, config.length), tokenizer, config.num_words, config.words)
+        planting.extend(tokenizer)
+        shares = UNSPLIT if arm.use == "ceiling" else SHARES
+        torch.manual_seed(mixed_seed(seed))
+        model = make_model(arm, config, tokenizer)
+        masked_lm, objective = make_objective(arm, planting, config, tokenizer, seed)
+        run = Run.new(model, objective, config.optimizer(), config.training(seed), torch.device("cpu"))
+        rows = PlantedRows(train, config.length, planting, seed, shares)
+        for micro_batches in TrainingOrder(rows, run.config, run.processes).from_step(0, config.steps):
+            train_step(run, micro_batches)
+        if run.first_bad_step >= 0:
+            raise DivergedError(
+                f"arm {arm}, seed {seed}: the loss is not finite at step {int(run.first_bad_step)}: lower learning_rate"
+            )
+        correction, masked_lm.correction = masked_lm.correction, None  # what is measured depends on no detector
+        unseen = PlantedRows(held_out, config.length, planting, EVALUATION_SEED, shares)
+        batches = held_out_batches(unseen, config.eval_rows, 64, run.processes)
+        metrics = measure(model.eval(), masked_lm, planting, batches)
+    detector = correction.detector if correction else None
+    readings = detector.readings() if isinstance(detector, PlantedDetector) else {}
+    return ArmResult(str(arm), seed, metrics, readings, planting.share, time.monotonic() - started)
+
+
+def make_model(arm: Arm, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
+    """The masked language model of an arm; for ELECTRA also a discriminator, and half as many layers for the first."""
+    sizes = config.sizes(tokenizer)
+
+    def masked_lm(of: PretrainedConfig) -> MaskedLanguageModel:
+        return MaskedLanguageModel(AutoModelForMaskedLM.from_config(of, attn_implementation="sdpa"))
+
+    if not arm.is_electra:
+        return masked_lm(sizes)
+    encoder = AutoModel.from_config(sizes, attn_implementation="sdpa")
+    generator = masked_lm(generator_config(sizes, ModelConfig(generator_depth=0.5)))
+    return ElectraPair(generator, Discriminator(encoder, ReplacedTokenHead(sizes.hidden_size)))
+
+
+def make_objective(
+    arm: Arm, planting: Planting, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast, seed: int
+) -> tuple[MaskedLM, Objective[Any]]:
+    """The masked-LM objective of an arm, and all that it minimises: the same, or ELECTRA around it.
+
+    Args:
+        arm: What to do about false negatives.
+        planting: The truth about them.
+        config: The experiment.
+        tokenizer: With an entry for every spelling.
+        seed: Draws what an imperfect detector knows and confuses.
+    """
+    detector = PlantedDetector(
+        planting, arm.precision, arm.recall, mixed_seed(seed, 1), credit=0.5 if arm.use == "weigh" else 1.0
+    )
+    corrections: dict[str, Callable[[], HardCorrection]] = {
+        "drop": lambda: HardCorrection(detector, "drop"),
+        "weigh": lambda: HardCorrection(detector, "weigh"),
+        "set": lambda: HardCorrection(detector, "set"),
+        "soft": lambda: HardCorrection(detector, "soft"),
+        "placebo": lambda: HardCorrection(Placebo(detector), "drop"),
+        "relabel": lambda: LabelsOnly(detector),
+    }
+    mask_id = special_ids(tokenizer)["mask"]
+    assert mask_id is not None
+    masked_lm = MaskedLM(
+        Masking(config.masking(), mask_id, len(tokenizer), tokenizer.all_special_ids),
+        correction=corrections[arm.use]() if arm.use in corrections else None,
+        regularizers=[SoftRegularization()] if arm.use == "regularized" else [],
+        prediction="sampled" if arm.is_electra else "argmax",
+    )
+    return masked_lm, ReplacedTokenDetection(masked_lm) if arm.is_electra else masked_lm
+
+
+class LabelsOnly(HardCorrection):
+    """Changes the discriminator's labels, and leaves the generator its plain loss."""
+
+    def masked_lm_loss(
+        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, place: MaskedRows
+    ) -> Tensor:
+        """Sum of ``-log p(gold)`` over masked positions."""
+        return (token_loss * place.is_masked).sum()
+
+
+@torch.no_grad()
+def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: Iterable[Rows]) -> dict[str, float]:
+    """Measure a model on held-out rows, by classes of interchangeable tokens: see ``ArmResult.metrics``."""
+    pair = model if isinstance(model, ElectraPair) else None
+    generator: Any = model if pair is None else pair.generator
+    classes, words = planting.classes(), torch.from_numpy(planting.words())
+    at_masks, at_tokens = [], []
+    for rows in batches:
+        prediction = masked_lm.predict(generator, masked_lm.corrupt(rows))
+        batch, is_masked = prediction.batch, prediction.batch.is_masked
+        gold = batch.gold[is_masked]
+        logits = planting.class_logits(prediction.logits[is_masked])
+        loss = functional.cross_entropy(logits, classes[gold], reduction="none")
+        is_planted = batch.is_whole_word[is_masked] & (words[gold] >= 0)
+        at_masks.append(torch.stack([loss, (logits.argmax(-1) == classes[gold]), is_planted]))
+        if pair is not None:
+            scores = pair.discriminator.replaced_logits(pair.discriminator.encode(prediction.filled_ids, rows))
+            is_wrong = classes[prediction.filled_ids] != classes[rows.input_ids]
+            was_masked = torch.zeros_like(is_wrong).scatter(1, batch.positions, is_masked)
+            at_tokens.append(torch.stack([scores, is_wrong, was_masked])[:, rows.segments > 0])
+    loss, is_right, is_planted = torch.cat(at_masks, dim=1)
+    metrics = {"nll": float(loss.mean()), "accuracy": float(is_right.mean())}
+    if is_planted.any():
+        metrics["planted_nll"] = float(loss[is_planted > 0].mean())
+        metrics["planted_accuracy"] = float(is_right[is_planted > 0].mean())
+    if at_tokens:
+        score, is_wrong, was_masked = torch.cat(at_tokens, dim=1).numpy()
+        for name, counted in {"auc": was_masked >= 0, "masked_auc": was_masked > 0}.items():
+            if len(set(is_wrong[counted])) == 2:
+                metrics[name] = area_under_curve(score[counted], is_wrong[counted])
+    return metrics
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums do not depend on how many threads share them, so neither do results on who runs what."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

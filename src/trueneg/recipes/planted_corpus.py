@@ -1,0 +1,170 @@
+"""Planted synonyms: a real corpus in which frequent words have several interchangeable spellings.
+
+Nothing on disk is rewritten: a word's spelling at a place is a function of (seed, row, column), drawn when the row
+is read. What may stand for what is then known exactly, which real text never grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.corpus.order import rows_at
+from trueneg.corpus.rows import RowBatch, RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corruption import keyed
+from trueneg.errors import ConfigError
+from trueneg.lexicon.stopwords import STOP_WORDS
+from trueneg.lexicon.surface import surfaces
+
+SHARES = (0.4, 0.3, 0.2, 0.1)
+"""How often a planted word has each of its spellings."""
+
+UNSPLIT = (1.0, 0.0, 0.0, 0.0)
+"""Shares that leave the text as it is."""
+
+_COUNTED_ROWS, _NEIGHBOURS = 8192, 512
+
+
+@dataclass(frozen=True)
+class Planting:
+    """Which words are split, and into which token ids.
+
+    Attributes:
+        spellings: int64 ``[words, 4]``: the ids of each word's spellings, its own id first. The others lie beyond
+            the tokenizer's vocabulary.
+        lookalikes: int64 ``[words, words - 1]``: for each word all others, those first whose neighbours in the text
+            are most like its own, such as ``large`` for ``small``: what real detectors take for synonyms.
+        vocab_size: entries of that vocabulary.
+        share: part of the corpus's tokens that are planted words.
+    """
+
+    spellings: npt.NDArray[np.int64]
+    lookalikes: npt.NDArray[np.int64]
+    vocab_size: int
+    share: float
+
+    @classmethod
+    def of_most_frequent(
+        cls, index: RowIndex, tokenizer: PreTrainedTokenizerFast, num_words: int, kind: Literal["content", "any"]
+    ) -> Planting:
+        """Split the words that are most frequent in a sample of a corpus, the most frequent first.
+
+        Args:
+            index: The corpus.
+            tokenizer: Its tokenizer.
+            num_words: How many.
+            kind: Words are tokens by themselves, of letters; ``content`` words have three or more, and are no stop
+                words.
+
+        Raises:
+            ConfigError: if the sample has fewer such words.
+        """
+        numbers = rows_at(0, np.arange(min(_COUNTED_ROWS, len(index)), dtype=np.int64), len(index))
+        rows = index.read(numbers)
+        counts = np.bincount(rows.input_ids[rows.is_whole_word], minlength=len(tokenizer))
+        can_be_split = _is_content_word if kind == "content" else str.isalpha
+        is_word = np.array([can_be_split(surface.word) for surface in surfaces(tokenizer)])
+        counts = np.where(is_word, counts[: len(is_word)], 0)
+        if num_words > (available := int((counts > 0).sum())):
+            raise ConfigError(f"num_words={num_words}: the corpus has only {available} words that can be split")
+        chosen = np.argsort(-counts, kind="stable")[:num_words]
+        added = len(tokenizer) + np.arange(num_words * (len(SHARES) - 1)).reshape(num_words, -1)
+        share = counts[chosen].sum() / (~rows.is_special).sum()
+        lookalikes = _lookalikes(rows, chosen, len(tokenizer))
+        return cls(np.column_stack([chosen, added]), lookalikes, len(tokenizer), float(share))
+
+    @property
+    def num_words(self) -> int:
+        """Words that are split."""
+        return len(self.spellings)
+
+    def words(self) -> npt.NDArray[np.int64]:
+        """Number of the planted word that each id spells, -1 for the others: int64 ``[vocab]``."""
+        found = np.full(self.vocab_size + self.spellings[:, 1:].size, -1)
+        found[self.spellings] = np.arange(self.num_words)[:, None]
+        return found
+
+    def classes(self) -> Tensor:
+        """The id that stands for each id's class, its first spelling or itself: int64 ``[vocab]``."""
+        words = self.words()
+        return torch.from_numpy(np.where(words < 0, np.arange(len(words)), self.spellings[words, 0]))
+
+    def class_logits(self, logits: Tensor) -> Tensor:
+        """Logits over classes: a class's weight is the sum of its spellings'.
+
+        Args:
+            logits: ``[*, vocab]``.
+
+        Returns:
+            ``[*, vocab_size]``, indexed by the ids of ``classes``.
+        """
+        spellings = torch.from_numpy(self.spellings).to(logits.device)
+        merged = logits[..., : self.vocab_size].clone()
+        merged[..., spellings[:, 0]] = logits[..., spellings].logsumexp(-1)
+        return merged
+
+    def extend(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Give the tokenizer an entry for every spelling: ``city``, ``city~2``, ``city~3``, ``city~4``."""
+        words: Sequence[str] = tokenizer.convert_ids_to_tokens(self.spellings[:, 0].tolist())
+        spellings = range(2, len(SHARES) + 1)
+        num_added = tokenizer.add_tokens([f"{word}~{number}" for word in words for number in spellings])
+        if num_added != self.spellings[:, 1:].size:
+            raise ConfigError("the tokenizer has entries such as 'city~2' already: take the corpus's own tokenizer")
+
+
+class PlantedRows(RowIndex):
+    """Rows of a corpus with their planted words spelt.
+
+    Args:
+        corpus: An open corpus.
+        length: Tokens of a row.
+        planting: Which words.
+        seed: What spellings follow from, besides row and column.
+        shares: How often a word has each spelling.
+    """
+
+    def __init__(
+        self, corpus: Corpus, length: int, planting: Planting, seed: int, shares: Sequence[float] = SHARES
+    ) -> None:
+        super().__init__(corpus, length)
+        self._planting, self._words, self._seed = planting, planting.words(), seed
+        self._borders = np.cumsum(shares[:-1])
+
+    def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
+        """Read rows, in the order asked for."""
+        batch = super().read(indices)
+        keys = keyed.example_keys(self._seed, torch.from_numpy(np.asarray(indices, dtype=np.int64)))
+        draws = keyed.uniform(keys, keyed.REPLACE, self.length).numpy()
+        spelling = np.searchsorted(self._borders, draws, side="right")
+        words = np.where(batch.is_whole_word, self._words[batch.input_ids], -1)
+        spelt = np.where(words < 0, batch.input_ids, self._planting.spellings[words, spelling])
+        return replace(batch, input_ids=spelt)
+
+
+def _lookalikes(rows: RowBatch, words: npt.NDArray[np.int64], vocab_size: int) -> npt.NDArray[np.int64]:
+    """See ``Planting``: by the Bhattacharyya coefficient of the distributions of left and of right neighbours."""
+    frequent = np.argsort(-np.bincount(rows.input_ids.ravel(), minlength=vocab_size), kind="stable")[:_NEIGHBOURS]
+    number, neighbour = np.full(vocab_size, -1), np.full(vocab_size, -1)
+    number[words], neighbour[frequent] = np.arange(len(words)), np.arange(len(frequent))
+    word = np.where(rows.is_whole_word, number[rows.input_ids], -1)[:, 1:-1]
+    sides = (neighbour[rows.input_ids][:, :-2], neighbour[rows.input_ids][:, 2:])
+    counts = np.zeros((2, len(words), len(frequent)))
+    for side, beside in zip(counts, sides, strict=True):
+        is_counted = (word >= 0) & (beside >= 0)
+        np.add.at(side, (word[is_counted], beside[is_counted]), 1)
+    roots = np.sqrt(counts / counts.sum(-1, keepdims=True).clip(min=1))
+    likeness = (roots @ roots.transpose(0, 2, 1)).sum(0)
+    np.fill_diagonal(likeness, -1)
+    return np.argsort(-likeness, axis=1, kind="stable")[:, :-1]
+
+
+def _is_content_word(word: str) -> bool:
+    return len(word) >= 3 and word.isalpha() and word.lower() not in STOP_WORDS

@@ -1,0 +1,114 @@
+"""``trueneg evaluate`` with several checkpoints, texts and detectors: Table 2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import World, fails, pretrain_options, trueneg, works
+
+
+def records(*arguments: object) -> list[dict[str, Any]]:
+    found = works("evaluate", *arguments, "--json").data["records"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_course_of_training_ends_where_the_run_ended(world: World) -> None:
+    told = ("--corpus", world.corpus, "--rows", 8)
+    early, late = records(world.run, *told, "--over-training")
+    assert [(r["step"], r["fraction"]) for r in (early, late)] == [(3, 0.5), (6, 1.0)]
+    (last,) = records(world.run, *told)
+    assert last["step"] is None
+    assert late["readings"] == pytest.approx(last["readings"])
+    assert early["readings"]["gold_loss"] != late["readings"]["gold_loss"]
+    # An ELECTRA run shows no random tokens: its generator would take them for gold.
+    assert last["config"]["objective"]["masking"]["random_share"] == 0
+
+
+def test_a_masked_language_models_course_too(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "mlm"
+    options = ("--objective", "mlm", "--hard-correction", "lexical", "--set", "save_every=3", "-q")
+    works(*pretrain_options(world, run), *options)
+    told = ("--corpus", world.corpus, "--rows", 8)
+    assert records(run, *told, "--over-training")[-1]["readings"] == pytest.approx(records(run, *told)[0]["readings"])
+
+
+def test_every_checkpoint_text_and_detector_has_a_record(world: World, tmp_path: Path) -> None:
+    file, picture = tmp_path / "out" / "table.json", tmp_path / "out" / "course.png"
+    told = ("--corpus", world.corpus, "--sequences", "documents", "--sequences", "packed", "--rows", 6)
+    detectors = ("--detector", "lexical", "--detector", "!lexical")
+    said = works("evaluate", world.run, *told, *detectors, "--over-training", "--out", file, "--plot", picture)
+    found = json.loads(file.read_text())["records"]
+    names = [(r["sequences"], r["detector"], r["step"]) for r in found]
+    assert names == [(s, d, n) for s in ("documents", "packed") for d in ("lexical", "!lexical") for n in (3, 6)]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    lines = said.out.splitlines()
+    assert len(lines) == 1 + len(found)
+    assert lines[0].split()[:3] == ["sequences", "training", "detector"]
+    yes, no = (r["counts"] for r in found[:4:2])
+    assert (yes["masked"], yes["mispredicted"]) == (no["masked"], no["mispredicted"])
+    assert no["corrected"] > yes["corrected"]
+    assert yes["corrected"] + no["corrected"] <= yes["mispredicted"]
+
+
+def test_a_text_is_read_by_lines_by_documents_or_packed(world: World, tmp_path: Path) -> None:
+    text = tmp_path / "held-out.txt"
+    text.write_text("the large mouse will stay .\nwe see a film .\n\n" * 20)
+    kinds = ("lines", "documents", "packed")
+    told = [word for kind in kinds for word in ("--sequences", kind)]
+    found = {r["sequences"]: r["num_rows"] for r in records(world.run, "--text", text, "--length", 60, *told)}
+    assert (found["lines"], found["documents"]) == (40, 20)
+    assert found["packed"] < 20
+    built = tmp_path / "lines"
+    works("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", built, "--lines", "--valid", text)
+    (from_corpus,) = records(world.run, "--corpus", built, "--length", 24)
+    assert from_corpus["num_rows"] == 40
+
+
+def test_several_checkpoints_are_told_apart(world: World) -> None:
+    other = world.run / "hf" / "generator"
+    told = ("--corpus", world.corpus, "--rows", 4, "--length", 24)
+    assert [r["checkpoint"] for r in records(world.run, other, *told)] == [str(world.run), str(other)]
+    assert works("evaluate", world.run, other, *told).out.split()[0] == "checkpoint"
+
+
+def test_a_detector_that_averages_the_model_has_the_model_itself(world: World) -> None:
+    (found,) = records(world.run, "--corpus", world.corpus, "--rows", 4, "--detector", "ema")
+    assert found["counts"]["masked"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        ([], "nothing to read: give --corpus"),
+        (["--corpus", "CORPUS", "--sequences", "line"], "did you mean 'lines'?"),
+        (["--corpus", "CORPUS", "--sequences", "lines"], "keeps no lines: give the text itself with --text"),
+        (["--text", "nowhere.txt"], "no such file or folder: 'nowhere.txt'"),
+        (["--corpus", "CORPUS", "--detector", "lexcial"], "did you mean 'lexical'?"),
+        (["--corpus", "CORPUS", "--plot", "course.png"], "it draws --over-training"),
+        (["--corpus", "CORPUS", "--over-training", "--plot", "course.gif"], "into a file named .png"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes(world: World, arguments: list[str], complaint: str) -> None:
+    given = [world.corpus if argument == "CORPUS" else argument for argument in arguments]
+    assert complaint in fails("evaluate", world.run, *given, "--quiet")
+
+
+def test_a_folder_that_is_no_run_has_no_course(world: World) -> None:
+    line = fails("evaluate", world.run / "hf", "--corpus", world.corpus, "--over-training")
+    assert "is no run, so it has no course of training" in line
+
+
+def test_a_torn_checkpoint_is_left_out(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "torn"
+    shutil.copytree(world.run, run)
+    with (run / "checkpoints" / "step-000000003" / "model.safetensors").open("ab") as file:
+        file.write(b"more")
+    said = trueneg("evaluate", run, "--corpus", world.corpus, "--rows", 4, "--over-training", "--json")
+    assert [record["step"] for record in said.data["records"]] == [6]
+    assert "is torn (model.safetensors is damaged): it is left out" in said.err

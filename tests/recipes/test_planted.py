@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from trueneg.cli.main import app
+from trueneg.errors import ConfigError, Interrupted
+from trueneg.recipes import RECIPES, planted
+from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, reproduce
+from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
+from trueneg.registry import load
+
+SMALL = ("num_words=12", "steps=2", "eval_rows=8", "length=20")
+SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
+
+
+def made_up(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
+    """What a run might come to: ``set`` gains 0.1 nats and a little that differs between seeds."""
+    gain = 0.1 + 0.01 * seed if arm.use == "set" else 0.0
+    metrics = {"nll": 5 + seed - gain, "accuracy": 0.1, "planted_nll": 4.0, "planted_accuracy": 0.2}
+    extra = {"auc": 0.7, "masked_auc": 0.6} if arm.is_electra else {}
+    return ArmResult(str(arm), seed, metrics | extra, {"precision": 0.5} if arm.use == "set" else {}, 0.3, 1.0)
+
+
+@pytest.fixture
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Runs take no time; which were done is noted."""
+    done: list[tuple[str, int]] = []
+
+    def run(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
+        done.append((str(arm), seed))
+        return made_up(arm, seed, config, corpus)
+
+    monkeypatch.setattr(planted, "run_arm", run)
+    return done
+
+
+def test_the_recipe_is_in_the_table() -> None:
+    assert load("recipe", "planted", RECIPES) is reproduce
+
+
+def test_groups_and_grid() -> None:
+    assert [str(arm) for arm in parse_arms(["all"])] == list(ARMS)
+    assert len(parse_arms(["grid"])) == len(GRID) == 30
+    assert [str(arm) for arm in parse_arms(["set", "baseline", "set@1/1"])] == ["set", "baseline"]
+    assert set(GROUPS["mlm"]) | set(GROUPS["rtd"]) == set(ARMS)
+    assert not set(GROUPS) & set(ARMS), "a name means an arm or a group"
+    assert SCALES["mini"].steps == 1200
+
+
+def test_runs_are_done_seed_by_seed_and_once(
+    fake_runs: list[tuple[str, int]], ring_corpus: Path, tmp_path: Path
+) -> None:
+    reproduce(tmp_path, arms=["baseline", "set"], seeds=2, corpus=ring_corpus)
+    assert fake_runs == [("baseline", 1), ("set", 1), ("baseline", 2), ("set", 2)]
+    results, _ = reproduce(tmp_path, arms=["baseline", "set@0.5/1", "relabel"], seeds=3, corpus=ring_corpus)
+    assert fake_runs[4:] == [
+        *(("set@0.5/1", 1), ("relabel", 1), ("set@0.5/1", 2), ("relabel", 2)),
+        *(("baseline", 3), ("set@0.5/1", 3), ("relabel", 3)),
+    ]
+    assert [arm["arm"] for arm in results["arms"]] == ["baseline", "set", "set@0.5/1", "relabel"]
+    assert [len(arm["seeds"]) for arm in results["arms"]] == [3, 2, 3, 3]
+
+
+def test_differences_are_paired_by_seed(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    results, table = reproduce(tmp_path, arms=["baseline", "set", "electra"], seeds=3, corpus=ring_corpus)
+    assert results == json.loads((tmp_path / "results.json").read_text())
+    assert table == (tmp_path / "table.md").read_text()
+    baseline, gained, electra = results["arms"]
+    difference = gained["difference"]["nll"]
+    assert difference["estimate"] == pytest.approx(-0.12)
+    # Seeds differ by 1 nat, gains by 0.01: the interval is that of the gains.
+    assert difference["high"] - difference["low"] == pytest.approx(2 * 4.302653 * 0.01 / 3**0.5, rel=1e-5)
+    assert baseline["difference"] == electra["difference"] == {}
+    assert gained["mean"]["nll"] == pytest.approx(7 - 0.12)
+    assert results["settings"]["config"]["steps"] == 1200
+    assert {"trueneg", "torch", "transformers"} == results["versions"].keys()
+    assert "| set | 3 | 6.880 (-0.120 [-0.145, -0.095]) | 0.100 (+0.000 [+0.000, +0.000]) |" in table
+    assert "| 0.50 |  |" in table
+    assert "| electra | 3 | 0.700 | 0.600 |" in table
+
+
+def test_one_seed_has_no_intervals(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    results, table = reproduce(tmp_path, arms=["baseline", "set"], seeds=1, corpus=ring_corpus)
+    assert results["arms"][1]["difference"] == {}
+    assert "[" not in table.partition("\n\n")[2]
+
+
+def test_results_of_other_settings_are_not_mixed(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
+    with pytest.raises(ConfigError, match=r"other settings \(config.steps: 1200 -> 9\): give another --out"):
+        reproduce(tmp_path, arms=["set"], seeds=1, corpus=ring_corpus, settings=["steps=9"])
+    assert len(fake_runs) == 1
+
+
+def test_a_torn_result_is_named(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
+    file = tmp_path / "runs" / "baseline.seed1.json"
+    file.write_text(file.read_text()[:50])
+    with pytest.raises(ConfigError, match=r"baseline.seed1.json' is torn, or no result: delete it"):
+        reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
+
+
+def test_an_interruption_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, ring_corpus: Path, tmp_path: Path) -> None:
+    def interrupted(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
+        if arm.use == "set":
+            raise KeyboardInterrupt
+        return made_up(arm, seed, config, corpus)
+
+    monkeypatch.setattr(planted, "run_arm", interrupted)
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        reproduce(tmp_path, arms=["baseline", "set"], seeds=1, corpus=ring_corpus)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["baseline.seed1.json"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"scale": "min"}, "did you mean 'mini'"),
+        ({"arms": ["drp"]}, "did you mean 'drop'"),
+        ({"seeds": 0}, "at least 1"),
+        ({"settings": ["stesp=3"]}, "steps"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    options: dict[str, Any], message: str, ring_corpus: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        reproduce(tmp_path / "out", corpus=ring_corpus, **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_held_out_text_is_refused(ring_corpus: Path, tmp_path: Path) -> None:
+    from trueneg.corpus.build import build_corpus
+    from trueneg.errors import CorpusError
+
+    build_corpus([str(ring_corpus.parent / "text.txt")], ring_corpus / "tokenizer", tmp_path / "corpus")
+    with pytest.raises(CorpusError, match="--valid"):
+        reproduce(tmp_path / "out", scale="tiny", arms=["baseline"], corpus=tmp_path / "corpus", settings=SMALL)
+
+
+@pytest.mark.slow
+def test_the_verb_on_two_workers_gives_the_same_numbers(ring_corpus: Path, tmp_path: Path) -> None:
+    options = ["planted", "--scale", "tiny", "--seeds", "1", "--arms", "set, baseline", *SETTINGS]
+    found = []
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        arguments = [*options, "--corpus", str(ring_corpus), "--out", str(out), "--workers", str(workers), "--json"]
+        said = CliRunner().invoke(app, ["reproduce", *arguments])
+        assert said.exit_code == 0, said.output
+        found.append({arm["arm"]: arm["seeds"] for arm in json.loads(said.stdout)["arms"]})
+        assert "2 of 2" in said.stderr
+    assert found[0] == found[1]
+    assert found[0].keys() == {"baseline", "set"}
