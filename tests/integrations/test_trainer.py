@@ -80,9 +80,9 @@ def trainer_of(kind: str, corpus: Path, out: Path, *, dropout: float = 0.0, **op
         model,
         objective,
         TrainingArguments(str(out), use_cpu=True, report_to="none", disable_tqdm=True, **chosen),
-        train_dataset=rows_of(corpus_folder),
+        train_dataset=rows_of(corpus),
         eval_dataset=rows_of(corpus, "valid"),
-        processing_class=load_tokenizer(corpus_folder / "tokenizer"),
+        processing_class=load_tokenizer(corpus / "tokenizer"),
         callbacks=options.get("callbacks"),
     )
 
