@@ -87,6 +87,7 @@ def bench_overhead(
     preset: str = "electra-mini",
     corpus: Path | None = None,
     rounds: int = 20,
+    detectors: Sequence[str] = (),
     settings: Sequence[str] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> Benchmark:
@@ -100,17 +101,29 @@ def bench_overhead(
         preset: Model and batch.
         corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
         rounds: Turns each arm takes.
+        detectors: Hard correction with each of these is an arm besides.
         settings: Changes to the preset.
         say: Told what is going on.
     """
     override(find_preset(preset), settings)  # a typo is told before minutes of work
     with TemporaryDirectory() as scratch:
-        folder = corpus or _wordnet_corpus(Path(scratch), say)
-        return _overhead(preset, folder, Path(scratch), rounds, settings, say)
+        from trueneg.corpus.glosses import build_gloss_corpus
+
+        if corpus is None:
+            say("making a corpus of WordNet's definitions")
+        # Long documents: the rows of a benchmark should be full.
+        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
+        return _overhead(preset, folder, Path(scratch), rounds, detectors, settings, say)
 
 
 def _overhead(
-    preset: str, corpus: Path, scratch: Path, rounds: int, settings: Sequence[str], say: Callable[[str], None]
+    preset: str,
+    corpus: Path,
+    scratch: Path,
+    rounds: int,
+    detectors: Sequence[str],
+    settings: Sequence[str],
+    say: Callable[[str], None],
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
     from trueneg.pretraining import build
@@ -127,6 +140,7 @@ def _overhead(
         "soft regularization (token)": ("objective.regularization.level=token",),
         "both": ("objective.correction.detector=lexical", "objective.regularization.level=token"),
         "soft regularization (sentence)": ("objective.regularization.level=sentence",),
+        **{f"hard correction ({d})": (f"objective.correction.detector={d}",) for d in detectors},
     }
     opened = Corpus.open(corpus)
     tokenizer = load_tokenizer(opened.path / "tokenizer")
@@ -164,24 +178,6 @@ def _annotate(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, config: Pretra
     table = cached_table(tokenizer, wordnet=correction.wordnet or None, forms=correction.forms)
     annotator = TableAnnotator(table)
     write_annotations(corpus.path, annotator, out, splits=[corpus.split], most=max(1, annotator.most))
-
-
-def _wordnet_corpus(folder: Path, say: Callable[[str], None]) -> Path:
-    from trueneg.corpus.build import build_corpus
-    from trueneg.corpus.tokenizer_training import train_tokenizer
-    from trueneg.demo import write_glosses
-    from trueneg.lexicon.wordnet import WordNet
-
-    say("making a corpus of WordNet's definitions")
-    text = folder / "glosses.txt"
-    write_glosses(WordNet.load(), text)
-    # Long documents: the rows of a benchmark should be full.
-    lines = [line for line in text.read_text().splitlines() if line]
-    documents = ("\n".join(lines[first : first + 10_000]) for first in range(0, len(lines), 10_000))
-    text.write_text("\n\n".join(documents))
-    train_tokenizer([str(text)], folder / "tok", vocab_size=8192)
-    build_corpus([str(text)], folder / "tok", folder / "corpus")
-    return folder / "corpus"
 
 
 def _wait(device: torch.device) -> None:

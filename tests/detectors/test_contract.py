@@ -28,8 +28,14 @@ from trueneg.objectives.mlm import MaskedLM
 MADE_ELSEWHERE = {"annotated"}
 """Needs rows that carry annotations: tests/detectors/test_annotated.py."""
 
-PLAIN = ["lexical", "first-sense", "antonym", "sister", "hypernym", "calendar", "number", "name", "ema"]
-COMBINED = ["lexical | contextual:E", "contextual:E & !antonym", "ema & !lexical", "!lexical", "first-sense | sister"]
+PLAIN = ["lexical", "first-sense", "antonym", "sister", "hypernym", "calendar", "number", "name", "fits", "ema"]
+COMBINED = [
+    "lexical | contextual:E",
+    "contextual:E & fits & !antonym",
+    "ema & !lexical",
+    "!lexical",
+    "first-sense | sister",
+]
 TRAINED_WITH = sorted({*DETECTORS, "contextual", "teacher", "calibrated", "hypernym"} - MADE_ELSEWHERE)
 
 

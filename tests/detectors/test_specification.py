@@ -215,7 +215,10 @@ def shape(detector: object) -> object:
         ("first-sense & !sister", ("asked", ("&", "RelationJudge", ("!", "RelationJudge")))),
         ("contextual:E", ("asked", "ContextualJudge")),
         ("contextual:E & lexical", ("&", "TableDetector", ("asked", "ContextualJudge"))),
-        ("contextual:E & !antonym", ("&", ("!", "TableDetector"), ("asked", "ContextualJudge"))),
+        (
+            "contextual:E & fits & !antonym",
+            ("&", "FitsDetector", ("asked", ("&", "ContextualJudge", ("!", "RelationJudge")))),
+        ),
         ("lexical | contextual:E", ("|", "TableDetector", ("asked", "ContextualJudge"))),
         (
             "contextual:E & ema & !sister",

@@ -86,6 +86,12 @@ def write_wordnet(folder: Path, nouns: list[tuple[str, list[tuple[str, str, str]
     return WordNet.load(folder)
 
 
+def test_a_phrase_is_found_by_the_base_form_of_any_of_its_words(tmp_path: Path) -> None:
+    relations = Relations(write_wordnet(tmp_path, [("moment point_in_time", []), ("point", [])]))
+    assert relations.between("moments", "points in time", "n") == {"synonym", "first synonym"}
+    assert relations.between("moment", "points in times", "n") == frozenset(), "one word is changed, not two"
+
+
 def test_sisters_have_a_hypernym_in_common(tmp_path: Path) -> None:
     up, down = ("@", "place", "0000"), [("~", name, "0000") for name in ("town", "city", "river")]
     nouns = [("place site", down), ("town municipality", [up]), ("city", [up]), ("river", [up]), ("bank", [])]

@@ -91,7 +91,7 @@ def test_a_run_can_be_done_again_to_the_bit(results: dict[str, ArmResult], ring_
 def test_a_poor_detector_gains_less(results: dict[str, ArmResult], ring_corpus: Path) -> None:
     poor = run_arm(Arm("set", precision=0.5, recall=0.25), 1, CONFIG, ring_corpus)
     assert poor.metrics["planted_nll"] > results["set"].metrics["planted_nll"]
-    assert poor.detector["recall"] < 0.5
+    assert poor.detector["recall"] < 0.7
     assert poor.detector["precision"] < 1
 
 

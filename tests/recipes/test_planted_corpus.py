@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from ring_text import RING
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corpus.tokenizer_training import train_tokenizer
 from trueneg.errors import ConfigError
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
@@ -103,13 +104,20 @@ def test_every_spelling_has_a_tokenizer_entry(corpus: Corpus, planting: Planting
 
 
 def test_words_look_alike_that_keep_the_same_company(tmp_path: Path) -> None:
-    """Two words stand between the same neighbours, in other places than the rest."""
-    texts = ["the red river runs deep and the red stream runs deep while old songs old songs sound"] * 60
-    (tmp_path / "text.txt").write_text("\n\n".join(texts))
-    tokenizer = train_tokenizer([str(tmp_path / "text.txt")], tmp_path / "tokenizer", vocab_size=64)
+    """``river`` and ``stream`` stand between the same neighbours, with the frequent ones in other places."""
+    text = "the red river runs deep and the red stream runs deep while old songs old songs sound"
+    (tmp_path / "text.txt").write_text("\n\n".join([text] * 20))
+    roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    vocabulary = {token: number for number, token in enumerate([*roles.values(), *sorted(set(text.split()))])}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, **{f"{role}_token": token for role, token in roles.items()}
+    )
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
     build_corpus([str(tmp_path / "text.txt")], tmp_path / "tokenizer", tmp_path / "corpus")
     index = RowIndex(Corpus.open(tmp_path / "corpus"), LENGTH)
-    planting = Planting.of_most_frequent(index, tokenizer, 11, "any")
+    planting = Planting.of_most_frequent(index, tokenizer, len(set(text.split())), "any")
     words = tokenizer.convert_ids_to_tokens(planting.spellings[:, 0].tolist())
     likest = {word: words[other] for word, other in zip(words, planting.lookalikes[:, 0], strict=True)}
     assert (likest["river"], likest["stream"]) == ("stream", "river")

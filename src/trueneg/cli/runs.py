@@ -228,6 +228,9 @@ def bench(
     corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
     preset: Annotated[str, typer.Option(help="The model and batch to measure.")] = "electra-mini",
     rounds: Annotated[int, typer.Option(min=1, help="Times that the arms take turns.")] = 20,
+    detector: Annotated[
+        list[str] | None, typer.Option(help="Measure hard correction with this detector too; may be repeated.")
+    ] = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -241,7 +244,14 @@ def bench(
     if what not in BENCHMARKS:
         raise ConfigError(unknown_name("benchmark", what, BENCHMARKS))
     output = Output(as_json, quiet)
-    result = BENCHMARKS[what](preset=preset, corpus=corpus, rounds=rounds, settings=settings or (), say=output.say)
+    result = BENCHMARKS[what](
+        preset=preset,
+        corpus=corpus,
+        rounds=rounds,
+        detectors=detector or (),
+        settings=settings or (),
+        say=output.say,
+    )
     rows = [
         (
             arm.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
 from trueneg.corruption.masking import MaskedRows
@@ -39,6 +40,10 @@ class Detector(nn.Module, ABC):
             Tokens, int64 ``[batch, slots, n]``, and their credit, float32 of the same shape (0 where unused).
         """
         return predicted.unsqueeze(-1), self.credit(gold, predicted, place).unsqueeze(-1)
+
+    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+        """Credit of several tokens at each place: int64 ``[batch, slots, n]`` to float32 of the same shape."""
+        return torch.stack([self.credit(gold, one, place) for one in tokens.unbind(-1)], -1)
 
     def attach(self, model: nn.Module) -> None:
         """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""

@@ -55,34 +55,37 @@ class CombinedDetector(Detector):
         }
 
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        """Combine the detectors' credit."""
-        each = torch.stack([part.credit(gold, predicted, place) for part in self._parts()])
+        """Combine the detectors' credit; of ``&``, each part is asked only about what those before it credit."""
+        first, *rest = self._parts()
+        credit = first.credit(gold, predicted, place)
         if self.operator == "!":
-            return (1 - each[0]) * place.is_whole_word
-        return each.amax(0) if self.operator == "|" else each.amin(0)
+            return (1 - credit) * place.is_whole_word
+        for part in rest:
+            if self.operator == "|":
+                credit = torch.maximum(credit, part.credit(gold, predicted, place))
+            else:
+                asked = torch.where(credit > 0, predicted, gold)
+                credit = torch.minimum(credit, part.credit(gold, asked, place))
+        return credit
 
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Of ``|``, what any part lists, a token once; of ``&``, what the first part lists, as far as all do.
+        """Of ``|``, what any part lists, a token once; of ``&``, what the first part lists, judged by the others.
 
-        A part of ``&`` with ``!`` before it takes off what it lists, but never is the first. ``!`` by itself lists
-        the prediction.
+        A part with ``!`` before it never lists for ``&``. ``!`` by itself lists the prediction.
         """
         parts = self._parts()
         if self.operator == "|":
             listed = [part.substitutes(gold, predicted, place) for part in parts]
             tokens, credit = torch.cat([t for t, _ in listed], -1), torch.cat([c for _, c in listed], -1)
             return tokens, credit * _is_best_of_its_token(tokens, credit)
-        positive = [part for part in parts if not _is_negation(part)]
-        if self.operator == "!" or not positive:
+        lister = next((part for part in parts if not _is_negation(part)), None)
+        if self.operator == "!" or lister is None:
             return super().substitutes(gold, predicted, place)
-        tokens, credit = positive[0].substitutes(gold, predicted, place)
+        tokens, credit = lister.substitutes(gold, predicted, place)
         for part in parts:
-            if _is_negation(part):
-                (negated,) = part._parts()
-                given = 1 - _credit_of(tokens, *negated.substitutes(gold, predicted, place))
-                credit = torch.minimum(credit, given)
-            elif part is not positive[0]:
-                credit = torch.minimum(credit, _credit_of(tokens, *part.substitutes(gold, predicted, place)))
+            if part is not lister:
+                asked = torch.where(credit > 0, tokens, gold.unsqueeze(-1))
+                credit = torch.minimum(credit, part.credit_each(gold, asked, place))
         return tokens, credit
 
     def after_step(self, model: nn.Module) -> None:
@@ -101,11 +104,6 @@ class CombinedDetector(Detector):
 
 def _is_negation(part: Detector) -> TypeGuard[CombinedDetector]:
     return isinstance(part, CombinedDetector) and part.operator == "!"
-
-
-def _credit_of(tokens: Tensor, listed: Tensor, credit: Tensor) -> Tensor:
-    """The most credit that a list gives to tokens ``[batch, slots, n]``: 0 where they are not on it."""
-    return ((tokens.unsqueeze(-1) == listed.unsqueeze(-2)) * credit.unsqueeze(-2)).amax(-1)
 
 
 def _is_best_of_its_token(tokens: Tensor, credit: Tensor) -> Tensor:

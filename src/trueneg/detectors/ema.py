@@ -65,11 +65,14 @@ class EmaDetector(Detector):
             self.teacher.eval()
         return self
 
-    @torch.no_grad()
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Acceptance of each prediction."""
-        logits = self._logits(place)
-        return self._acceptance(logits, gold, predicted.unsqueeze(-1)).squeeze(-1) * place.is_whole_word
+        return self.credit_each(gold, predicted.unsqueeze(-1), place).squeeze(-1)
+
+    @torch.no_grad()
+    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+        """The same for several tokens a place."""
+        return self._acceptance(self._logits(place), gold, tokens) * place.is_whole_word.unsqueeze(-1)
 
     @torch.no_grad()
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:

@@ -11,22 +11,12 @@ from trueneg.config import CorrectionConfig
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
+from trueneg.lexicon.fit import MONTHS_AND_DAYS, is_individual, is_number
 from trueneg.lexicon.relations import Relation, Relations
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import casing
 from trueneg.lexicon.table import cached_table
 from trueneg.lexicon.wordnet import WordNet
-
-_MONTHS_AND_DAYS = """
-    january february march april may june july august september october november december
-    monday tuesday wednesday thursday friday saturday sunday
-"""
-_NUMBERS = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
-    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half quarter once twice
-"""
-MONTHS_AND_DAYS, NUMBERS = frozenset(_MONTHS_AND_DAYS.split()), frozenset(_NUMBERS.split())
 
 
 class RelationJudge(Judge):
@@ -73,25 +63,16 @@ class SameClassJudge(Judge):
         words = (substitution.target, substitution.substitute)
         if self.kind == "name":
             return any(self._is_name(word, substitution) for word in words)
-        belongs = _is_number if self.kind == "number" else _is_calendar
-        return all(belongs(word) for word in words)
+        if self.kind == "number":
+            return all(is_number(word) for word in words)
+        return all(word.lower() in MONTHS_AND_DAYS for word in words)
 
     def _is_name(self, word: str, place: Substitution) -> bool:
         """A word that WordNet lists only as an instance of something, or a capitalised one it lists nowhere."""
-        synsets = self.wordnet.synsets(word)
-        if synsets:
-            return all(any(pointer.symbol == "@i" for pointer in synset.pointers) for synset in synsets)
+        if word in self.wordnet:
+            return is_individual(word, self.wordnet)
         begins_sentence = place.text[: place.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
         return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
-
-
-def _is_number(word: str) -> bool:
-    parts = word.lower().replace("-", " ").split()
-    return any(character.isdigit() for character in word) or (bool(parts) and NUMBERS.issuperset(parts))
-
-
-def _is_calendar(word: str) -> bool:
-    return word.lower() in MONTHS_AND_DAYS
 
 
 _RELATIONS: dict[str, frozenset[Relation]] = {

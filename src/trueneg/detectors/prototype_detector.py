@@ -57,13 +57,17 @@ class PrototypeDetector(Detector):
         self.register_buffer("_table", table, persistent=False)
         self.register_buffer("_kinds", kinds, persistent=False)
 
-    @torch.no_grad()
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Acceptance of each prediction where it is accepted, else 0."""
-        known = predicted.clamp(max=len(self._table) - 1)
-        cosine = (self.vectors(place) * self._table[known]).sum(-1)
-        is_alike = self._is_alike(gold.unsqueeze(-1), predicted.unsqueeze(-1)).squeeze(-1)
-        return self._accepted(cosine, is_alike & place.is_whole_word)
+        return self.credit_each(gold, predicted.unsqueeze(-1), place).squeeze(-1)
+
+    @torch.no_grad()
+    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+        """The same for several tokens a place."""
+        known = tokens.clamp(max=len(self._table) - 1)
+        cosine = torch.einsum("bsh,bsnh->bsn", self.vectors(place), self._table[known])
+        is_alike = self._is_alike(gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
+        return self._accepted(cosine, is_alike)
 
     @torch.no_grad()
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:

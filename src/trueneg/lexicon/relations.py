@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -59,9 +59,17 @@ class Relations:
         related = self.of(word, pos)
         found: set[Relation] = set()
         for p in PARTS_OF_SPEECH if pos is None else (pos,):
-            for base in {*self.wordnet.morphy(other, p), other.lower()}:
+            for base in {*self.wordnet.morphy(other, p), *self._phrases(other.lower(), p)}:
                 found |= related.get(base, frozenset())
         return frozenset(found)
+
+    def _phrases(self, text: str, pos: PartOfSpeech) -> Iterator[str]:
+        """A text, and what it is a form of if it is several words: "took off", "points in time", "oil wells"."""
+        yield text
+        words = text.split()
+        for place in range(len(words) if len(words) > 1 else 0):
+            for base in self.wordnet.morphy(words[place], pos):
+                yield " ".join([*words[:place], base, *words[place + 1 :]])
 
     def of(self, word: str, pos: PartOfSpeech | None = None) -> Related:
         """Every word related to a word, in lower case and base form, and how; itself left out."""

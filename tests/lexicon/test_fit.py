@@ -1,0 +1,43 @@
+"""Which words could stand for which, on the hand-made WordNet and by what needs none."""
+
+from __future__ import annotations
+
+import pytest
+
+from trueneg.lexicon.fit import Fit
+from trueneg.lexicon.wordnet import WordNet
+
+
+@pytest.fixture
+def fit(wordnet: WordNet) -> Fit:
+    return Fit(wordnet)
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "wanted"),
+    [
+        ("movies", "films", True),
+        ("movies", "film", False),  # another form
+        ("movies", "movie", False),  # the same word
+        ("stayed", "remained", True),
+        ("stayed", "remains", False),
+        ("stay", "stays", False),
+        ("large", "big", True),
+        ("large", "bigger", False),
+        ("large", "small", False),  # opposites
+        ("bigger", "littler", False),  # in any form
+        ("happy", "movie", False),  # an adjective and a noun
+        ("January", "december", False),
+        ("January", "movie", True),
+        ("six", "five", False),
+        ("1921", "1922", False),
+        ("six", "movies", True),
+        ("paris", "movie", False),  # a name
+        ("Paris", "Movie", False),
+        ("qwzx", "movie", True),  # of what WordNet does not know it says nothing
+        ("qwzx", "blub", True),
+    ],
+)
+def test_what_fits(word: str, other: str, wanted: bool, fit: Fit) -> None:
+    assert fit.fits(word, other) is wanted
+    assert fit.fits(other, word) is wanted
