@@ -29,6 +29,9 @@ def fit(wordnet: WordNet) -> Fit:
         ("happy", "movie", False),  # an adjective and a noun
         ("January", "december", False),
         ("January", "movie", True),
+        ("day", "years", False),
+        ("miles", "kilometres", False),
+        ("day", "movie", True),
         ("six", "five", False),
         ("1921", "1922", False),
         ("six", "movies", True),

@@ -57,7 +57,7 @@ ABOUT = {
     "calendar": "both are months or days; for a veto",
     "number": "both are numbers; for a veto",
     "name": "one is a name; for a veto",
-    "fits": "could stand there by its form, and is no opposite, date, number or name: & fits",
+    "fits": "could stand there by its form, and is no opposite, date, unit, number or name: & fits",
     "neighbours": "neighbours:VECTORS: the nearest word vectors, of a file or a checkpoint's embeddings",
     "prototypes": "prototypes:FILE: the sentence read once, words compared with their average vector",
     "contextual": "contextual:ENCODER: the sentence read again with the other word in it",

@@ -19,7 +19,7 @@ from trueneg.lexicon.fit import Fit, Profile
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 
-_DATE, _NUMBER = 1, 2
+_KINDS = {"date": 1, "unit": 2, "number": 4}
 
 
 class FitsJudge(Judge):
@@ -52,7 +52,7 @@ class FitsDetector(Detector):
             for tag in sorted(profile.tags) if profile else ():
                 bits.setdefault(tag, 1 << len(bits))
         tags = [sum(bits[tag] for tag in profile.tags) if profile else 0 for profile in profiles]
-        kinds = [_DATE * p.is_date + _NUMBER * p.is_number if p else 0 for p in profiles]
+        kinds = [sum(_KINDS[kind] for kind in profile.kinds) if profile else 0 for profile in profiles]
         self._tags: Tensor
         self._kinds: Tensor
         self._is_name: Tensor

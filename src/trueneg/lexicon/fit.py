@@ -16,12 +16,17 @@ _MONTHS_AND_DAYS = """
     january february march april may june july august september october november december
     monday tuesday wednesday thursday friday saturday sunday
 """
+_UNITS = """
+    second minute hour day week month year decade century
+    inch foot yard mile millimetre millimeter centimetre centimeter metre meter kilometre kilometer
+    ounce pound ton tonne gram kilogram acre hectare dollar cent euro percent
+"""
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
     first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half quarter once twice
 """
-MONTHS_AND_DAYS, NUMBERS = frozenset(_MONTHS_AND_DAYS.split()), frozenset(_NUMBERS.split())
+MONTHS_AND_DAYS, UNITS, NUMBERS = (frozenset(words.split()) for words in (_MONTHS_AND_DAYS, _UNITS, _NUMBERS))
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Profile:
         tags: the Penn Treebank tags it can have; none if WordNet does not know it.
         bases: what it is a form of.
         is_date: a month or a day of the week.
+        is_unit: a unit of time, length, weight, … in any form.
         is_number: a number, in letters or digits.
         is_name: a word that WordNet lists only as an individual, such as "Sweden".
     """
@@ -39,8 +45,15 @@ class Profile:
     tags: frozenset[str]
     bases: frozenset[tuple[PartOfSpeech, str]]
     is_date: bool
+    is_unit: bool
     is_number: bool
     is_name: bool
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of which no word stands for another."""
+        kinds = {"date": self.is_date, "unit": self.is_unit, "number": self.is_number}
+        return frozenset(kind for kind, is_one in kinds.items() if is_one)
 
 
 class Fit:
@@ -55,13 +68,13 @@ class Fit:
         """Whether ``other`` could stand for ``word``.
 
         It could not if both are forms of one word, or both are known and have no form in common ("took", "taking"), if
-        they are opposites, both dates or both numbers, or if one is a name.
+        they are opposites, both dates, both units or both numbers, or if one is a name.
 
         Example:
             With a WordNet loaded, "films" fits in the place of "movies"; "film" and "movie" do not.
         """
         here, there = self.profile(word.lower()), self.profile(other.lower())
-        if here.is_name or there.is_name or (here.is_date and there.is_date) or (here.is_number and there.is_number):
+        if here.is_name or there.is_name or here.kinds & there.kinds:
             return False
         if here.bases & there.bases or (here.tags and there.tags and not here.tags & there.tags):
             return False
@@ -71,7 +84,9 @@ class Fit:
     def _profile(self, word: str) -> Profile:
         bases = frozenset((pos, base) for pos in PARTS_OF_SPEECH for base in self.wordnet.morphy(word, pos))
         tags = frozenset(tag for pos, base in bases for tag in penn_tags(word, base, pos))
-        return Profile(tags, bases, word in MONTHS_AND_DAYS, is_number(word), is_individual(word, self.wordnet))
+        is_unit = not UNITS.isdisjoint({word, word.removesuffix("s"), *(base for _, base in bases)})
+        is_name = is_individual(word, self.wordnet)
+        return Profile(tags, bases, word in MONTHS_AND_DAYS, is_unit, is_number(word), is_name)
 
     def _opposites(self, word: str) -> frozenset[str]:
         return frozenset(lemma.lower() for lemma in self.wordnet.antonyms(word, indirect=True))
