@@ -37,7 +37,10 @@ def pretrain(
         typer.Option("--from", help="Continue a checkpoint: a run, a Hugging Face folder or a hub name."),
     ] = None,
     objective: Annotated[str | None, typer.Option(help="electra or mlm.")] = None,
-    hard_correction: Annotated[str | None, typer.Option(help="A detector of false negatives: lexical.")] = None,
+    hard_correction: Annotated[
+        str | None,
+        typer.Option(help="A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`."),
+    ] = None,
     soft_regularization: Annotated[str | None, typer.Option(help="token, sentence or token+sentence.")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows a step, over all processes.")] = None,
