@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corpus.annotate import Accepted, Annotator, TableAnnotator
 from trueneg.corpus.rows import RowBatch
 from trueneg.detectors import JUDGES, make_judge
-from trueneg.detectors.judge import Judge, Substitution
+from trueneg.detectors.judge import Judge, Substitution, acceptance
 from trueneg.detectors.prototype_detector import prototype_table
 from trueneg.detectors.prototypes import THRESHOLD, RowReader, load_pair
 from trueneg.detectors.reading import WholeTextReader
@@ -62,7 +62,7 @@ class PrototypesAnnotator:
         gold = batch.input_ids[rows, columns]
         found = [self._near(units[s : s + 1024], gold[s : s + 1024], s) for s in range(0, len(gold), 1024)]
         places, tokens, cosines = (np.concatenate(part) for part in zip(*found, strict=True)) if found else _NOTHING
-        credit = 0.5 + (np.minimum(cosines, 1) - self.threshold) / (2 * max(1 - self.threshold, 1e-6))
+        credit = acceptance(np.clip(cosines, 0, 1), self.threshold)
         return Accepted(rows[places], columns[places], tokens, credit)
 
     def _near(
@@ -112,9 +112,9 @@ class FilteredAnnotator:
             text = texts[row]
             start, end = text.starts[column], text.ends[column]
             substitutions.append(Substitution(text.text, start, end, self._text.surfaces[token].word))
-        acceptance = self._judge.acceptance(substitutions)
-        kept = acceptance >= 0.5
-        credit = np.minimum(proposed.credit, acceptance)
+        judged = self._judge.acceptance(substitutions)
+        kept = judged >= 0.5
+        credit = np.minimum(proposed.credit, judged)
         return Accepted(proposed.rows[kept], proposed.columns[kept], proposed.substitutes[kept], credit[kept])
 
 

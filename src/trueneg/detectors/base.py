@@ -50,3 +50,14 @@ class Detector(nn.Module, ABC):
 
     def after_step(self, model: nn.Module) -> None:
         """See the model after each optimizer step."""
+
+
+def credit_of(score: Tensor, threshold: float) -> Tensor:
+    """Credit of scores in [0, 1]: their acceptance (``judge.acceptance``) where it is at least 1/2, else 0.
+
+    Example:
+        >>> credit_of(torch.tensor([0.5, 0.8, 0.9, 1.0]), threshold=0.8)
+        tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
+    acceptance = 0.5 + (score - threshold) / (2 * max(1 - threshold, 1e-6))
+    return torch.where(score >= threshold, acceptance.clamp(max=1), 0.0)

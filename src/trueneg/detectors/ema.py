@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
 from trueneg.corruption.masking import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
@@ -96,8 +96,7 @@ class EmaDetector(Detector):
         at_gold = gold.unsqueeze(-1)
         score = torch.sigmoid(logits.gather(2, tokens) - logits.gather(2, at_gold))
         sees_gold = logits.argmax(-1, keepdim=True) == at_gold
-        acceptance: Tensor = 0.5 + (score - self.threshold) / (2 * (1 - self.threshold))
-        return torch.where((score >= self.threshold) & sees_gold, acceptance, 0.0)
+        return credit_of(score, self.threshold) * sees_gold
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> EmaDetector:

@@ -15,8 +15,7 @@ from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError
-from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import surfaces
+from trueneg.lexicon.surface import is_candidate, surfaces
 from trueneg.lexicon.table import LookupTable
 from trueneg.lexicon.vectors import Vectors, load_vectors
 from trueneg.models.backbone import embedding_table
@@ -24,7 +23,6 @@ from trueneg.models.loading import resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer
 
 OPTIONS = ("top", "least", "mutual", "among")
-MIN_LETTERS = 3
 FILES = (".txt", ".vec", ".bin")
 """What a name that means a file of vectors ends in, whether or not it is there."""
 
@@ -122,8 +120,7 @@ def neighbour_table(
     groups: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for token, surface in enumerate(surfaces(tokenizer)):
         word = surface.word.lower()
-        is_word = len(word) >= MIN_LETTERS and word.isalpha() and word not in STOP_WORDS
-        if surface.starts_word and surface.casing != "mixed" and is_word:
+        if surface.starts_word and surface.casing != "mixed" and is_candidate(word):
             groups[surface.prefix, surface.casing][word] = token
     words = {word for group in groups.values() for word in group}
     word_of = {row: word for word in words if (row := vectors.find(word)) is not None}

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
 from trueneg.corruption.masking import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.reading import drop_layers_above
@@ -67,7 +67,7 @@ class PrototypeDetector(Detector):
         known = tokens.clamp(max=len(self._table) - 1)
         cosine = torch.einsum("bsh,bsnh->bsn", self.vectors(place), self._table[known])
         is_alike = self._is_alike(gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
-        return self._accepted(cosine, is_alike)
+        return credit_of(cosine, self.threshold) * is_alike
 
     @torch.no_grad()
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
@@ -76,7 +76,7 @@ class PrototypeDetector(Detector):
         cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         is_alike = self._is_alike(gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
-        return nearest.indices, self._accepted(nearest.values, is_alike)
+        return nearest.indices, credit_of(nearest.values, self.threshold) * is_alike
 
     def vectors(self, place: MaskedRows) -> Tensor:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``."""
@@ -96,10 +96,6 @@ class PrototypeDetector(Detector):
         known = len(self._kinds)
         kind = self._kinds[gold.clamp(max=known - 1)]
         return (kind >= 0) & (kind == self._kinds[tokens.clamp(max=known - 1)]) & (tokens < known)
-
-    def _accepted(self, cosine: Tensor, is_judged: Tensor) -> Tensor:
-        acceptance = 0.5 + (cosine.clamp(max=1) - self.threshold) / (2 * max(1 - self.threshold, 1e-6))
-        return torch.where((cosine >= self.threshold) & is_judged, acceptance, 0.0)
 
 
 def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) -> Tensor:

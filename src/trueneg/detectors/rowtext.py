@@ -10,10 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import Surface, surfaces
-
-MIN_LETTERS = 3
+from trueneg.lexicon.surface import Surface, is_candidate, surfaces
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,6 @@ def substitution_kinds(entries: Sequence[Surface]) -> Tensor:
     names: dict[tuple[str, str], int] = {}
     kinds = torch.full((len(entries),), -1)
     for token, surface in enumerate(entries):
-        word = surface.word.lower()
-        is_word = len(word) >= MIN_LETTERS and word.isalpha() and word not in STOP_WORDS
-        if surface.starts_word and surface.casing != "mixed" and is_word:
+        if surface.starts_word and surface.casing != "mixed" and is_candidate(surface.word):
             kinds[token] = names.setdefault((surface.prefix, surface.casing), len(names))
     return kinds

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from trueneg.lexicon.stopwords import STOP_WORDS
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -41,6 +43,9 @@ class Surface:
         """Whether it can begin a word: never for a ``##`` piece, or without ``▁`` in SentencePiece."""
         return self.prefix != "inside"
 
+
+MIN_LETTERS = 3
+"""Of a word that may be a substitute or have one."""
 
 NO_SURFACE = Surface("", "inside", "lower")
 """The surface of a special token, of an id without a token, and of bytes that are no text."""
@@ -79,6 +84,18 @@ def casing(word: str) -> Casing:
     if word == word[:1].upper() + word[1:].lower():
         return "title"
     return "upper" if word == word.upper() else "mixed"
+
+
+def is_candidate(word: str) -> bool:
+    """Whether a word may be one of a pair of substitutes: alphabetic, of three letters or more, and no stop word.
+
+    Shorter "synonyms" are abbreviations: he - helium, as - arsenic, us - uranium.
+
+    Example:
+        >>> [is_candidate(word) for word in ("main", "the", "us", "1990s")]
+        [True, False, False, False]
+    """
+    return len(word) >= MIN_LETTERS and word.isalpha() and word.lower() not in STOP_WORDS
 
 
 def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:

@@ -25,7 +25,7 @@ from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_na
 from trueneg.lexicon.morphology import penn_tags
 from trueneg.lexicon.places import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import Casing, Prefix, surfaces
+from trueneg.lexicon.surface import MIN_LETTERS, Casing, Prefix, is_candidate, surfaces
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.tokenizer import fingerprint
 
@@ -41,7 +41,6 @@ TABLE_VERSION = "1"
 """Changes whenever the same words would give another table, or the file another layout."""
 
 _KIND = "trueneg lookup table"
-_MIN_LETTERS = 3  # shorter "synonyms" are abbreviations: he - helium, as - arsenic, us - uranium
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +245,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     groups: dict[tuple[Prefix, Casing], dict[str, int]] = defaultdict(dict)
     for token_id, surface in enumerate(surfaces(tokenizer)):
         word = surface.word.lower()
-        if surface.starts_word and surface.casing != "mixed" and _is_candidate(word):
+        if surface.starts_word and surface.casing != "mixed" and is_candidate(word):
             groups[surface.prefix, surface.casing][word] = token_id
     vocabulary = frozenset(word for ids in groups.values() for word in ids)
     listed = _substitute_words(vocabulary, wordnet, forms)
@@ -264,7 +263,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
             "wordnet_digest": wordnet.digest,
             "wordnet_path": str(wordnet.path),
             "forms": forms,
-            "filters": f"alphabetic, letters>={_MIN_LETTERS}, no stop words, no self, same prefix and casing",
+            "filters": f"alphabetic, letters>={MIN_LETTERS}, no stop words, no self, same prefix and casing",
             "trueneg": __version__,
             **({"lemminflect": _installed("lemminflect")} if forms == "agree" else {}),
             "num_words": str(len(vocabulary)),
@@ -309,10 +308,6 @@ def cached_table(
     table = build_table(tokenizer, loaded, forms=forms)
     table.save(path)
     return table
-
-
-def _is_candidate(word: str) -> bool:
-    return len(word) >= _MIN_LETTERS and word.isalpha() and word not in STOP_WORDS
 
 
 def _substitute_words(vocabulary: frozenset[str], wordnet: WordNet, forms: Forms) -> dict[str, set[str]]:

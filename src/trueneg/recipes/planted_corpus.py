@@ -21,8 +21,7 @@ from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption import keyed
 from trueneg.errors import ConfigError
-from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import surfaces
+from trueneg.lexicon.surface import is_candidate, surfaces
 
 SHARES = (0.4, 0.3, 0.2, 0.1)
 """How often a planted word has each of its spellings."""
@@ -70,7 +69,7 @@ class Planting:
         numbers = rows_at(0, np.arange(min(_COUNTED_ROWS, len(index)), dtype=np.int64), len(index))
         rows = index.read(numbers)
         counts = np.bincount(rows.input_ids[rows.is_whole_word], minlength=len(tokenizer))
-        can_be_split = _is_content_word if kind == "content" else str.isalpha
+        can_be_split = is_candidate if kind == "content" else str.isalpha
         is_word = np.array([can_be_split(surface.word) for surface in surfaces(tokenizer)])
         counts = np.where(is_word, counts[: len(is_word)], 0)
         if num_words > (available := int((counts > 0).sum())):
@@ -164,7 +163,3 @@ def _lookalikes(rows: RowBatch, words: npt.NDArray[np.int64], vocab_size: int) -
     likeness = (roots @ roots.transpose(0, 2, 1)).sum(0)
     np.fill_diagonal(likeness, -1)
     return np.argsort(-likeness, axis=1, kind="stable")[:, :-1]
-
-
-def _is_content_word(word: str) -> bool:
-    return len(word) >= 3 and word.isalpha() and word.lower() not in STOP_WORDS
