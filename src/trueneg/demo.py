@@ -100,8 +100,9 @@ def run_demo(
     """
     from trueneg.corpus.build import build_corpus
     from trueneg.evaluation.held_out import evaluate_held_out
-    from trueneg.pretraining import HUGGING_FACE, METRICS, pretrain
+    from trueneg.pretraining import pretrain
     from trueneg.reporting.html import write_report
+    from trueneg.training.folder import HUGGING_FACE, METRICS
     from trueneg.training.log import read_metrics
 
     started = time.monotonic()

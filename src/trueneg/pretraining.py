@@ -32,12 +32,12 @@ from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
 from trueneg.training.data import TrainingOrder, fingerprint_of, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
+from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
-CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE = "config.json", "metrics.jsonl", "checkpoints", "hf"
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 import tiny
 from trueneg.config import CorrectionConfig
 from trueneg.corruption.masking import MaskedRows
-from trueneg.detectors import DETECTORS, JUDGES, make_detector, make_judge
+from trueneg.detectors import ABOUT, DETECTORS, JUDGES, make_detector, make_judge
 from trueneg.detectors.base import Detector
 from trueneg.detectors.calibrated import KIND
 from trueneg.detectors.judge import Judge
@@ -125,6 +125,10 @@ def check_credit(detector: Detector, place: MaskedRows, predicted: Tensor, vocab
     # What lists the prediction gives it its credit.
     is_it = (tokens == predicted.unsqueeze(-1)) & (listed > 0) & is_wrong.unsqueeze(-1)
     torch.testing.assert_close((listed * is_it).amax(-1)[is_it.any(-1)], credit[is_it.any(-1)], atol=1e-5, rtol=0)
+
+
+def test_every_name_is_described() -> None:
+    assert ABOUT.keys() == JUDGES.keys() | DETECTORS.keys()
 
 
 def test_every_name_is_tried(written: dict[str, str]) -> None:

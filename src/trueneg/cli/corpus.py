@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
-from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.output import Json, Output, Quiet, progress_bar
+from trueneg.cli.resources import make_resources
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
 
@@ -91,7 +91,7 @@ def build(
 @app.command()
 def annotate(
     corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
-    detector: Annotated[str, typer.Option(help="Who judges: lexical, contextual:ENCODER, 'contextual:E & !antonym'.")],
+    detector: Annotated[str, typer.Option(help="What lists substitutes: lexical, prototypes:FILE & fits, …")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     split: Annotated[list[str] | None, typer.Option(help="A split to annotate; all by default.")] = None,
     most: Annotated[int, typer.Option(min=1, help="Substitutes kept for a token, the best ones.")] = 32,
@@ -108,31 +108,18 @@ def annotate(
 
     What was killed goes on where it was.
 
-    Example: `trueneg corpus annotate corpus/ --detector contextual:ENCODER --out notes/`, then
+    Example: `trueneg corpus annotate corpus/ --detector "prototypes:FILE & fits" --out notes/`, then
     `trueneg pretrain electra-mini --corpus corpus/ --hard-correction annotated:notes/ --out runs/hc`
     """
     from trueneg.corpus.annotate import write_annotations
     from trueneg.corpus.store import CorpusInfo
     from trueneg.detectors.annotator import make_annotator
-    from trueneg.detectors.specification import Resources
     from trueneg.tokenizer import load_tokenizer
-    from trueneg.training.distributed import choose_device
 
     splits = CorpusInfo.read(corpus).splits
     total = sum(info.num_tokens for name, info in splits.items() if not split or name in split)
-    resources = Resources(wordnet=wordnet, device=str(choose_device(device)))
-    annotator = make_annotator(detector, load_tokenizer(corpus / "tokenizer"), resources)
-    bar = Progress(
-        TextColumn("annotating"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("tokens"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("annotating", total=None if max_rows else total)
+    annotator = make_annotator(detector, load_tokenizer(corpus / "tokenizer"), make_resources(wordnet, device))
+    with progress_bar("annotating", quiet, None if max_rows else total, "tokens") as advance:
         info = write_annotations(
             corpus,
             annotator,
@@ -143,7 +130,7 @@ def annotate(
             batch_size=batch_size,
             max_rows=max_rows,
             overwrite=overwrite,
-            progress=lambda num: bar.advance(task, num),
+            progress=advance,
         )
     lines = [f"{out}: {info.detector}, fingerprint {info.fingerprint}; use it with --hard-correction annotated:{out}"]
     for name, found in info.splits.items():

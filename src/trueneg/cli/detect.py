@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, progress_bar
+from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 
 if TYPE_CHECKING:
-    from trueneg.detectors.specification import Resources
     from trueneg.evaluation.distractors import Distractor
     from trueneg.evaluation.tasks.swords import Benchmark
 
@@ -88,7 +88,7 @@ def swords(
     output = Output(as_json, quiet)
     benchmark = _read(data, inflect, limit, seed)
     tokenizer = load_tokenizer(vocabulary) if vocabulary else None
-    resources = _resources(wordnet, device)
+    resources = make_resources(wordnet, device)
     judges = {spec: make_judge(spec, resources) for spec in detector}
     output.say(f"{len(benchmark.items):,} substitutes of {len(benchmark.target_ids):,} words in context")
     result = evaluate_judges(
@@ -145,7 +145,7 @@ def calibrate(
     benchmark = _read(data, inflect, limit, seed)
     chosen = choose(
         benchmark.items,
-        make_judge(detector, _resources(wordnet, device)),
+        make_judge(detector, make_resources(wordnet, device)),
         precision=None if best_f1 else precision,
         level=level,
         folds=folds,
@@ -180,7 +180,7 @@ def prototypes(
     """Average an encoder's vectors of every word over a corpus, so that one reading of a text judges all substitutes.
 
     Example: `trueneg detect prototypes --encoder ENCODER --corpus corpus/ --rows 20000 --out prototypes.safetensors`,
-    then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & !antonym" --out notes/`
+    then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & fits" --out notes/`
     """
     from trueneg.corpus.store import Corpus
     from trueneg.detectors.prototypes import learn_prototypes
@@ -193,7 +193,7 @@ def prototypes(
             encoder,
             opened,
             layer=layer,
-            device=_resources("", device).device,
+            device=make_resources("", device).device,
             max_rows=rows,
             length=length,
             least=least,
@@ -203,16 +203,6 @@ def prototypes(
     learned.save(out)
     text = f"{out}: prototypes of {len(learned.words):,} words, from {int(learned.counts.sum()):,} occurrences"
     Output(as_json, quiet).result({"out": out, **learned.provenance}, text)
-
-
-def _resources(wordnet: str, device: str) -> Resources:
-    from trueneg.detectors.specification import Resources
-    from trueneg.training.distributed import choose_device
-
-    try:
-        return Resources(wordnet=wordnet, device=str(choose_device(device)))
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("train.device=", "--device ")) from error
 
 
 def _states_threshold(detector: str) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -30,13 +29,15 @@ from trueneg.corpus.annotations import (
     part_sizes,
     quantised,
 )
+from trueneg.corpus.files import explained, flush, write_json
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo, checksum
-from trueneg.errors import CorpusError, Interrupted, TruenegError, TruenegWarning
+from trueneg.errors import CorpusError, TruenegWarning
 
 if TYPE_CHECKING:
     from trueneg.lexicon.table import LookupTable
 
+_AGAIN = "run the same command again to go on from there"
 _SAVE_SECONDS = 30.0  # a killed run loses no more
 _GROWING = ("counts", "substitutes", "credits")  # written batch by batch; ``blocks`` follows from the counts
 _STRETCH = 1 << 22  # tokens whose counts are added up at once, a multiple of BLOCK
@@ -166,7 +167,7 @@ def write_annotations(
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
     )
     folder, tell = Path(out), progress or (lambda _: None)
-    with _explained(folder):
+    with explained(f"annotating in '{folder}'", "stopped, what is annotated is kept", _AGAIN):
         journal = _Journal.open(folder, info, overwrite=overwrite)
         for name, split in opened.items():
             # A split too small for a row is one row.
@@ -266,7 +267,7 @@ class _Journal:
         self.info = replace(self.info, splits={**self.info.splits, split: done})
 
     def save(self) -> None:
-        _write_json(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
+        write_json(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
 
     def finish(self) -> AnnotationsInfo:
         """Add what follows from the files, and the description."""
@@ -274,11 +275,11 @@ class _Journal:
             blocks = _blocks(part_path(self.folder, name, "counts"))
             with part_path(self.folder, name, "blocks").open("wb") as file:
                 file.write(blocks.astype("<i8").tobytes())
-                _flush(file)
+                flush(file)
             checksums = {part: checksum(part_path(self.folder, name, part)) for part in PARTS}
             self.note(name, replace(done, checksums=checksums))
         info = self.info.with_fingerprint()
-        _write_json(self.folder / INFO_FILE, dataclasses.asdict(info))
+        write_json(self.folder / INFO_FILE, dataclasses.asdict(info))
         (self.folder / JOURNAL_FILE).unlink()
         return info
 
@@ -358,7 +359,7 @@ class _SplitWriter:
 
     def _save(self) -> None:
         for file in self._files.values():
-            _flush(file)
+            flush(file)
         self._journal.save()
         self._saved_at = time.monotonic()
 
@@ -371,30 +372,3 @@ def _blocks(path: Path) -> _Int64s:
             numbers = np.frombuffer(counts, dtype=np.uint8)
             sums.append(np.add.reduceat(numbers, np.arange(0, len(numbers), BLOCK), dtype=np.int64))
     return np.cumsum(np.concatenate(sums))
-
-
-def _flush(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    provisional = path.with_suffix(".part")
-    with provisional.open("wb") as file:
-        file.write((json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
-        _flush(file)
-    provisional.replace(path)
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turn what the system says into what the user can do."""
-    again = "run the same command again to go on from there"
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped, what is annotated is kept: {again}") from None
-    except TruenegError:
-        raise
-    except OSError as error:
-        raise CorpusError(f"cannot go on annotating in '{folder}' ({error}): mend that, then {again}") from error

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.corpus.files import check_size
 from trueneg.corpus.store import Corpus, checksum
 from trueneg.errors import CorpusError
 
@@ -191,10 +192,7 @@ class Annotations:
         info = annotations.info
         for part, size in part_sizes(annotations.counts, np.dtype(info.dtype)).items():
             file = part_path(annotations.path, corpus.split, part)
-            found = file.stat().st_size if file.is_file() else None
-            if found != size:
-                state = "is missing" if found is None else f"has {found:,} bytes, not {size:,}"
-                raise CorpusError(f"'{file}' {state}: copy the annotations or annotate the corpus again")
+            check_size(file, size, "copy the annotations or annotate the corpus again")
         return annotations
 
     def check(self, corpus: Corpus) -> None:

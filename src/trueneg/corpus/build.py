@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.encoding import Encoded, Encoder, single_threaded, token_dtype
+from trueneg.corpus.files import explained, flush, write_json
 from trueneg.corpus.sources import read_documents, source_files
 from trueneg.corpus.store import (
     FORMAT_VERSION,
@@ -38,11 +39,12 @@ from trueneg.corpus.store import (
     shard_path,
     split_from_json,
 )
-from trueneg.errors import CorpusError, Interrupted, TruenegError, TruenegWarning
+from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
+_AGAIN = "run the same command again to go on from the finished shards"
 
 
 def build_corpus(
@@ -114,7 +116,7 @@ def build_corpus(
         "lines": lines,
     }
     folder = Path(out)
-    with _explained(folder), ExitStack() as cleanup:
+    with explained(f"building '{folder}'", "stopped", _AGAIN), ExitStack() as cleanup:
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {
@@ -140,7 +142,7 @@ def build_corpus(
             sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in files),
         ).with_fingerprint()
         _check_content(info, valid)
-        _write_json(folder / INFO_FILE, dataclasses.asdict(info))
+        write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
 
@@ -311,7 +313,7 @@ class _Journal:
 
     def save(self) -> None:
         splits = {name: dataclasses.asdict(split) for name, split in self.splits.items()}
-        _write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits})
+        write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits})
 
 
 def _read_journal(path: Path) -> dict[str, Any]:
@@ -427,27 +429,14 @@ class _PartFile:
         self._digest.update(data)
 
     def finish(self) -> str:
-        _close_durably(self.file)
+        with self.file:
+            flush(self.file)
         self._provisional.replace(self._path)
         return self._digest.hexdigest()
 
     def discard(self) -> None:
         self.file.close()
         self._provisional.unlink()
-
-
-def _close_durably(file: IO[Any]) -> None:
-    with file:
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    provisional = path.with_suffix(".part")
-    file = provisional.open("w", encoding="utf-8")
-    file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    _close_durably(file)
-    provisional.replace(path)
 
 
 def _check_content(info: CorpusInfo, valid: str | float | None) -> None:
@@ -463,17 +452,3 @@ def _check_content(info: CorpusInfo, valid: str | float | None) -> None:
             TruenegWarning,
             stacklevel=3,
         )
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turn what the system says into what the user can do."""
-    again = "run the same command again to go on from the finished shards"
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped: {again}") from None
-    except TruenegError:
-        raise
-    except OSError as error:
-        raise CorpusError(f"cannot go on building '{folder}' ({error}): mend that, then {again}") from error

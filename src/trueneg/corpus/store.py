@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.corpus.files import check_size
 from trueneg.errors import CorpusError
 
 FORMAT_VERSION = 1
@@ -194,10 +195,7 @@ class Corpus:
         for number, shard in enumerate(corpus.shards):
             for part, size in shard_sizes(shard, corpus.dtype).items():
                 file = shard_path(corpus.path, split, number, part)
-                found = file.stat().st_size if file.is_file() else None
-                if found != size:
-                    state = "is missing" if found is None else f"has {found:,} bytes, not {size:,}"
-                    raise CorpusError(f"'{file}' {state}: copy or build the corpus again")
+                check_size(file, size, "copy or build the corpus again")
         return corpus
 
     def check_tokenizer(self, fingerprint: str) -> None:

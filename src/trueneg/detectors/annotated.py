@@ -77,4 +77,4 @@ def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTok
             f"the annotations '{leaf.argument}' are of tokenizer {info.tokenizer_fingerprint}, not {given}: "
             f"annotate a corpus of this tokenizer"
         )
-    return AnnotatedDetector(info, 0.5 if leaf.threshold is None else leaf.threshold)
+    return AnnotatedDetector(info, leaf.threshold_or(0.5))

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corpus.annotate import Accepted, Annotator, TableAnnotator
 from trueneg.corpus.rows import RowBatch
 from trueneg.detectors import JUDGES, make_judge
+from trueneg.detectors.encoder import unit_vectors
 from trueneg.detectors.judge import Judge, Substitution, acceptance
 from trueneg.detectors.prototype_detector import prototype_table
 from trueneg.detectors.prototypes import THRESHOLD, RowReader, load_pair
@@ -57,8 +58,7 @@ class PrototypesAnnotator:
         kinds = self._kinds[np.minimum(batch.input_ids, len(self._kinds) - 1)]
         is_wanted = batch.is_whole_word & (kinds >= 0) & (batch.input_ids < len(self._kinds))
         rows, columns = np.nonzero(is_wanted)
-        vectors = self._reader(batch.input_ids, is_wanted, batch.segments)
-        units = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        units = unit_vectors(self._reader(batch.input_ids, is_wanted, batch.segments))
         gold = batch.input_ids[rows, columns]
         found = [self._near(units[s : s + 1024], gold[s : s + 1024], s) for s in range(0, len(gold), 1024)]
         places, tokens, cosines = (np.concatenate(part) for part in zip(*found, strict=True)) if found else _NOTHING
@@ -197,7 +197,7 @@ def _prototypes_annotator(
         RowReader(WholeTextReader(encoder), text),
         prototype_table(prototypes, tokenizer).numpy(),
         substitution_kinds(text.surfaces).numpy(),
-        THRESHOLD if leaf.threshold is None else leaf.threshold,
+        leaf.threshold_or(THRESHOLD),
         name,
         prototypes.provenance,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.detectors.encoder import Span, TextEncoder
+from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
@@ -60,8 +60,7 @@ class ContextualJudge(Judge):
             ]
             for s in substitutions
         ]
-        vectors = self.encoder.vectors(list(spans))
-        units = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        units = unit_vectors(self.encoder.vectors(list(spans)))
         rows = np.array(places, np.int64).reshape(-1, 2)
         return units[rows[:, 0]], units[rows[:, 1]]
 
@@ -86,7 +85,7 @@ def make_judge(leaf: Leaf, resources: Resources) -> ContextualJudge:
         leaf.choice("center", ("sentence", "none")) == "sentence",
         resources.device,
     )
-    return ContextualJudge(encoder, THRESHOLD if leaf.threshold is None else leaf.threshold)
+    return ContextualJudge(encoder, leaf.threshold_or(THRESHOLD))
 
 
 def _layers(leaf: Leaf) -> tuple[int, ...]:

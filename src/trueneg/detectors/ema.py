@@ -105,7 +105,7 @@ def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTok
     momentum = leaf.number("momentum", 0.999)
     if momentum >= 1:
         raise ConfigError(f"detector '{leaf.text}': momentum={momentum}: below 1, or the average never moves")
-    threshold = THRESHOLD if leaf.threshold is None else leaf.threshold
+    threshold = leaf.threshold_or(THRESHOLD)
     if not 0 < threshold < 1:
         raise ConfigError(f"detector '{leaf.text}': @{threshold} accepts everything or nothing: between 0 and 1")
     return EmaDetector(momentum, threshold, leaf.count("top", 8, least=1))

@@ -73,18 +73,14 @@ class SpanReader:
             ids[number], offsets[number] = row[: self.window], places[: self.window]
         lengths = np.array([len(row) for row in ids])
         order = np.argsort(lengths, kind="stable")
-        for chosen in _by_budget(order, lengths):
-            shape = len(chosen), int(lengths[chosen].max())
-            read = Read(*(torch.zeros(shape, dtype=kind) for kind in (torch.int64, torch.int64, torch.bool)))
-            read.input_ids.fill_(_pad_id(self.tokenizer))
+        for chosen in by_budget(order, lengths):
+            input_ids, attention_mask = padded([ids[number] for number in chosen], self.tokenizer)
+            is_word = torch.zeros_like(input_ids, dtype=torch.bool)
             for line, number in enumerate(chosen.tolist()):
-                length = len(ids[number])
-                read.input_ids[line, :length] = torch.tensor(ids[number])
-                read.attention_mask[line, :length] = 1
                 _, start, end = spans[number]
                 overlaps = [a < b and a < end and b > start for a, b in offsets[number]]
-                read.is_word[line, :length] = torch.tensor(overlaps)
-            yield chosen, read
+                is_word[line, : len(overlaps)] = torch.tensor(overlaps)
+            yield chosen, Read(input_ids, attention_mask, is_word)
 
     def cut(self, span: Span) -> Span:
         """The span in as much text around it as the window holds, the same on both sides where there is enough.
@@ -204,7 +200,7 @@ def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
     return text[begin:finish], start - begin, min(end, finish) - begin
 
 
-def _by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     """Cut an order of ascending lengths into batches of at most ``TOKENS_A_BATCH`` tokens, padding included."""
     start = 0
     while start < len(order):
@@ -214,8 +210,20 @@ def _by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator
         start = stop
 
 
-def _pad_id(tokenizer: PreTrainedTokenizerFast) -> int:
-    return tokenizer.pad_token_id if isinstance(tokenizer.pad_token_id, int) else 0
+def padded(ids: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerFast) -> tuple[Tensor, Tensor]:
+    """Token ids and attention mask of texts, int64 ``[n, longest]``."""
+    shape = len(ids), max(len(row) for row in ids)
+    pad_id = tokenizer.pad_token_id if isinstance(tokenizer.pad_token_id, int) else 0
+    input_ids, mask = torch.full(shape, pad_id), torch.zeros(shape, dtype=torch.int64)
+    for line, row in enumerate(ids):
+        input_ids[line, : len(row)] = torch.tensor(row)
+        mask[line, : len(row)] = 1
+    return input_ids, mask
+
+
+def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length one along the last axis; those without length stay 0."""
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12), np.float32)
 
 
 def load_encoder(source: str) -> PreTrainedModel:

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corruption.masking import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.judge import Judge, Substitution
-from trueneg.detectors.rowtext import TokenText, substitution_kinds
+from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
 
 
 class OnlineDetector(Detector):
@@ -52,10 +52,7 @@ class OnlineDetector(Detector):
 
     def worth_asking(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Which mispredictions could be right at all: bool ``[batch, slots]``."""
-        known = len(self._kinds)
-        kind = self._kinds[gold.clamp(max=known - 1)]
-        is_alike = (kind >= 0) & (kind == self._kinds[predicted.clamp(max=known - 1)]) & (predicted < known)
-        return is_alike & (gold != predicted) & place.is_masked & place.is_whole_word
+        return are_alike(self._kinds, gold, predicted) & (gold != predicted) & place.is_masked & place.is_whole_word
 
     def questions(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, list[Substitution]]:
         """What the judge is asked: where, as rows and slots int64 ``[n, 2]``, and in which words.

@@ -12,7 +12,7 @@ from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.reading import drop_layers_above
-from trueneg.detectors.rowtext import substitution_kinds
+from trueneg.detectors.rowtext import are_alike, substitution_kinds
 from trueneg.detectors.specification import Leaf
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import Encoder
@@ -66,7 +66,7 @@ class PrototypeDetector(Detector):
         """The same for several tokens a place."""
         known = tokens.clamp(max=len(self._table) - 1)
         cosine = torch.einsum("bsh,bsnh->bsn", self.vectors(place), self._table[known])
-        is_alike = self._is_alike(gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
+        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
         return credit_of(cosine, self.threshold) * is_alike
 
     @torch.no_grad()
@@ -75,7 +75,7 @@ class PrototypeDetector(Detector):
         cosines = self.vectors(place) @ self._table.T
         cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
-        is_alike = self._is_alike(gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
+        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
         return nearest.indices, credit_of(nearest.values, self.threshold) * is_alike
 
     def vectors(self, place: MaskedRows) -> Tensor:
@@ -92,11 +92,6 @@ class PrototypeDetector(Detector):
         rest = (totals - at_slots) / (is_same.sum(-1, keepdim=True) - 1).clamp(min=1)
         return nn.functional.normalize(at_slots - rest, dim=-1)
 
-    def _is_alike(self, gold: Tensor, tokens: Tensor) -> Tensor:
-        known = len(self._kinds)
-        kind = self._kinds[gold.clamp(max=known - 1)]
-        return (kind >= 0) & (kind == self._kinds[tokens.clamp(max=known - 1)]) & (tokens < known)
-
 
 def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) -> Tensor:
     """The prototype of each token that is a word, float32 ``[vocab, hidden]``; zeros for the others."""
@@ -112,7 +107,7 @@ def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
     """Make ``prototypes:FILE[top=8]@0.6``; with an encoder of another tokenizer, one that reads text."""
     encoder, prototypes = load_pair(leaf)
-    threshold = THRESHOLD if leaf.threshold is None else leaf.threshold
+    threshold = leaf.threshold_or(THRESHOLD)
     if fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
         return OnlineDetector(PrototypesJudge(encoder, prototypes, threshold), tokenizer)
     layer = encoder.layers[0]

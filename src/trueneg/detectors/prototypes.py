@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.detectors.encoder import Span, TextEncoder
+from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
@@ -95,7 +95,9 @@ class Prototypes:
             raise ModelError(f"cannot read prototypes from '{path}' ({error}): {remedy}") from error
         digest = hashlib.sha256(matrix.tobytes()).hexdigest()[:16]
         provenance = {**json.loads(about["provenance"]), "prototypes": Path(path).name, "digest": digest}
-        return cls(tuple(words.tobytes().decode().split("\n")), _units(matrix.astype(np.float32)), counts, provenance)
+        return cls(
+            tuple(words.tobytes().decode().split("\n")), unit_vectors(matrix.astype(np.float32)), counts, provenance
+        )
 
 
 class RowReader:
@@ -190,7 +192,7 @@ def learn_prototypes(
     matrix = np.stack([sums[tokens].sum(0) for tokens in kept.values()])
     return Prototypes(
         tuple(kept),
-        _units(matrix.astype(np.float32)),
+        unit_vectors(matrix.astype(np.float32)),
         np.array([counts[tokens].sum() for tokens in kept.values()]),
         {
             "encoder": source,
@@ -232,7 +234,7 @@ class PrototypesJudge(Judge):
         ]
         scores = np.zeros(len(substitutions))
         if known:
-            vectors = _units(self.encoder.vectors(list(spans))[:, 0])
+            vectors = unit_vectors(self.encoder.vectors(list(spans))[:, 0])
             cosines = (vectors[places] * self.prototypes.matrix[[row for _, row in known]]).sum(-1)
             scores[[n for n, _ in known]] = cosines.clip(0, 1)
         return scores
@@ -260,8 +262,4 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
 def make_judge(leaf: Leaf, resources: Resources) -> PrototypesJudge:
     """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
     encoder, prototypes = load_pair(leaf, resources.device)
-    return PrototypesJudge(encoder, prototypes, THRESHOLD if leaf.threshold is None else leaf.threshold)
-
-
-def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12), np.float32)
+    return PrototypesJudge(encoder, prototypes, leaf.threshold_or(THRESHOLD))

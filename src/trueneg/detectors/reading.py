@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
-from trueneg.detectors.encoder import TOKENS_A_BATCH, TextEncoder
+from trueneg.detectors.encoder import TextEncoder, by_budget, padded
 
 Places = Sequence[tuple[int, int]]
 """Characters from which to which words go."""
@@ -56,9 +56,8 @@ class WholeTextReader:
             found[first[number] : first[number + 1]] = self.encoder.vectors(spans)[:, 0]
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] <= self.encoder.reader.window]
-        size = max(1, TOKENS_A_BATCH // max(int(lengths[order].max(initial=1)), 1))
-        for start in range(0, len(order), size):
-            chosen = order[start : start + size].tolist()
+        for batch in by_budget(order, lengths):
+            chosen = batch.tolist()
             pieces = [_pieces(offsets[number], words[number]) for number in chosen]
             places = np.concatenate([np.arange(first[number], first[number + 1]) for number in chosen])
             if len(places):
@@ -72,7 +71,7 @@ class WholeTextReader:
     ) -> NDArray[np.float32]:
         """Vectors of a batch's words; ``pieces`` of a text are (column, word, is its first), int64 ``[pieces, 3]``."""
         encoder, device = self.encoder, self.encoder.model.device
-        input_ids, mask = _padded(ids, encoder.tokenizer.pad_token_id or 0)
+        input_ids, mask = padded(ids, encoder.tokenizer)
         with torch.autocast(device.type, torch.bfloat16):
             output = encoder.model(
                 input_ids=input_ids.to(device), attention_mask=mask.to(device), output_hidden_states=True
@@ -125,16 +124,6 @@ def drop_layers_above(model: PreTrainedModel, last: int) -> bool:
             return num_kept == last
         stack.extend(layers[num_kept:])
     return False
-
-
-def _padded(ids: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Token ids and attention mask, int64 ``[n, longest]``."""
-    shape = len(ids), max(len(row) for row in ids)
-    input_ids, mask = torch.full(shape, pad_id), torch.zeros(shape, dtype=torch.int64)
-    for line, row in enumerate(ids):
-        input_ids[line, : len(row)] = torch.tensor(row)
-        mask[line, : len(row)] = 1
-    return input_ids, mask
 
 
 def _pieces(offsets: Sequence[tuple[int, int]], words: Places) -> NDArray[np.int64]:

@@ -93,3 +93,13 @@ def substitution_kinds(entries: Sequence[Surface]) -> Tensor:
         if surface.starts_word and surface.casing != "mixed" and is_candidate(surface.word):
             kinds[token] = names.setdefault((surface.prefix, surface.casing), len(names))
     return kinds
+
+
+def are_alike(kinds: Tensor, gold: Tensor, tokens: Tensor) -> Tensor:
+    """Whether tokens are of gold's kind, by ``substitution_kinds``: bool, of the shape that both broadcast to.
+
+    Ids beyond the vocabulary, which padded output rows have, are of none.
+    """
+    known = len(kinds)
+    kind = kinds[gold.clamp(max=known - 1)]
+    return (kind >= 0) & (kind == kinds[tokens.clamp(max=known - 1)]) & (tokens < known)

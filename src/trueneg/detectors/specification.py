@@ -83,6 +83,10 @@ class Leaf:
             raise ConfigError(f"detector '{self.text}': {name}={self.options[name]}: a whole number is wanted")
         return int(value)
 
+    def threshold_or(self, default: float) -> float:
+        """The score from which on it accepts: its own, or a default."""
+        return default if self.threshold is None else self.threshold
+
     def choice(self, name: str, known: tuple[str, ...]) -> str:
         """An option that is one of some words, the first by default.
 

@@ -113,5 +113,5 @@ def make_judge(leaf: Leaf, resources: Resources) -> TeacherJudge:
     model = load_masked_lm(ModelConfig(start_from=leaf.argument), tokenizer).to(resources.device)
     model.requires_grad_(False)
     window = min(leaf.count("window", 128, least=8), max_length(model.model))
-    threshold = 0.5 if leaf.threshold is None else leaf.threshold
+    threshold = leaf.threshold_or(0.5)
     return TeacherJudge(model, SpanReader(tokenizer, window), leaf.argument, threshold)

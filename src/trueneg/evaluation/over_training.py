@@ -15,6 +15,7 @@ from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import ElectraPair
 from trueneg.models.loading import load_electra, load_masked_lm
 from trueneg.training.checkpoint import MODEL, kept_checkpoints
+from trueneg.training.folder import CHECKPOINTS, CONFIG, METRICS
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Moment:
 def run_config(checkpoint: str) -> PretrainConfig | None:
     """The configuration of a run's folder; None for what is no run."""
     folder = Path(checkpoint)
-    is_run = (folder / "metrics.jsonl").is_file()
-    return load_config(PretrainConfig, folder / "config.json") if is_run else None
+    is_run = (folder / METRICS).is_file()
+    return load_config(PretrainConfig, folder / CONFIG) if is_run else None
 
 
 def moments_of(run: str) -> list[Moment]:
@@ -49,7 +50,7 @@ def moments_of(run: str) -> list[Moment]:
     config = run_config(run)
     if config is None:
         raise ConfigError(f"'{run}' is no run, so it has no course of training: name a run's folder")
-    kept = kept_checkpoints(Path(run) / "checkpoints")
+    kept = kept_checkpoints(Path(run) / CHECKPOINTS)
     if not kept:
         raise CheckpointError(f"'{run}' has no whole checkpoint: continue it with --resume")
     return [Moment(Path(run), path, state.step, config) for path, state in kept]

@@ -165,16 +165,20 @@ def prediction_stats(prediction: Prediction, token_loss: Tensor) -> Sums:
     counts mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows that have one.
     """
     batch = prediction.batch
-    is_corrected = prediction.credit >= 0.5
     sums = {
         "gold_loss": token_loss * batch.is_masked,
         "num_masked": batch.is_masked,
         "num_mispredicted": prediction.is_mispredicted,
-        "num_corrected": is_corrected,
-        "credit": prediction.credit,
-        "num_rows_corrected": is_corrected.any(1),
         "num_rows": torch.ones_like(batch.rows.keys),
     }
+    return {name: values.sum().to(torch.float32) for name, values in sums.items()} | correction_stats(prediction.credit)
+
+
+@torch.no_grad()
+def correction_stats(credit: Tensor) -> Sums:
+    """What is reported of credit ``[batch, slots]``, as sums."""
+    is_corrected = credit >= 0.5
+    sums = {"num_corrected": is_corrected, "credit": credit, "num_rows_corrected": is_corrected.any(1)}
     return {name: values.sum().to(torch.float32) for name, values in sums.items()}
 
 

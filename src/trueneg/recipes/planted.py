@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config import override
+from trueneg.corpus.files import write_json
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.errors import ConfigError, Interrupted, unknown_name
@@ -27,7 +28,6 @@ from trueneg.recipes.planted_results import (
     markdown,
     run_file,
     summarise,
-    write_json,
 )
 
 SCALES = {

@@ -53,13 +53,6 @@ def claim(folder: Path, settings: Settings) -> None:
     save_config(settings, path)
 
 
-def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Write JSON, whole or not at all."""
-    provisional = path.with_suffix(".part")
-    provisional.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    provisional.replace(path)
-
-
 def load_results(folder: Path) -> list[ArmResult]:
     """Read every run that a folder holds.
 

@@ -12,6 +12,7 @@ from typing import Any
 from trueneg.errors import TruenegError
 from trueneg.evaluation.corrections import Correction, most_convincing
 from trueneg.reporting.page import write_page
+from trueneg.training.folder import CONFIG, METRICS
 
 CURVES = {
     "gold_loss": "Loss of the gold token (nats)",
@@ -82,7 +83,7 @@ def read_run(folder: Path) -> RunFiles:
     Raises:
         TruenegError: if there are none.
     """
-    metrics = folder / "metrics.jsonl"
+    metrics = folder / METRICS
     if not metrics.is_file():
         raise TruenegError(f"'{folder}' holds no run: a folder with metrics.jsonl is wanted")
     # A run that goes on, or was killed, may have written half a line.
@@ -91,7 +92,7 @@ def read_run(folder: Path) -> RunFiles:
     found = json.loads(found_file.read_text()) if found_file.is_file() else {}
     return RunFiles(
         name=folder.name,
-        config=json.loads((folder / "config.json").read_text()),
+        config=json.loads((folder / CONFIG).read_text()),
         records=records,
         found=found,
         corrections=most_convincing(

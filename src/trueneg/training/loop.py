@@ -20,6 +20,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.errors import DivergedError, TruenegWarning
 from trueneg.training.checkpoint import new_state, save_checkpoint
 from trueneg.training.data import TrainingOrder, held_out_batches
+from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run, train_step
@@ -176,7 +177,7 @@ class Loop:
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
             state = new_state(run.step, self.config, self.corpus_fingerprint, self._seconds(), sums)
-            save_checkpoint(self.folder / "checkpoints", run.module, run.optimizer, state, self.config.train.keep)
+            save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self.config.train.keep)
             self.on_save()
         run.processes.barrier()
         self._saved_at = time.monotonic()
