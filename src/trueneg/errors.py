@@ -22,6 +22,10 @@ class CorpusError(TruenegError):
     """Text or a built corpus that cannot be used."""
 
 
+class TaskError(TruenegError):
+    """Labelled data that cannot be used."""
+
+
 class LexiconError(TruenegError):
     """A lexicon that is missing, torn or built for another tokenizer."""
 

@@ -98,7 +98,7 @@ def configure(
     return override(with_objective(base, named), settings)
 
 
-def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any]]:
+def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
     """Make the model and the objective that a configuration describes; weights follow from the seed."""
     torch.manual_seed(mixed_seed(config.train.seed))
     load_model = load_electra if config.objective.name == "electra" else load_masked_lm
@@ -112,7 +112,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     if config.corpus.length > longest:
         raise ConfigError(f"corpus.length={config.corpus.length}: this model has only {longest} positions")
     vocab_size = model.embeddings.shape[0]
-    objective: Objective[Any] = load("objective", config.objective.name, OBJECTIVES)(
+    objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
         config.objective, tokenizer, vocab_size
     )
     return model, objective

@@ -28,7 +28,7 @@ def averaged(kind: str, momentum: float = 0.9) -> tuple[Run, EmaDetector, Masked
     """A run with a moving average, the average, and what it averages."""
     detector = EmaDetector(momentum)
     generator = MaskedLM(tiny.make_masking(), HardCorrection(detector), prediction="argmax")
-    objective: Objective[Any] = generator if kind == "mlm" else ReplacedTokenDetection(generator)
+    objective: Objective[Any, Any] = generator if kind == "mlm" else ReplacedTokenDetection(generator)
     model: Any = tiny.make_masked_lm() if kind == "mlm" else tiny.make_electra()
     objective.attach(model)
     config = OptimizerConfig(learning_rate=0.01, schedule="constant")

@@ -73,7 +73,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
     def __init__(
         self,
         model: nn.Module,
-        objective: Objective[Any],
+        objective: Objective[Any, Any],
         args: TrainingArguments,
         *,
         train_dataset: RowIndex | None = None,

@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from trueneg.corruption.masking import Rows
-
+Given = TypeVar("Given")
 Batch = TypeVar("Batch")
 Sums = dict[str, Tensor]
 
@@ -30,17 +29,18 @@ class Outcome:
     """What is reported."""
 
 
-class Objective(nn.Module, ABC, Generic[Batch]):
+class Objective(nn.Module, ABC, Generic[Given, Batch]):
     """Terms to be minimised.
 
     ``weights`` says how much of each term the loss has; terms without a weight count once. An objective owns
-    what it learns besides the encoder, so that it stands in checkpoints and in data-parallel training.
+    what it learns besides the encoder, so that it stands in checkpoints and in data-parallel training. ``Given`` is
+    what is read, ``Batch`` what the model sees.
     """
 
     weights: Mapping[str, float]
 
     @abstractmethod
-    def corrupt(self, rows: Rows) -> Batch:
+    def corrupt(self, rows: Given) -> Batch:
         """Make what the model will see: a pure function of the rows and their keys."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class TrainingModule(nn.Module, Generic[Batch]):
     The loss is the sum over terms of ``weight * sum / count``, with counts over the whole step.
     """
 
-    def __init__(self, model: nn.Module, objective: Objective[Batch]) -> None:
+    def __init__(self, model: nn.Module, objective: Objective[Any, Batch]) -> None:
         super().__init__()
         objective.attach(model)
         self.model = model

@@ -48,7 +48,7 @@ class Prediction:
         return batch.rows.input_ids.scatter(1, batch.positions, shown)
 
 
-class MaskedLM(Objective[MaskedRows]):
+class MaskedLM(Objective[Rows, MaskedRows]):
     """Predict the tokens that were masked.
 
     Zhang et al. 2023, Eq. 1: the negative log-likelihood of gold at masked positions, over the number of masked

@@ -16,7 +16,7 @@ from trueneg.objectives.correction import corrected_labels
 from trueneg.objectives.mlm import MaskedLM, Prediction
 
 
-class ReplacedTokenDetection(Objective[MaskedRows]):
+class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
     """ELECTRA: a masked-LM generator fills the text, a discriminator finds what it replaced.
 
     The discriminator's loss is the binary cross-entropy of "replaced", summed over all tokens but padding and

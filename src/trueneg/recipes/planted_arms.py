@@ -248,7 +248,7 @@ def make_model(arm: Arm, config: PlantedConfig, tokenizer: PreTrainedTokenizerFa
 
 def make_objective(
     arm: Arm, planting: Planting, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast, seed: int
-) -> tuple[MaskedLM, Objective[Any]]:
+) -> tuple[MaskedLM, Objective[Any, Any]]:
     """The masked-LM objective of an arm, and all that it minimises: the same, or ELECTRA around it.
 
     Args:

@@ -56,7 +56,7 @@ class Run:
     def new(
         cls,
         model: nn.Module,
-        objective: Objective[Any],
+        objective: Objective[Any, Any],
         optimizer_config: OptimizerConfig,
         config: TrainConfig,
         device: torch.device,
@@ -78,7 +78,7 @@ class Run:
             gc.collect()
 
     @property
-    def objective(self) -> Objective[Any]:
+    def objective(self) -> Objective[Any, Any]:
         """What is minimised."""
         return self.module.objective
 
