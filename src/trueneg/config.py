@@ -186,6 +186,66 @@ class PretrainConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
+@dataclass(frozen=True)
+class TaskConfig:
+    """Labelled data, and how it is read."""
+
+    name: str = ""
+    """``glue/mrpc``, ``squad``, …; over one's own data ``classification``, ``regression`` or ``tagging``."""
+    data: str = ""
+    """A folder or file, or ``hub:NAME``."""
+    text_column: str = ""
+    second_column: str = ""
+    label_column: str = ""
+    length: int = 128
+    """Tokens of a row at most."""
+    train_fraction: float = 1.0
+    """Share of the training examples that is used, drawn by the seed with each label's share kept."""
+    max_train_examples: int = 0
+    """At most so many of them, drawn likewise; 0 for no limit."""
+    max_dev_examples: int = 0
+    """Evaluate on so many examples of each split, the same for every seed; 0 for all."""
+    swap_pairs: bool = False
+    """Train on each pair in both orders (ELECTRA's code, for MRPC and STS-B)."""
+    doc_stride: int = 128
+    """Reading comprehension: tokens between the starts of windows over a long text."""
+    max_query: int = 64
+    """Reading comprehension: tokens of a question at most."""
+    max_answer: int = 30
+    """Reading comprehension: tokens of an answer at most."""
+    num_best: int = 20
+    """Reading comprehension: starts and ends that are combined."""
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """One fine-tuning run, whole: of one checkpoint, on one task, with one seed (``train.seed``)."""
+
+    preset: str = ""
+    start_from: str = ""
+    """A run folder, a Hugging Face folder or a hub name."""
+    task: TaskConfig = field(default_factory=TaskConfig)
+    epochs: float = 3.0
+    """Times that the training examples are seen, unless ``train.steps`` says how many steps."""
+    warmup_share: float = 0.1
+    """Of the steps, unless ``optimizer.warmup_steps`` says how many."""
+    dropout: float = -1.0
+    """Of every layer; negative for the checkpoint's own."""
+    select: Literal["last", "best"] = "last"
+    """Weights that are evaluated: the last, or those best on a validation part split off the training examples."""
+    valid_fraction: float = 0.1
+    """Share of the training examples that ``select=best`` holds out for choosing."""
+    evals_per_epoch: float = 1.0
+    """Times an epoch that ``select=best`` looks."""
+    length_window: int = 64
+    """Batches among which rows are sorted by length; 1 for plain shuffling."""
+    keep_model: bool = True
+    """Leave the fine-tuned model in the result's folder."""
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(steps=0, log_every=100, eval_every=0, save_every=0))
+
+
 def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Make a configuration from plain data, refusing what it does not know.
 
@@ -252,8 +312,15 @@ _AT_LEAST = {
         "train.eval_every",
         "train.save_every",
         "train.max_minutes",
+        "task.max_train_examples",
+        "task.max_dev_examples",
     ),
     1: (
+        "length_window",
+        "task.doc_stride",
+        "task.max_query",
+        "task.max_answer",
+        "task.num_best",
         "model.num_layers",
         "model.hidden_size",
         "model.num_heads",
@@ -267,13 +334,19 @@ _AT_LEAST = {
     ),
     2: ("train.keep",),  # a torn checkpoint needs a predecessor
 }
-_SHARES = ("optimizer.decay_share", "optimizer.final_share")  # 0 and 1 among them
-_BELOW_ONE = ("optimizer.beta1", "optimizer.beta2")  # from 0
-_ABOVE_ZERO = ("objective.temperature", "optimizer.epsilon")
-_UP_TO_ONE = ("model.generator_width", "model.generator_depth", "optimizer.layer_decay")  # above 0
+_SHARES = ("optimizer.decay_share", "optimizer.final_share", "warmup_share")  # 0 and 1 among them
+_BELOW_ONE = ("optimizer.beta1", "optimizer.beta2", "valid_fraction")  # from 0
+_DROPOUTS = ("model.dropout", "dropout")
+_ABOVE_ZERO = ("objective.temperature", "optimizer.epsilon", "epochs", "evals_per_epoch", "valid_fraction")
+_UP_TO_ONE = (  # above 0
+    "model.generator_width",
+    "model.generator_depth",
+    "optimizer.layer_decay",
+    "task.train_fraction",
+)
 
 
-def validate(config: PretrainConfig) -> None:
+def validate(config: PretrainConfig | FinetuneConfig) -> None:
     """Refuse numbers that no run can have, before anything is loaded.
 
     What depends on the corpus, the model or the number of processes is checked where these are known.
@@ -291,12 +364,17 @@ def validate(config: PretrainConfig) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{name}: a finite number is wanted, not {value}")
     limits: list[tuple[str, bool, str]] = [
-        *((name, values[name] >= least, f"at least {least}") for least, names in _AT_LEAST.items() for name in names),
-        *((name, 0 <= values[name] <= 1, "a share from 0 to 1") for name in _SHARES),
-        *((name, 0 <= values[name] < 1, "0 or more, below 1") for name in _BELOW_ONE),
-        ("model.dropout", values["model.dropout"] < 1, "below 1 (negative for the model's own)"),
-        *((name, values[name] > 0, "more than 0") for name in _ABOVE_ZERO),
-        *((name, 0 < values[name] <= 1, "more than 0, at most 1") for name in _UP_TO_ONE),
+        *(
+            (n, values[n] >= least, f"at least {least}")
+            for least, names in _AT_LEAST.items()
+            for n in names
+            if n in values
+        ),
+        *((name, 0 <= values[name] <= 1, "a share from 0 to 1") for name in _SHARES if name in values),
+        *((name, 0 <= values[name] < 1, "0 or more, below 1") for name in _BELOW_ONE if name in values),
+        *((n, values[n] < 1, "below 1 (negative for the model's own)") for n in _DROPOUTS if n in values),
+        *((name, values[name] > 0, "more than 0") for name in _ABOVE_ZERO if name in values),
+        *((name, 0 < values[name] <= 1, "more than 0, at most 1") for name in _UP_TO_ONE if name in values),
     ]
     for name, is_within, wanted in limits:
         if not is_within:

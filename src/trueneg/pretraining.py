@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,9 +31,10 @@ from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
-from trueneg.training.data import TrainingOrder, fingerprint_of, row_index
+from trueneg.training.data import TrainingOrder, fingerprint_of, movable, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
+from trueneg.training.held_out import held_out_readings
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
 from trueneg.training.metrics import Meter
@@ -144,7 +146,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         tokenizer = load_tokenizer(corpus.path / "tokenizer")
         rows = row_index(config, corpus)
         if found:
-            check_same_run(found[1], config, fingerprint_of(rows), folder)
+            check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
         saved = folder / HUGGING_FACE
         # What was continued may be gone by now; the run's own folder has the same shapes.
         is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
@@ -175,7 +177,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 run,
                 config,
                 order,
-                held_out,
+                None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows),
                 fingerprint_of(rows),
                 folder,
                 display,

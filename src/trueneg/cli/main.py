@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import corpus, detect, inspect, lexicon, reproduce, runs, tokenizer
+from trueneg.cli import corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -101,11 +101,25 @@ def _options() -> dict[str, str]:
     return describe(PretrainConfig)
 
 
+def _finetune_options() -> dict[str, str]:
+    from trueneg.config import FinetuneConfig, describe
+
+    return describe(FinetuneConfig)
+
+
+def _tasks() -> dict[str, str]:
+    from trueneg.evaluation.tasks import ABOUT
+
+    return ABOUT
+
+
 LISTS: dict[str, Any] = {
     "presets": _presets,
     "objectives": _objectives,
     "detectors": _detectors,
+    "tasks": _tasks,
     "options": _options,
+    "finetune-options": _finetune_options,
 }
 
 
@@ -115,7 +129,7 @@ def list_names(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the names that options take: presets, objectives, detectors; or every option of a run.
+    """List the names that options take: presets, objectives, detectors, tasks; or every option of a run.
 
     Example: `trueneg list presets`
     """
@@ -168,6 +182,7 @@ app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Prepare")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
 app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
+finetune.register(app)
 inspect.register(app)
 app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
 reproduce.register(app)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trueneg.cli.finetune import evaluate_task, is_finetuned
 from trueneg.cli.output import Json, Output, Quiet, Settings
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
@@ -22,6 +23,9 @@ READINGS = {
     "corrected_rows": ("rows with a false negative", ".2%"),
 }
 """Readings of an evaluation that people are shown, with their format; ``--json`` has all of them."""
+
+TASKS = ("false-negatives",)
+"""Of models that are not fine-tuned."""
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -109,8 +113,16 @@ def evaluate(
         list[Path] | None, typer.Option(help="A file or folder of held-out text, instead of a corpus; repeatable.")
     ] = None,
     task: Annotated[
-        str, typer.Option(help="false-negatives: what a masked model is punished for (Table 2).")
-    ] = "false-negatives",
+        str,
+        typer.Option(
+            help="false-negatives: what a masked model is punished for (Table 2); or one that the checkpoint was "
+            "fine-tuned for (`trueneg list tasks`). By default whichever the checkpoint is for."
+        ),
+    ] = "",
+    data: Annotated[str, typer.Option(help="Of a fine-tuned model: the task's files, if they lie elsewhere.")] = "",
+    split: Annotated[
+        list[str] | None, typer.Option(help="Of a fine-tuned model: dev, test, …; repeatable. By default as trained.")
+    ] = None,
     detector: Annotated[
         list[str] | None, typer.Option(help="Who judges mispredictions: lexical, contextual:ENCODER, …; repeatable.")
     ] = None,
@@ -133,19 +145,25 @@ def evaluate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure masked models on held-out text: their loss, their mispredictions, and how many of them are none.
+    """Measure masked models on held-out text, or fine-tuned ones on their task.
 
-    A checkpoint reads a text once, and all detectors judge the same predictions.
+    Of a masked model: its loss, its mispredictions, and how many of them are none. A checkpoint reads a text once, and
+    all detectors judge the same predictions. Of a fine-tuned one (`OUT/TASK`, or `OUT/TASK/seed-N`): its metrics.
 
     Example: `trueneg evaluate runs/hc --corpus corpus/ --task false-negatives`
 
     Table 2: `trueneg evaluate runs/hc --over-training --text wiki.txt --sequences lines --sequences packed
     --detector lexical --detector contextual:ENCODER --out table2.json --plot table2.png`
-    """
-    from trueneg.evaluation.held_out import TASKS, evaluate_table
 
-    if task not in TASKS:
-        raise ConfigError(unknown_name("task", task, TASKS))
+    A task: `trueneg evaluate results/hc/mrpc --task glue/mrpc --split dev`
+    """
+    if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
+        evaluate_task(checkpoint, task, data, split or (), settings or (), Output(as_json, quiet))
+        return
+    from trueneg.evaluation.held_out import evaluate_table
+
+    if data or split:
+        raise ConfigError("--data and --split are for fine-tuned models: give --text or --corpus")
     for file in (out, plot):
         if file is not None and file.is_dir():
             raise ConfigError(f"'{file}' is a folder: name a file to write")

@@ -33,8 +33,6 @@ from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.data import annotations_of, held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
 
-TASKS = ("false-negatives",)
-
 SEQUENCES = ("documents", "packed", "lines")
 """What a row is: a document or a piece of it; as many documents as fit; a line of a text."""
 

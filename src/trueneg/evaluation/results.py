@@ -115,7 +115,7 @@ def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def find_results(folder: Path) -> Iterator[Path]:
-    """Result files below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
-    for path in sorted(folder.rglob("seed-*/*.json")):
-        if answers_path(path).is_file():
+    """Result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
+    for path in sorted(folder.rglob("*.json")):
+        if path.parent.name.startswith("seed-") and answers_path(path).is_file():
             yield path

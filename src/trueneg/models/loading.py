@@ -64,7 +64,7 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
         ModelError: if the checkpoint cannot be loaded or its vocabulary is not the tokenizer's.
     """
     if not config.start_from:
-        return MaskedLanguageModel(_from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
+        return MaskedLanguageModel(from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
     source = resolve_checkpoint(config.start_from)
     generator = Path(source) / "generator"
     if generator.is_dir():
@@ -86,7 +86,7 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
     if not config.start_from:
         discriminator_config = hf_config(config, tokenizer)
         smaller = generator_config(discriminator_config, config)
-        generator = _from_nothing(AutoModelForMaskedLM, smaller, config)
+        generator = from_nothing(AutoModelForMaskedLM, smaller, config)
         return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(discriminator_config, config))
     source = resolve_checkpoint(config.start_from)
     discriminator = _continued_discriminator(source, config, tokenizer)
@@ -102,7 +102,7 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
             stacklevel=2,
         )
         smaller = generator_config(discriminator.model.config, config)
-        generator = _from_nothing(AutoModelForMaskedLM, smaller, config)
+        generator = from_nothing(AutoModelForMaskedLM, smaller, config)
     return ElectraPair(MaskedLanguageModel(generator), discriminator)
 
 
@@ -183,9 +183,20 @@ def without_pooler(hf: PretrainedConfig) -> dict[str, Any]:
     return {"add_pooling_layer": False} if has_option else {}
 
 
-def _from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
+def from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
+    """Random weights for a configuration, drawn from torch's random state.
+
+    Args:
+        kind: An auto class of transformers.
+        hf: The configuration.
+        config: Says which attention is wanted.
+        options: More of ``from_config``'s.
+
+    Raises:
+        ModelError: if transformers cannot make it of these sizes, or has no such head for the architecture.
+    """
     try:
-        model: PreTrainedModel = kind.from_config(hf, attn_implementation=_attention(hf, config), **options)
+        model: PreTrainedModel = kind.from_config(hf, attn_implementation=attention_of(hf, config), **options)
     except _REFUSALS as error:
         raise ModelError(f"cannot make a '{hf.model_type}' of these sizes: {_first_line(error)}") from error
     return model
@@ -193,9 +204,9 @@ def _from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **option
 
 def _new_discriminator(hf: PretrainedConfig, config: ModelConfig) -> Discriminator:
     if hf.model_type == "electra":
-        model = _from_nothing(AutoModelForPreTraining, hf, config)
+        model = from_nothing(AutoModelForPreTraining, hf, config)
         return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
-    model = _from_nothing(AutoModel, hf, config, **without_pooler(hf))
+    model = from_nothing(AutoModel, hf, config, **without_pooler(hf))
     return Discriminator(model, ReplacedTokenHead(hf.hidden_size))
 
 
@@ -227,7 +238,7 @@ def _continued(
     """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
     hf = config_of(source)
     set_dropout(hf, config.dropout)
-    attention = _attention(hf, config)
+    attention = attention_of(hf, config)
     model, report = from_pretrained(kind, source, hf, attention, options)
     if kind is AutoModelForMaskedLM and any(key.startswith("lm_predictions.") for key in report["unexpected_keys"]):
         # DeBERTa's original head; unless told, transformers expects another that it made up itself.
@@ -254,7 +265,7 @@ def _check_weights(source: str) -> None:
     raise ModelError(f"'{source}' holds no model.safetensors: fetch or export it again")
 
 
-def _attention(hf: PretrainedConfig, config: ModelConfig) -> str:
+def attention_of(hf: PretrainedConfig, config: ModelConfig) -> str:
     """The attention asked for, where transformers has it: DeBERTa and MPNet have no fused one."""
     kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
     return config.attention if kind._supports_sdpa else "eager"

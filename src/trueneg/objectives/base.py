@@ -61,6 +61,10 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
         """Readings for the log that are too dear for every step."""
         return {}
 
+    def alarm(self, readings: Mapping[str, float]) -> str:
+        """What a user should look at in a record of the log; empty for nothing."""
+        return ""
+
 
 class TrainingModule(nn.Module, Generic[Batch]):
     """A model and its objective as one module, so that data-parallel training sees one forward pass.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -152,6 +152,10 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         for regularizer in self._regularizers():
             readings |= regularizer.monitor(model)
         return readings
+
+    def alarm(self, readings: Mapping[str, float]) -> str:
+        """The regularizers' alarms."""
+        return "; ".join(filter(None, (regularizer.alarm(readings) for regularizer in self._regularizers())))
 
     def _regularizers(self) -> list[Regularizer]:
         return [module for module in self.regularizers if isinstance(module, Regularizer)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -41,6 +42,10 @@ class Regularizer(nn.Module, ABC):
         """Readings for the log that are too dear for every step."""
         return {}
 
+    def alarm(self, readings: Mapping[str, float]) -> str:
+        """What a user should look at in a record of the log; empty for nothing."""
+        return ""
+
 
 class SoftRegularization(Regularizer):
     """Cosine distance between the embeddings of gold and predicted tokens (Eq. 3).
@@ -54,6 +59,7 @@ class SoftRegularization(Regularizer):
             embedding under the model's distribution, through which the model learns as well.
         stop_gradient: A side that is held constant.
         weight: Of the term in the loss.
+        collapse_threshold: Raise the alarm when ``embedding_cosine`` passes this.
     """
 
     term = "sr"
@@ -63,11 +69,13 @@ class SoftRegularization(Regularizer):
         variant: Literal["predicted", "soft"] = "predicted",
         stop_gradient: Literal["none", "gold", "predicted"] = "none",
         weight: float = 1.0,
+        collapse_threshold: float = 0.5,
     ) -> None:
         super().__init__()
         self.variant = variant
         self.stop_gradient = stop_gradient
         self.weight = weight
+        self.collapse_threshold = collapse_threshold
 
     def count(self, batch: MaskedRows) -> Tensor:
         """Masked positions."""
@@ -95,6 +103,16 @@ class SoftRegularization(Regularizer):
     def monitor(self, model: Any) -> dict[str, float]:
         """Mean cosine over all pairs of embedding rows."""
         return {"embedding_cosine": mean_pairwise_cosine(model.embeddings)}
+
+    def alarm(self, readings: Mapping[str, float]) -> str:
+        """Whether embeddings collapse."""
+        cosine = readings.get("embedding_cosine", -1.0)
+        if cosine <= self.collapse_threshold:
+            return ""
+        return (
+            f"embeddings are collapsing (mean pairwise cosine {cosine:.2f}, above {self.collapse_threshold}): lower "
+            f"objective.regularization.weight or set its stop_gradient"
+        )
 
 
 class SentenceRegularization(Regularizer):
@@ -166,7 +184,9 @@ def regularizers_from_config(config: RegularizationConfig) -> list[Regularizer]:
     """Make the regularizers that a configuration names."""
     regularizers: list[Regularizer] = []
     if "token" in config.level:
-        regularizers.append(SoftRegularization(config.variant, config.stop_gradient, config.weight))
+        regularizers.append(
+            SoftRegularization(config.variant, config.stop_gradient, config.weight, config.collapse_threshold)
+        )
     if "sentence" in config.level:
         regularizers.append(SentenceRegularization(config.direction, config.sentence_stop_gradient, config.weight))
     return regularizers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -79,6 +81,10 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
     def monitor(self, model: ElectraPair) -> dict[str, float]:
         """The generator's readings, over the shared embeddings."""
         return self.generator.monitor(model)
+
+    def alarm(self, readings: Mapping[str, float]) -> str:
+        """The generator's."""
+        return self.generator.alarm(readings)
 
 
 @torch.no_grad()

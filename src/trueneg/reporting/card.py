@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trueneg import __version__
-from trueneg.config import PretrainConfig
+from trueneg.config import FinetuneConfig, PretrainConfig
+from trueneg.evaluation.results import Result
 
 CITATIONS = """```bibtex
 @inproceedings{zhang2023truenegatives,
@@ -67,6 +68,45 @@ fill = pipeline("fill-mask", "path/to/this/folder{"/generator" if pipeline == "g
 ```
 
 {CITATIONS}
+"""
+
+
+def finetuning_card(config: FinetuneConfig, results: Sequence[Result]) -> str:
+    """Write the card of a fine-tuned model.
+
+    Args:
+        config: The run's configuration.
+        results: Its results, one a split.
+    """
+    facts = {
+        "task": config.task.name,
+        "encoder": config.start_from,
+        "settings": config.preset,
+        "steps": f"{config.train.steps:,} of {config.train.batch_size} rows",
+        "learning rate": config.optimizer.learning_rate,
+        "seed": config.train.seed,
+        "trueneg": __version__,
+    }
+    rows = "\n".join(f"| {key} | {value} |" for key, value in facts.items())
+    figures = "\n".join(
+        f"| {result.split} | {name} | {value:.4f} | {result.num_examples:,} |"
+        for result in results
+        for name, value in result.metrics.items()
+    )
+    return f"""---
+library_name: transformers
+tags: [trueneg]
+---
+
+# {config.task.name}
+
+| | |
+|---|---|
+{rows}
+
+| split | metric | value | examples |
+|---|---|---|---|
+{figures}
 """
 
 

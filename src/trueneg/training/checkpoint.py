@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,8 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
-from trueneg.config import PretrainConfig, decode, differences, encode, override
+from trueneg.config import decode, differences, encode
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
-from trueneg.training.data import without_folders
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -146,34 +146,45 @@ def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
     return kept
 
 
-def check_same_run(state: State, config: PretrainConfig, corpus: str, where: Path) -> None:
-    """Refuse to continue a run on another corpus or other annotations, or under options that would bend its curve.
+def check_same_run(
+    state: State,
+    config: Any,
+    data: str,
+    where: Path,
+    *,
+    free: Collection[str] = FREE_TO_CHANGE,
+    comparable: Callable[[Any], Any] = lambda config: config,
+) -> None:
+    """Refuse to continue a run on other data, or under options that would bend its curve.
+
+    Args:
+        state: Of the checkpoint.
+        config: What is wanted now.
+        data: Fingerprint of the data wanted now: a corpus's may end in ``+`` and that of its annotations.
+        where: The run's folder.
+        free: Options that may change.
+        comparable: Makes a configuration what is compared.
 
     Raises:
         CheckpointError: naming what differs.
     """
-    if state.corpus != corpus:
-        is_same_text = state.corpus.partition("+")[0] == corpus.partition("+")[0]
+    if state.corpus != data:
+        is_same_text = state.corpus.partition("+")[0] == data.partition("+")[0]
         raise CheckpointError(
             f"'{where}' was trained on {'other annotations' if is_same_text else 'another corpus'} (fingerprint "
-            f"{state.corpus}, this one has {corpus}): give the same ones, or start a new run with --from {where}"
+            f"{state.corpus}, this one has {data}): give the same ones, or start a new run with --from {where}"
         )
     try:
-        saved = decode(PretrainConfig, state.config)
+        saved = decode(type(config), state.config)
     except ConfigError as error:
         raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
-    found = differences(_movable(saved), _movable(config))
-    changed = [difference for difference in found if difference.split(":")[0] not in FREE_TO_CHANGE]
+    found = differences(comparable(saved), comparable(config))
+    changed = [difference for difference in found if difference.split(":")[0] not in free]
     if changed:
         raise CheckpointError(
             f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
             f"new run with --from {where}"
         )
-
-
-def _movable(config: PretrainConfig) -> PretrainConfig:
-    """The same, wherever its annotations lie: their fingerprint is compared."""
-    return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])
 
 
 def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:
@@ -224,6 +235,6 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def new_state(step: int, config: PretrainConfig, corpus: str, seconds: float, sums: dict[str, float]) -> State:
+def new_state(step: int, config: Any, corpus: str, seconds: float, sums: dict[str, float]) -> State:
     """Describe a run that has done ``step`` steps."""
     return State(step=step, config=encode(config), corpus=corpus, seconds=seconds, sums=sums)

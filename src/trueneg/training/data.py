@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from trueneg.config import PretrainConfig, TrainConfig
+from trueneg.config import PretrainConfig, TrainConfig, override
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
@@ -20,6 +19,7 @@ from trueneg.corruption.masking import Rows, Substitutes
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.training.distributed import Processes
+from trueneg.training.order import Order
 
 EVALUATION_SEED = 0x5EED
 """Held-out rows are masked alike in every run, so that their losses can be compared."""
@@ -56,6 +56,11 @@ def without_folders(detector: str) -> str:
     for folder in _folders(detector):
         detector = detector.replace(f"annotated:{folder}", "annotated:")
     return detector
+
+
+def movable(config: PretrainConfig) -> PretrainConfig:
+    """The same run, wherever its annotations lie: their fingerprint is compared."""
+    return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])
 
 
 def _folders(detector: str) -> set[str]:
@@ -118,8 +123,8 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
     )
 
 
-class TrainingOrder:
-    """The micro-batches of any step, for one process.
+class TrainingOrder(Order[Rows]):
+    """The micro-batches of any step, of a corpus's rows.
 
     Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
     permutation of all rows. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
@@ -129,51 +134,21 @@ class TrainingOrder:
     """
 
     def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes) -> None:
-        parts = processes.world_size * config.accumulation
-        if config.batch_size < 1 or config.accumulation < 1 or config.batch_size % parts:
-            raise ConfigError(
-                f"train.batch_size={config.batch_size} does not divide among {processes.world_size} processes "
-                f"times {config.accumulation} micro-batches (train.accumulation): use a multiple of {parts}"
-            )
+        super().__init__(config, processes)
         self._index = index
-        self._config = config
-        self._processes = processes
 
     @property
-    def mean_fill(self) -> float:
-        """Share of a row, on average, that is not padding."""
-        return self._index.mean_fill
+    def tokens_per_step(self) -> float:
+        """Tokens that are not padding, on average."""
+        return self.config.batch_size * self._index.length * self._index.mean_fill
 
     def micro_batches(self, step: int) -> list[Rows]:
         """Rows of one optimizer step, as many as ``accumulation``."""
-        size, seed = self._config.batch_size, self._config.seed
-        share = size // self._processes.world_size
-        start = step * size + self._processes.rank * share
-        positions = np.arange(start, start + share, dtype=np.int64)
-        numbers = rows_at(seed, positions, len(self._index))
+        size, seed = self.config.batch_size, self.config.seed
+        positions = np.arange(step * size, (step + 1) * size, dtype=np.int64)
         return [
-            read_rows(self._index, n, seed, p)
-            for n, p in zip(
-                np.split(numbers, self._config.accumulation),
-                np.split(positions, self._config.accumulation),
-                strict=True,
-            )
+            read_rows(self._index, rows_at(seed, own, len(self._index)), seed, own) for own in self.own_parts(positions)
         ]
-
-    def from_step(self, start: int, stop: int, pin_memory: bool = False) -> Iterator[Sequence[Rows]]:
-        """Micro-batches of steps ``start`` to ``stop``, each read while the one before is trained on."""
-
-        def read(step: int) -> list[Rows]:
-            rows = self.micro_batches(step)
-            return [batch.pin_memory() for batch in rows] if pin_memory else rows
-
-        with ThreadPoolExecutor(max_workers=1) as reader:
-            coming = reader.submit(read, start) if start < stop else None
-            for step in range(start, stop):
-                assert coming is not None
-                current = coming.result()
-                coming = reader.submit(read, step + 1) if step + 1 < stop else None
-                yield current
 
 
 def held_out_batches(index: RowIndex, num_rows: int, batch_size: int, processes: Processes) -> Iterator[Rows]:

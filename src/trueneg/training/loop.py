@@ -6,23 +6,21 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
-from trueneg.config import PretrainConfig
-from trueneg.corpus.rows import RowIndex
+from trueneg.config import TrainConfig
 from trueneg.errors import DivergedError, TruenegWarning
 from trueneg.training.checkpoint import new_state, save_checkpoint
-from trueneg.training.data import TrainingOrder, held_out_batches
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
-from trueneg.training.metrics import Meter
+from trueneg.training.order import Order
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
@@ -46,10 +44,12 @@ class Loop:
     """A run with its training order and its folder."""
 
     run: Run
-    config: PretrainConfig
-    order: TrainingOrder
-    held_out: RowIndex | None
-    corpus_fingerprint: str
+    config: Any
+    """The run's whole configuration, which checkpoints keep; its ``train`` is what the loop goes by."""
+    order: Order[Any]
+    evaluate: Callable[[], Mapping[str, float]] | None
+    """Readings on held-out data, called by all processes; None for no evaluation."""
+    data_fingerprint: str
     folder: Path
     display: Display
     on_save: Callable[[], None]
@@ -66,7 +66,7 @@ class Loop:
         Raises:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
         """
-        run, config = self.run, self.config.train
+        run, config = self.run, self._train
         self._started = self._logged_at = self._saved_at = time.monotonic()
         self._logged_step, self._seconds_beside, self._vote_every = run.step, 0.0, 1
         reason: Literal["finished", "time", "interrupted"] = "finished"
@@ -79,8 +79,8 @@ class Loop:
                     self._check_finite()
                 if self._is_due(config.log_every):
                     self._log(norm)
-                if self.held_out is not None and self._is_due(config.eval_every):
-                    self._evaluate_and_write()
+                if self.evaluate is not None and self._is_due(config.eval_every):
+                    self._evaluate_and_write(self.evaluate)
                 is_interrupted, is_time_up, is_old = self._agree(is_stopped)
                 is_last = run.step == config.steps
                 if self._is_due(config.save_every) or is_interrupted or is_time_up or is_old:
@@ -100,42 +100,29 @@ class Loop:
             if self.tracker is not None:
                 self.tracker.close()
 
-    @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        """Readings over the held-out rows, masked alike every time; dropout is off."""
-        run = self.run
-        assert self.held_out is not None
-        # As much at once as in training, whose memory is there.
-        parts = run.processes.world_size * self.config.train.accumulation
-        meter, share = Meter(), max(1, self.config.train.batch_size // parts)
-        run.module.train(False)
-        for rows in held_out_batches(self.held_out, self.config.corpus.eval_rows, share, run.processes):
-            batch = run.objective.corrupt(rows.to(run.device))
-            counts = run.objective.counts(batch)
-            with run.autocast():
-                _, outcome = run.module(batch, counts)
-            meter.add(outcome, counts)
-        run.module.train(True)
-        return meter.read(run.processes, run.objective.weights)
+    @property
+    def _train(self) -> TrainConfig:
+        config: TrainConfig = self.config.train
+        return config
 
     def _is_due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, happens now."""
         step = self.run.step
-        return step == self.config.train.steps or (every > 0 and step % every == 0)
+        return step == self._train.steps or (every > 0 and step % every == 0)
 
     def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
         """Whether any process was told to stop, its time is up, or the last checkpoint is too old."""
-        run, config, now = self.run, self.config.train, time.monotonic()
+        run, config, now = self.run, self._train, time.monotonic()
         if run.processes.world_size > 1 and run.step % self._vote_every:
             return [False, False, False]
         is_time_up = config.max_minutes > 0 and now - self._started > config.max_minutes * 60
         is_old = config.save_minutes > 0 and now - self._saved_at > config.save_minutes * 60
         return run.processes.any_of([is_stopped(), is_time_up, is_old], run.device)
 
-    def _evaluate_and_write(self) -> None:
+    def _evaluate_and_write(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         self._check_finite()
         started = time.monotonic()
-        self._write({"step": self.run.step, "kind": "eval", **self.evaluate()})
+        self._write({"step": self.run.step, "kind": "eval", **evaluate()})
         self._seconds_beside += time.monotonic() - started
 
     def _log(self, norm: torch.Tensor) -> None:
@@ -145,14 +132,14 @@ class Loop:
         readings["tokens_per_second"] = self._tokens_per_second()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
         readings |= run.objective.monitor(run.module.model)
-        self._warn_of_collapse(readings)
+        self._raise_alarm(run.objective.alarm(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:
             self.display.show({"step": run.step, **{name: readings[name] for name in SHOWN if name in readings}})
 
     def _tokens_per_second(self) -> float:
         """Tokens that are not padding, by the time spent on steps since the last record."""
-        run, config, now = self.run, self.config, time.monotonic()
+        run, now = self.run, time.monotonic()
         num_steps = run.step - self._logged_step
         seconds = max(now - self._logged_at - self._seconds_beside, 1e-9)
         self._logged_at, self._logged_step, self._seconds_beside = now, run.step, 0.0
@@ -160,8 +147,7 @@ class Loop:
         # Steps of seconds are voted on each; of milliseconds, every tenth.
         step_seconds = float(mean) / run.processes.world_size
         self._vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
-        tokens = num_steps * config.train.batch_size * config.corpus.length * self.order.mean_fill
-        return tokens / seconds
+        return num_steps * self.order.tokens_per_step / seconds
 
     def _write(self, record: dict[str, float | int | str]) -> None:
         if self.metrics is not None:
@@ -176,8 +162,8 @@ class Loop:
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
-            state = new_state(run.step, self.config, self.corpus_fingerprint, self._seconds(), sums)
-            save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self.config.train.keep)
+            state = new_state(run.step, self.config, self.data_fingerprint, self._seconds(), sums)
+            save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
             self.on_save()
         run.processes.barrier()
         self._saved_at = time.monotonic()
@@ -192,17 +178,10 @@ class Loop:
                 f"optimizer.learning_rate, or with train.precision=fp32"
             )
 
-    def _warn_of_collapse(self, readings: dict[str, float]) -> None:
-        threshold = self.config.objective.regularization.collapse_threshold
-        cosine = readings.get("embedding_cosine")
-        if cosine is not None and cosine > threshold and self.run.processes.is_main and not self._has_warned:
+    def _raise_alarm(self, alarm: str) -> None:
+        if alarm and self.run.processes.is_main and not self._has_warned:
             self._has_warned = True
-            warnings.warn(
-                f"step {self.run.step}: embeddings are collapsing (mean pairwise cosine {cosine:.2f}, above "
-                f"{threshold}): lower objective.regularization.weight or set its stop_gradient",
-                TruenegWarning,
-                stacklevel=2,
-            )
+            warnings.warn(f"step {self.run.step}: {alarm}", TruenegWarning, stacklevel=2)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._started

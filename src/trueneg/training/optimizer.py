@@ -23,10 +23,12 @@ def make_optimizer(module: nn.Module, config: OptimizerConfig) -> AdamW:
 
     Vectors and scalars (biases, norms, learned loss weights) have no weight decay. With ``layer_decay`` each
     layer learns ``layer_decay`` times as fast as the one above. Google's ELECTRA used Adam without bias
-    correction (``electra-code``): that is Adam which believes a million steps lie behind it.
+    correction (``electra-code``): that is Adam which believes a million steps lie behind it; and it counted a
+    layer between encoder and head that is not there, so its top layer learns ``layer_decay ** 2`` times as fast
+    as the head (google-research/electra#51).
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
-    depths = layer_depths([name for name, _ in module.named_parameters()])
+    depths = layer_depths([name for name, _ in module.named_parameters()], num_absent=config.name == "electra-code")
     deepest = max(depths.values(), default=0)
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -47,8 +49,13 @@ def make_optimizer(module: nn.Module, config: OptimizerConfig) -> AdamW:
     return optimizer
 
 
-def layer_depths(names: list[str]) -> dict[str, int]:
-    """Depth of each parameter: 0 for embeddings, i + 1 for layer i, one more than the deepest for heads."""
+def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
+    """Depth of each parameter: 0 for embeddings, i + 1 for layer i, one more than the deepest for heads.
+
+    Args:
+        names: Of all parameters.
+        num_absent: Layers that are counted between encoder and head though there are none.
+    """
     found = {name: LAYER.search(name) for name in names}
     deepest = max((int(match.group(1)) + 1 for match in found.values() if match), default=0)
     depths = {}
@@ -56,7 +63,7 @@ def layer_depths(names: list[str]) -> dict[str, int]:
         if match:
             depths[name] = int(match.group(1)) + 1
         else:
-            depths[name] = 0 if "embeddings" in name else deepest + 1
+            depths[name] = 0 if "embeddings" in name else deepest + 1 + num_absent
     return depths
 
 

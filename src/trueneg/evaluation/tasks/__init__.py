@@ -1,1 +1,56 @@
 """Tasks, one family a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trueneg.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from trueneg.config import TaskConfig
+    from trueneg.evaluation.tasks.base import Task
+
+FAMILIES = {
+    "glue": "trueneg.evaluation.tasks.glue:from_config",
+    "squad": "trueneg.evaluation.tasks.squad:from_config",
+    "classification": "trueneg.evaluation.tasks.tabular:from_config",
+    "regression": "trueneg.evaluation.tasks.tabular:from_config",
+    "tagging": "trueneg.evaluation.tasks.tagging:from_config",
+}
+"""First part of a task's name to the function that makes it."""
+
+ABOUT = {
+    "glue/cola": "is a sentence acceptable (Matthews correlation)",
+    "glue/sst2": "is a sentence of a film review positive (accuracy)",
+    "glue/mrpc": "do two sentences say the same (accuracy, F1)",
+    "glue/stsb": "how alike are two sentences (Spearman, Pearson)",
+    "glue/qqp": "are two questions the same (accuracy, F1)",
+    "glue/mnli": "does a sentence follow from another, matched and mismatched genres (accuracy)",
+    "glue/qnli": "does a sentence answer a question (accuracy)",
+    "glue/rte": "does a sentence follow from a text (accuracy)",
+    "glue/wnli": "does a pronoun mean this (accuracy)",
+    "glue/ax": "diagnostic pairs, for a model of glue/mnli (Matthews correlation)",
+    "squad": "find the answer to a question in a paragraph, v1.1 (exact match, F1)",
+    "squad/v2.0": "or say that it has none (exact match, F1)",
+    "classification": "texts or pairs of one's own with labels: --data FILE, FOLDER or hub:NAME, --text-column, …",
+    "regression": "texts or pairs of one's own with numbers",
+    "tagging": "words of one's own with tags, in CoNLL's columns: names (entity F1) or parts of speech (accuracy)",
+}
+"""Every task, and what it asks."""
+
+
+def make_task(options: TaskConfig) -> Task[Any]:
+    """Make the task that a configuration names.
+
+    Raises:
+        ConfigError: for an unknown name, or no data.
+    """
+    from trueneg.registry import load
+
+    name = options.name
+    if name not in ABOUT and name.partition("/")[0] not in ("squad",):
+        raise ConfigError(unknown_name("task", name, ABOUT))
+    if not options.data:
+        raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
+    made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options)
+    return made

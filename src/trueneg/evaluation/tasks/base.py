@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
+from trueneg.errors import ConfigError
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.training.features import Features
 
@@ -93,6 +94,14 @@ class Task(ABC, Generic[E]):
             encoded: What ``encode`` made of them with ``is_training=False``.
             outputs: Of ``objective().outputs`` for each row: ``[numbers]`` or ``[tokens of the row, numbers]``.
         """
+
+    def swapped(self, examples: Sequence[E]) -> list[E]:
+        """Examples, and each again with its two texts in the other order.
+
+        Raises:
+            ConfigError: for a task that has no pairs.
+        """
+        raise ConfigError(f"task.swap_pairs: '{self.name}' has no pairs of texts: leave it out")
 
     @abstractmethod
     def subset(self, examples: Sequence[E], num: int, seed: int) -> list[E]:

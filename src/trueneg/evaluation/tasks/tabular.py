@@ -1,0 +1,237 @@
+"""Your own labelled texts: CSV, TSV or JSONL, one file or a folder of splits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from trueneg.config import TaskConfig
+from trueneg.errors import TaskError, unknown_name
+from trueneg.evaluation.tasks.base import Split
+from trueneg.evaluation.tasks.records import Records, read_records, split_file, split_files
+from trueneg.evaluation.tasks.split import split_off
+from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
+
+EXTENSIONS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+Kind = Literal["classification", "regression"]
+
+_PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text1", "text2"),
+    ("text_a", "text_b"),
+)
+_TEXTS = ("text", "sentence", "content", "review", "document", "comment", "body")
+_LABELS = ("label", "labels", "gold_label", "class", "target", "category", "score", "sentiment", "is_duplicate")
+_KEYS = ("id", "idx", "index", "key", "guid", "")
+_MOST_LABELS = 100
+"""Beyond so many labels, each should at least come twice: otherwise they look like quantities or names."""
+
+
+class TabularTask(TextTask):
+    """Texts or pairs of texts of which one column says the label, or a quantity.
+
+    The labels are those of the training split, sorted by name (numbers by value). Without a validation file, a part
+    of the training split is set aside. What was not said but found out is written down in ``notes``.
+
+    Args:
+        name: Of the task, for the result files.
+        data: A file, or a folder with ``train.*``, ``dev.*`` (or ``valid``, ``validation``) and ``test.*``.
+        text_column: Of the text, or the first of two.
+        second_column: Of the second text.
+        label_column: Of the label.
+        key_column: Of the examples' names; by default ``id`` or the like where there is one, else the row's number.
+        group_column: Of what examples that belong together share.
+        kind: ``regression`` where the label is a quantity.
+        labels: Names of the classes in order, where a model has them already; then no training split is needed.
+        metrics: The primary one first; by default accuracy and macro F1, or Spearman's and Pearson's correlation.
+        undecided: A label that says that annotators did not agree: its rows are left out, and counted.
+        validation_fraction: Of the training split, set aside where there is no validation file.
+        seed: Of that choice.
+        is_quoted: Whether cells in quote characters are what is between them; by default in CSV only.
+
+    Raises:
+        TaskError: naming the file: if a column is missing or cannot be told, or the labels make no classes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: str | Path,
+        *,
+        text_column: str | None = None,
+        second_column: str | None = None,
+        label_column: str | None = None,
+        key_column: str | None = None,
+        group_column: str | None = None,
+        kind: Kind = "classification",
+        labels: Sequence[str] | None = None,
+        metrics: Sequence[str] | None = None,
+        undecided: str | None = None,
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+        is_quoted: bool | None = None,
+    ) -> None:
+        self.data = data
+        self.kind = kind
+        self.undecided = undecided
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+        self.is_quoted = is_quoted
+        self.splits = self._find_splits()
+        given = TextColumns("", second_column, label_column, key_column, group_column)
+        first = self._records(self.train_split if self.train_split in self.splits else next(iter(self.splits)))
+        self.columns, notes = _resolve(first, text_column, given)
+        is_quantity = kind == "regression"
+        if labels is None and not is_quantity and self.train_split not in self.splits:
+            raise TaskError(f"--data {data}: no training split to take the labels from: name the labels")
+        super().__init__(
+            name,
+            metrics=metrics or (("spearman", "pearson") if is_quantity else ("accuracy", "macro_f1")),
+            labels=() if is_quantity else labels or _labels(first, self.columns, undecided),
+        )
+        if self.is_split_off:
+            notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
+        self.notes = tuple(notes)
+        """What was found out, a line each, for the user to read."""
+
+    @property
+    def is_split_off(self) -> bool:
+        """Whether the validation split is a part of the training file."""
+        return "dev" not in self.splits and self.train_split in self.splits
+
+    def read(self, split: str) -> Split[TextExample]:
+        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file.
+
+        Raises:
+            TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
+        """
+        is_part = self.is_split_off and split in (self.train_split, "dev")
+        source = self.train_split if is_part else split
+        whole = examples_of(
+            split,
+            self._records(source),
+            self.columns,
+            self.labels,
+            is_quantity=self.kind == "regression",
+            undecided=self.undecided,
+        )
+        if not is_part:
+            return whole
+        if not whole.is_labelled:
+            raise TaskError(f"--data {self.data}: no column {self.columns.label!r} with labels to train on")
+        labels = [example.label if self.labels else None for example in whole.examples]
+        if len(labels) < 2:
+            raise TaskError(f"--data {self.data}: one example is too few to set a part aside: give a validation file")
+        stays, aside = split_off(labels, self.validation_fraction, self.seed)
+        kept = [whole.examples[number] for number in (aside if split == "dev" else stays)]
+        return replace(whole, examples=kept)
+
+    def _find_splits(self) -> Mapping[str, Path | str]:
+        return split_files(Path(self.data), EXTENSIONS)
+
+    def _records(self, split: str) -> Records:
+        files = {name: Path(file) for name, file in self.splits.items()}
+        return read_records(split_file(files, split, Path(self.data)), is_quoted=self.is_quoted)
+
+
+def from_config(options: TaskConfig) -> TabularTask:
+    """Make the task that ``classification`` or ``regression`` names, called after its data.
+
+    ``hub:NAME`` and ``hub:NAME:CONFIGURATION`` are Hugging Face datasets; what they name may be a folder.
+    """
+    from trueneg.evaluation.tasks.hub import HubTask
+
+    kind: Kind = "regression" if options.name == "regression" else "classification"
+    columns = {
+        "text_column": options.text_column or None,
+        "second_column": options.second_column or None,
+        "label_column": options.label_column or None,
+    }
+    if options.data.startswith("hub:"):
+        name, _, configuration = options.data.removeprefix("hub:").partition(":")
+        return HubTask(Path(name).stem, name, configuration=configuration or None, kind=kind, **columns)
+    return TabularTask(Path(options.data).stem, options.data, kind=kind, **columns)
+
+
+def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[TextColumns, list[str]]:
+    """Columns as they were named, or as they can be told; and what was told."""
+    names, notes = records.names, []
+    for option, name in (("text", text), ("second", given.second), ("label", given.label)):
+        if name is not None and name not in names:
+            raise TaskError(f"{records.path}: --{option}-column: {unknown_name('column', name, names)}")
+    key, group = given.key, given.group
+    label, second = given.label, given.second
+    if key is None and (key := next((name for name in names if name.lower() in _KEYS), None)) is not None:
+        notes.append(f"examples are named by the column {key!r}")
+    if label is None:
+        found = [name for name in names if name.lower() in _LABELS and name not in (text, second)]
+        if len(found) > 1:
+            raise TaskError(f"{records.path}: --label-column is needed: it may be {' or '.join(map(repr, found))}")
+        label = found[0] if found else None
+        if label is not None:
+            notes.append(f"the label is the column {label!r}")
+    if text is None:
+        rest = [name for name in names if name not in (label, key, group, second)]
+        text, second = _texts(records, rest, second)
+        notes.append(
+            f"the text is the column {text!r}" if second is None else f"the texts are the columns {text!r}, {second!r}"
+        )
+    if label is None:
+        # What is left beside the text: only one thing can be meant.
+        rest = [name for name in names if name not in (text, second, key, group)]
+        if len(rest) != 1:
+            raise TaskError(f"{records.path}: --label-column is needed: the columns are {', '.join(names)}")
+        label = rest[0]
+        notes.append(f"the label is the column {label!r}")
+    columns = TextColumns(text, second, label, key, group)
+    for name in (columns.key, columns.group):
+        if name is not None:
+            records.column(name)
+    return columns, notes
+
+
+def _texts(records: Records, rest: Sequence[str], second: str | None) -> tuple[str, str | None]:
+    """The column of the text, or those of a pair, among those with no other meaning."""
+    lower = {name.lower(): name for name in rest}
+    pairs = [(lower[a], lower[b]) for a, b in _PAIRS if a in lower and b in lower]
+    if second is None and len(pairs) == 1:
+        return pairs[0]
+    found = [lower[name] for name in _TEXTS if name in lower] or list(rest)
+    if pairs or len(found) != 1:
+        raise TaskError(f"{records.path}: --text-column is needed: the columns are {', '.join(records.names)}")
+    return found[0], second
+
+
+def _labels(records: Records, columns: TextColumns, undecided: str | None) -> list[str]:
+    """Labels of a training file, sorted."""
+    at = records.column(columns.label or "")
+    seen = Counter(row[at] for row in records.rows if row[at] and row[at] != undecided)
+    if len(seen) < 2:
+        there = f"only {next(iter(seen))!r}" if seen else "nothing"
+        raise TaskError(f"{records.path}: two labels or more are wanted, and the column {columns.label!r} has {there}")
+    if len(seen) > _MOST_LABELS and len(seen) > seen.total() / 2:
+        raise TaskError(
+            f"{records.path}: the column {columns.label!r} has {len(seen)} different values in {seen.total()} rows: "
+            "name another --label-column, or say that it is a quantity (regression)"
+        )
+    return sorted_labels(seen)
+
+
+def sorted_labels(labels: Sequence[str] | Mapping[str, int]) -> list[str]:
+    """Sort labels by name, or by value where all are numbers.
+
+    Example:
+        >>> sorted_labels(["10", "9", "1"]), sorted_labels(["no", "maybe", "10"])
+        (['1', '9', '10'], ['10', 'maybe', 'no'])
+    """
+    names = sorted(labels)
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names

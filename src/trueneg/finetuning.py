@@ -1,0 +1,419 @@
+"""``finetune``: from a checkpoint and labelled data to results, with every example's answer."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from safetensors.torch import load_model, save_model
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from trueneg.config import FinetuneConfig, differences, encode, load_config, override, save_config, validate
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
+from trueneg.evaluation.results import Result, find_results, load_result, save_result
+from trueneg.evaluation.tasks import make_task
+from trueneg.evaluation.tasks.base import Encoded, Task
+from trueneg.finetune_presets import finetune_preset
+from trueneg.models.backbone import max_length
+from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
+from trueneg.models.quiet import quiet_transformers
+from trueneg.models.task_model import load_finetuned, load_for_task
+from trueneg.reporting.card import finetuning_card
+from trueneg.tokenizer import load_tokenizer, save_tokenizer
+from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, load_checkpoint
+from trueneg.training.distributed import choose_device, join_processes
+from trueneg.training.features import Features
+from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
+from trueneg.training.labelled_order import LabelledOrder
+from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
+from trueneg.training.loop import Loop
+from trueneg.training.step import Run
+
+BEST = "best.safetensors"
+"""In a run's folder: the weights that did best on the validation part so far."""
+
+FREE = frozenset(FREE_TO_CHANGE | {"task.data", "task.max_dev_examples", "keep_model", "preset"})
+"""Options that a resumed run may change."""
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What one fine-tuning run came to."""
+
+    folder: Path
+    """``<out>/<task>/seed-<seed>``."""
+    seed: int
+    reason: Literal["finished", "time", "interrupted"]
+    step: int
+    steps: int
+    seconds: float
+    results: dict[str, Result]
+    """By split; empty unless the run finished."""
+
+
+def configure_finetuning(
+    start_from: str = "",
+    task: str = "",
+    *,
+    preset: str = "",
+    config: str | Path | None = None,
+    settings: Sequence[str] = (),
+) -> FinetuneConfig:
+    """Put a fine-tuning run's configuration together.
+
+    Args:
+        start_from: A run folder, a Hugging Face folder or a hub name.
+        task: ``glue/mrpc``, ``squad``, …; see ``evaluation.tasks``.
+        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
+        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        settings: ``key=value``, applied last.
+
+    Raises:
+        ConfigError: if there is no checkpoint or no task, or an option is unknown.
+    """
+    if config is not None:
+        path = Path(config)
+        base = load_config(FinetuneConfig, path / CONFIG if path.is_dir() else path)
+        base = replace(base, start_from=start_from or base.start_from)
+        return override(replace(base, task=replace(base.task, name=task or base.task.name)), settings)
+    if not start_from or not task:
+        raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
+    encoder = config_of(resolve_checkpoint(start_from))
+    chosen = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size)
+    return override(replace(chosen, start_from=start_from), settings)
+
+
+def folder_of(config: FinetuneConfig, out: str | Path) -> Path:
+    """Where a run's results lie: ``<out>/<task>/seed-<seed>``.
+
+    Example:
+        >>> from trueneg.config import FinetuneConfig, override
+        >>> folder_of(override(FinetuneConfig(), ["task.name=glue/mrpc", "train.seed=2"]), "results/hc").as_posix()
+        'results/hc/mrpc/seed-2'
+    """
+    kind, _, name = config.task.name.rpartition("/")
+    is_own = not kind and name in ("classification", "regression", "tagging")
+    return Path(out) / (Path(config.task.data).stem if is_own else name) / f"seed-{config.train.seed}"
+
+
+def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Finetuned:
+    """Fine-tune a checkpoint on a task with one seed, and evaluate it on the task's labelled splits.
+
+    The loop is that of pre-training: the same step under ``torchrun``, the same exact resume, the same stop at Ctrl-C.
+    The run's folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.answers.jsonl`` for
+    each split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not run again.
+
+    Args:
+        config: Everything that the result depends on.
+        out: The folder of results; see ``folder_of``.
+        resume: Continue an unfinished run; start if there is none.
+        quiet: Show no progress.
+
+    Raises:
+        TruenegError: for anything a user can mend; see the message.
+    """
+    _check(config)
+    folder = folder_of(config, out)
+    task = make_task(config.task)
+    if finished := _finished(config, folder, task):
+        return finished
+    device = choose_device(config.train.device)
+    with join_processes(device.type) as processes:
+        found = latest_checkpoint(folder / CHECKPOINTS)
+        if (found or (folder / METRICS).exists()) and not resume:
+            raise CheckpointError(f"'{folder}' holds a run: continue it with --resume, or give another --out")
+        source = resolve_checkpoint(config.start_from)
+        tokenizer = load_tokenizer(source)
+        data = _read(task, config, tokenizer)
+        padding = pad_id(tokenizer)
+        order = LabelledOrder(data.train.features, padding, config.length_window, config.train, processes)
+        config = _scheduled(config, order.steps_per_epoch)
+        validate(config)
+        fingerprint = _fingerprint(data.train.features)
+        if found:
+            check_same_run(found[1], config, fingerprint, folder, free=FREE)
+        torch.manual_seed(mixed_seed(config.train.seed))
+        model = load_for_task(
+            task.auto_class,
+            source,
+            task.num_outputs,
+            task.labels,
+            dropout=config.dropout,
+            attention=config.attention,
+        )
+        if config.task.length > (longest := max_length(model)):
+            raise ConfigError(f"task.length={config.task.length}: this model has only {longest} positions")
+        run = Run.new(model, task.objective(), config.optimizer, config.train, device, processes)
+        if found:
+            load_checkpoint(found[0], run.module, run.optimizer)
+            run.step = found[1].step
+        metrics = None
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_config(config, folder / CONFIG)
+            metrics = MetricsFile(folder / METRICS, run.step)
+        choice = _Choice(task, data, padding, run, folder) if data.valid else None
+        tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
+        with Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display:
+            display.say(_introduction(config, run, data, found is not None))
+            loop = Loop(
+                run,
+                config,
+                order,
+                choice,
+                fingerprint,
+                folder,
+                display,
+                on_save=lambda: None,
+                metrics=metrics,
+                tracker=tracker,
+                seconds_before=found[1].seconds if found else 0.0,
+            )
+            results = {}
+            try:
+                ending = loop.train()
+                if ending.reason == "finished":
+                    if choice is not None:
+                        load_model(run.module, str(folder / BEST))
+                    trained = {
+                        "num_examples": data.num_examples,
+                        "num_rows": len(data.train.features),
+                        "counts": dict(data.counts),
+                        "seconds": round(ending.seconds, 3),
+                        "tokens_per_second": round(run.step * order.tokens_per_step / ending.seconds, 1),
+                        "parameters": count_parameters(model),
+                    }
+                    for split in task.dev_splits:
+                        results[split], answers = evaluate_model(
+                            model,
+                            task,
+                            tokenizer,
+                            config,
+                            split,
+                            step=run.step,
+                            trained=trained,
+                            processes=processes,
+                        )
+                        if processes.is_main:
+                            save_result(results[split], answers, folder)
+            finally:
+                run.leave()
+        if results and processes.is_main:
+            _finish(model, tokenizer, config, results, folder)
+        return Finetuned(
+            folder, config.train.seed, ending.reason, ending.step, config.train.steps, ending.seconds, results
+        )
+
+
+def evaluate_finetuned(
+    folder: str | Path, task: str = "", splits: Sequence[str] = (), *, data: str = "", settings: Sequence[str] = ()
+) -> list[Result]:
+    """Evaluate a fine-tuned model, on its own task or on another with the same labels.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        task: What is asked; by default what the model was trained for. The results of another one are written beside
+            those of its own: ``<out>/<other task>/seed-<seed>``.
+        splits: ``dev``, ``test``, …; by default the task's labelled ones.
+        data: The task's files, if they lie elsewhere now.
+        settings: ``key=value``, for example ``task.max_dev_examples=500``.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model.
+        ModelError: if its labels are not the task's.
+        TaskError: if there is no such split.
+    """
+    folder = Path(folder)
+    source = folder / HUGGING_FACE
+    if not (source / "config.json").is_file():
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
+    trained_as = load_config(FinetuneConfig, folder / CONFIG)
+    named = {"task.name": task, "task.data": data}
+    config = override(trained_as, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
+    asked = make_task(config.task)
+    model = load_finetuned(asked.auto_class, str(source), asked.labels, config.attention)
+    cast(torch.nn.Module, model).to(choose_device(config.train.device))
+    tokenizer, step = load_tokenizer(source), config.train.steps
+    trained = next((load_result(path).train for path in find_results(folder)), {})
+    is_own = config.task.name == trained_as.task.name
+    target = folder if is_own else folder_of(config, folder.parents[1])
+    results = []
+    for split in splits or asked.dev_splits:
+        result, answers = evaluate_model(model, asked, tokenizer, config, split, step=step, trained=trained)
+        save_result(result, answers, target)
+        results.append(result)
+    return results
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a run trains on and, if it chooses among its weights, what it chooses by."""
+
+    train: Encoded
+    valid_examples: Sequence[Any]
+    valid: Encoded | None
+    num_examples: int
+    counts: Mapping[str, int]
+
+
+class _Choice:
+    """Answers the validation part and keeps the best weights: what the loop evaluates with."""
+
+    def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run, folder: Path) -> None:
+        self._task, self._data, self._pad_id, self._run, self._folder = task, data, pad_id, run, folder
+        records = read_metrics(folder / METRICS) if run.step else []
+        self._best = max((r[task.metrics[0]] for r in records if r["kind"] == "eval"), default=float("-inf"))
+
+    def __call__(self) -> dict[str, float]:
+        run, data = self._run, self._data
+        assert data.valid is not None
+        answers = answer(
+            run.module.model,
+            self._task,
+            data.valid_examples,
+            data.valid,
+            self._pad_id,
+            precision=run.config.precision,
+            processes=run.processes,
+        )
+        figures = score(self._task, answers)
+        if figures[self._task.metrics[0]] > self._best:
+            self._best = figures[self._task.metrics[0]]
+            if run.processes.is_main:
+                provisional = self._folder / f".{BEST}"
+                save_model(run.module, str(provisional))
+                provisional.replace(self._folder / BEST)
+        return figures
+
+
+def _check(config: FinetuneConfig) -> None:
+    """Find mistakes before anything is loaded."""
+    validate(replace(config, train=replace(config.train, steps=max(config.train.steps, 1))))
+    if config.evals_per_epoch > 100:
+        raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
+
+
+def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
+    """What a run that has finished came to, if it had these options.
+
+    Raises:
+        CheckpointError: if it had others.
+    """
+    results = {path.stem: load_result(path) for path in find_results(folder)}
+    if not results or (folder / CHECKPOINTS).exists():
+        return None
+    saved = load_config(FinetuneConfig, folder / CONFIG)
+    found = [line for line in differences(_unscheduled(saved, config), config) if line.split(":")[0] not in FREE]
+    if found:
+        raise CheckpointError(f"'{folder}' was trained with other options ({'; '.join(found)}): give another --out")
+    steps = saved.train.steps
+    return Finetuned(folder, config.train.seed, "finished", steps, steps, 0.0, results)
+
+
+def _unscheduled(saved: FinetuneConfig, wanted: FinetuneConfig) -> FinetuneConfig:
+    """A saved configuration without the numbers that the schedule filled in, where they are not asked for."""
+    train, optimizer = wanted.train, wanted.optimizer
+    return replace(
+        saved,
+        train=replace(
+            saved.train,
+            steps=train.steps and saved.train.steps,
+            eval_every=train.eval_every and saved.train.eval_every,
+        ),
+        optimizer=replace(saved.optimizer, warmup_steps=optimizer.warmup_steps and saved.optimizer.warmup_steps),
+    )
+
+
+def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenizerFast) -> _Data:
+    """Read, choose, split and encode the training examples."""
+    split, options = task.read(task.train_split), config.task
+    if not split.is_labelled:
+        raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
+    examples, seed = list(split.examples), config.train.seed
+    wanted = max(1, round(options.train_fraction * len(examples)))
+    wanted = min(wanted, options.max_train_examples or wanted)
+    if wanted < len(examples):
+        examples = task.subset(examples, wanted, seed)
+    valid: list[Any] = []
+    if config.select == "best":
+        valid = task.subset(examples, max(1, round(config.valid_fraction * len(examples))), mixed_seed(seed, 1))
+        held_out = {example.key for example in valid}
+        examples = [example for example in examples if example.key not in held_out]
+    num_examples = len(examples)
+    if options.swap_pairs:
+        examples = task.swapped(examples)
+    train = task.encode(examples, tokenizer, options.length, is_training=True)
+    if not len(train.features):
+        raise TaskError(f"no example of '{task.name}' can be trained on: {dict(split.counts)}")
+    return _Data(
+        train,
+        valid,
+        task.encode(valid, tokenizer, options.length, is_training=False) if valid else None,
+        num_examples,
+        {**split.counts, **train.counts},
+    )
+
+
+def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
+    """Fill in the steps that follow from epochs and shares."""
+    train, optimizer = config.train, config.optimizer
+    steps = train.steps or max(1, round(config.epochs * steps_per_epoch))
+    eval_every = train.eval_every
+    if config.select == "best" and not eval_every:
+        eval_every = max(1, round(steps_per_epoch / config.evals_per_epoch))
+    warmup = optimizer.warmup_steps or round(config.warmup_share * steps)
+    return replace(
+        config,
+        train=replace(train, steps=steps, eval_every=eval_every),
+        optimizer=replace(optimizer, warmup_steps=warmup),
+    )
+
+
+def _fingerprint(features: Features) -> str:
+    """A name for what is trained on."""
+    digest = hashlib.sha256()
+    for array in (
+        features.input_ids,
+        features.starts,
+        *features.row_targets.values(),
+        *features.token_targets.values(),
+    ):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def _finish(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    config: FinetuneConfig,
+    results: Mapping[str, Result],
+    folder: Path,
+) -> None:
+    """Leave the model as transformers loads it, and nothing that only a running run needs."""
+    if config.keep_model:
+        target = folder / HUGGING_FACE
+        with quiet_transformers():
+            model.save_pretrained(target)
+            save_tokenizer(tokenizer, target)
+        (target / "README.md").write_text(finetuning_card(config, list(results.values())), encoding="utf-8")
+    (folder / BEST).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+
+
+def _introduction(config: FinetuneConfig, run: Run, data: _Data, is_resumed: bool) -> str:
+    counted = "".join(f", {number:,} {what.replace('_', ' ')}" for what, number in data.counts.items() if number)
+    return (
+        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.task.name}, seed "
+        f"{config.train.seed}, {count_parameters(run.module.model):,} parameters, {data.num_examples:,} examples in "
+        f"{len(data.train.features):,} rows of {data.train.features.lengths.mean():.0f} tokens{counted}; "
+        f"{config.train.steps:,} steps of {config.train.batch_size}, {run.device.type} x {run.processes.world_size}, "
+        f"{config.train.precision}"
+    )

@@ -1,0 +1,97 @@
+"""A checkpoint's encoder under a new head for a task, and fine-tuned models read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+
+from trueneg.config import ModelConfig
+from trueneg.errors import ModelError
+from trueneg.models.configurations import set_dropout
+from trueneg.models.loading import (
+    attention_of,
+    config_of,
+    from_nothing,
+    from_pretrained,
+    resolve_checkpoint,
+    without_pooler,
+)
+
+
+def load_for_task(
+    auto_class: str,
+    source: str,
+    num_outputs: int,
+    labels: Sequence[str] = (),
+    *,
+    dropout: float = -1.0,
+    attention: str = "sdpa",
+) -> PreTrainedModel:
+    """Put a checkpoint's encoder under a new head of transformers' own.
+
+    The head's weights, and a pooler's that the checkpoint lacks, come from torch's random state. A head that the
+    checkpoint has is not used, so that a model fine-tuned on one task starts the next like any other.
+
+    Args:
+        auto_class: Of transformers: ``AutoModelForSequenceClassification``, …
+        source: A run folder, a Hugging Face folder or a hub name.
+        num_outputs: Numbers that the head gives for a row or token.
+        labels: What they stand for, where they are classes.
+        dropout: Of every layer; negative for the checkpoint's own.
+        attention: ``sdpa`` or ``eager``; eager where the architecture has no other.
+
+    Raises:
+        ModelError: if the encoder cannot be loaded, or its architecture has no such head.
+    """
+    path = resolve_checkpoint(source)
+    hf = config_of(path)
+    set_dropout(hf, dropout)
+    _set_labels(hf, num_outputs, labels)
+    wanted = ModelConfig(attention="eager" if attention == "eager" else "sdpa")
+    model = from_nothing(getattr(transformers, auto_class), hf, wanted)
+    has_pooler = any(name.startswith("pooler.") for name, _ in model.base_model.named_parameters())
+    options = {} if has_pooler else without_pooler(hf)
+    encoder, report = from_pretrained(AutoModel, path, hf, attention_of(hf, wanted), options)
+    lacking = [key for key in report["missing_keys"] if "pooler." not in key]
+    if lacking:
+        raise ModelError(f"'{source}' lacks weights of its encoder ({lacking[0]}, …): fetch or export it again")
+    _copy_weights(encoder, model.base_model, is_pooler_new=bool(report["missing_keys"]))
+    return model
+
+
+def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attention: str = "sdpa") -> PreTrainedModel:
+    """Read back a model that was fine-tuned for a task.
+
+    Raises:
+        ModelError: if it has no such head, or its labels are others.
+    """
+    path = resolve_checkpoint(source)
+    hf = config_of(path)
+    wanted = ModelConfig(attention="eager" if attention == "eager" else "sdpa")
+    model, report = from_pretrained(getattr(transformers, auto_class), path, hf, attention_of(hf, wanted), {})
+    if report["missing_keys"]:
+        raise ModelError(f"'{source}' was not fine-tuned for this: it lacks {report['missing_keys'][0]}")
+    names: dict[int, str] = getattr(model.config, "id2label", None) or {}
+    found = [names[number] for number in sorted(names)]
+    if labels and found != list(labels):
+        raise ModelError(f"'{source}' answers with {', '.join(found)}, the task wants {', '.join(labels)}")
+    return model
+
+
+def _set_labels(hf: PretrainedConfig, num_outputs: int, labels: Sequence[str]) -> None:
+    hf.num_labels = num_outputs
+    if labels:
+        hf.id2label = dict(enumerate(labels))
+        hf.label2id = {label: number for number, label in enumerate(labels)}
+
+
+@torch.no_grad()
+def _copy_weights(source: PreTrainedModel, target: Any, is_pooler_new: bool) -> None:
+    weights = source.state_dict()
+    if is_pooler_new:
+        weights = {name: value for name, value in weights.items() if not name.startswith("pooler.")}
+    target.load_state_dict(weights, strict=not is_pooler_new)

@@ -1,0 +1,88 @@
+"""What a model says of encoded rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.objectives.labelled import LabelledObjective
+from trueneg.training.distributed import Processes
+from trueneg.training.features import Features
+
+TOKENS_AT_ONCE = 16_384
+"""Padded tokens of a batch: what a GPU is busy with, and what fits beside any encoder."""
+
+
+@torch.no_grad()
+def predict(
+    model: torch.nn.Module,
+    objective: LabelledObjective,
+    features: Features,
+    pad_id: int,
+    *,
+    precision: str = "fp32",
+    processes: Processes | None = None,
+    tokens_at_once: int = TOKENS_AT_ONCE,
+) -> list[NDArray[np.float32]]:
+    """Outputs of each row, in order: ``[numbers]``, or ``[tokens of the row, numbers]`` where they are of tokens.
+
+    Rows are read by length, the longest first, as many at once as hold ``tokens_at_once`` tokens; dropout is off.
+    Under several processes each reads its share, and all get all outputs.
+    """
+    processes = processes or Processes()
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.train(False)
+    order = np.argsort(-features.lengths, kind="stable")
+    outputs: list[NDArray[np.float32] | None] = [None] * len(features)
+    width = 0
+    for numbers in _batches(order[processes.rank :: processes.world_size], features, tokens_at_once):
+        batch = features.batch(numbers, pad_id).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            found = objective.outputs(model, batch).float().cpu().numpy()
+        width = found.shape[-1]
+        for number, row in zip(numbers, found, strict=True):
+            outputs[number] = row if row.ndim == 1 else row[: features.lengths[number]]
+    model.train(was_training)
+    if processes.world_size > 1:
+        return _gathered(outputs, features, width, device, processes)
+    return [row for row in outputs if row is not None]
+
+
+def _batches(order: NDArray[np.int64], features: Features, tokens_at_once: int) -> list[NDArray[np.int64]]:
+    batches, start = [], 0
+    lengths = features.lengths[order]
+    while start < len(order):
+        end = start + max(1, tokens_at_once // max(1, int(lengths[start])))
+        batches.append(order[start:end])
+        start = end
+    return batches
+
+
+def _gathered(
+    own: list[NDArray[np.float32] | None],
+    features: Features,
+    width: int,
+    device: torch.device,
+    processes: Processes,
+) -> list[NDArray[np.float32]]:
+    """Everyone's rows, by adding up arrays that are zero where others read."""
+    shape = processes.all_sum(
+        {
+            "is_of_tokens": torch.tensor(float(any(row is not None and row.ndim == 2 for row in own)), device=device),
+            "width": torch.tensor(float(width), device=device),
+            "has_width": torch.tensor(float(width > 0), device=device),
+        }
+    )
+    width = int(shape["width"] / shape["has_width"].clamp(min=1))
+    is_of_tokens = bool(shape["is_of_tokens"])
+    sizes = features.lengths if is_of_tokens else np.ones(len(features), dtype=np.int64)
+    places = np.concatenate([[0], np.cumsum(sizes)])
+    whole = np.zeros((int(places[-1]), width), dtype=np.float32)
+    for number, row in enumerate(own):
+        if row is not None:
+            whole[places[number] : places[number + 1]] = row
+    total = processes.all_sum({"outputs": torch.from_numpy(whole).to(device)})["outputs"].cpu().numpy()
+    rows = np.split(total, places[1:-1])
+    return rows if is_of_tokens else [row[0] for row in rows]
