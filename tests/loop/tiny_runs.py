@@ -21,8 +21,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from trueneg.config import CorrectionConfig, PretrainConfig, RegularizationConfig, override
+from trueneg.config import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig, override
 from trueneg.corruption.masking import Rows
+from trueneg.finetuning import finetune
 from trueneg.presets import preset, with_objective
 from trueneg.pretraining import pretrain
 from trueneg.training import loop
@@ -171,9 +172,9 @@ FORKS.set_forkserver_preload(
 )
 
 
-def start(config: PretrainConfig, out: Path, **options: Any) -> ForkServerProcess:
-    """Run ``pretrain(config, out, resume=True)`` in another process; its end is told in ``<out>.json``."""
-    process = FORKS.Process(target=_pretrain, args=(config, out, options), daemon=True)
+def start(config: PretrainConfig | FinetuneConfig, out: Path, **options: Any) -> ForkServerProcess:
+    """Run ``pretrain`` or ``finetune`` with ``resume=True`` in another process; its end is told in ``<out>.json``."""
+    process = FORKS.Process(target=_train, args=(config, out, options), daemon=True)
     process.start()
     return process
 
@@ -190,7 +191,10 @@ def ending(process: ForkServerProcess, out: Path) -> dict[str, Any]:
 
 
 def together(
-    config: PretrainConfig, out: Path, num_processes: int, by_rank: Mapping[int, dict[str, Any]] | None = None
+    config: PretrainConfig | FinetuneConfig,
+    out: Path,
+    num_processes: int,
+    by_rank: Mapping[int, dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """Run on several processes that form one group, as a launcher starts them, with options for some."""
     with socket.socket() as free:
@@ -215,7 +219,7 @@ def _told(out: Path) -> Path:
     return out.with_name(out.name + ".json")
 
 
-def _pretrain(config: PretrainConfig, out: Path, options: dict[str, Any]) -> None:
+def _train(config: PretrainConfig | FinetuneConfig, out: Path, options: dict[str, Any]) -> None:
     """The other process's work."""
     torch.set_num_threads(1)
     os.environ |= options.get("environment", {})
@@ -228,7 +232,8 @@ def _pretrain(config: PretrainConfig, out: Path, options: dict[str, Any]) -> Non
     if "before_step" in options:
         before_step(pytest.MonkeyPatch(), *options["before_step"])
     try:
-        result = pretrain(config, out, resume=True, quiet=True)
+        run: Any = pretrain if isinstance(config, PretrainConfig) else finetune
+        result = run(config, out, resume=True, quiet=True)
         told = {"reason": result.reason, "step": result.step}
     except Exception as error:
         told = {"error": type(error).__name__, "message": str(error)}

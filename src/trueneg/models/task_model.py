@@ -56,7 +56,7 @@ def load_for_task(
     has_pooler = any(name.startswith("pooler.") for name, _ in model.base_model.named_parameters())
     options = {} if has_pooler else without_pooler(hf)
     encoder, report = from_pretrained(AutoModel, path, hf, attention_of(hf, wanted), options)
-    lacking = [key for key in report["missing_keys"] if "pooler." not in key]
+    lacking = sorted(key for key in report["missing_keys"] if "pooler." not in key)
     if lacking:
         raise ModelError(f"'{source}' lacks weights of its encoder ({lacking[0]}, …): fetch or export it again")
     _copy_weights(encoder, model.base_model, is_pooler_new=bool(report["missing_keys"]))
@@ -74,7 +74,7 @@ def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attentio
     wanted = ModelConfig(attention="eager" if attention == "eager" else "sdpa")
     model, report = from_pretrained(getattr(transformers, auto_class), path, hf, attention_of(hf, wanted), {})
     if report["missing_keys"]:
-        raise ModelError(f"'{source}' was not fine-tuned for this: it lacks {report['missing_keys'][0]}")
+        raise ModelError(f"'{source}' was not fine-tuned for this: it lacks {min(report['missing_keys'])}")
     names: dict[int, str] = getattr(model.config, "id2label", None) or {}
     found = [names[number] for number in sorted(names)]
     if labels and found != list(labels):

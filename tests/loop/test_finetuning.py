@@ -1,0 +1,295 @@
+"""Fine-tuning goes through the loop of pre-training: it learns, resumes to the bit, and says what it did."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_runs import PowerCut, before_step, cut_power, documents, ending, start, terminate, together
+from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
+
+from trueneg.config import FinetuneConfig, load_config, override
+from trueneg.errors import CheckpointError, ConfigError
+from trueneg.evaluation.results import Result, find_results, load_answers, load_result
+from trueneg.finetuning import Finetuned, configure_finetuning, evaluate_finetuned, finetune
+from trueneg.tokenizer import load_tokenizer, save_tokenizer
+from trueneg.training.log import read_metrics
+
+POSITIVE = ("happy", "glad", "cheerful")
+Configure = Callable[..., FinetuneConfig]
+
+
+def write_sst2(folder: Path, num_train: int = 200, num_dev: int = 60) -> Path:
+    """Sentences that are positive if they say that something is happy, glad or cheerful."""
+    texts = iter(documents(num_train + num_dev, seed=7))
+    folder.mkdir(parents=True)
+    for split, num in (("train", num_train), ("dev", num_dev)):
+        rows = [next(texts) for _ in range(num)]
+        lines = [f"{text}\t{int(any(word in text.split() for word in POSITIVE))}" for text in rows]
+        (folder / f"{split}.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
+    return folder.parent
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tokenizer = load_tokenizer(tokenizer_folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes))
+    model.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sst2(tmp_path_factory.mktemp("glue") / "SST-2")
+
+
+@pytest.fixture
+def configure(checkpoint: Path, data: Path) -> Configure:
+    small = ["train.batch_size=16", "task.length=48", "learning_rate=3e-3", "train.device=cpu", "train.log_every=4"]
+
+    def make(*settings: str) -> FinetuneConfig:
+        return configure_finetuning(
+            str(checkpoint), "glue/sst2", settings=[f"task.data={data}", *small, "epochs=2", *settings]
+        )
+
+    return make
+
+
+def weights(done: Finetuned) -> dict[str, torch.Tensor]:
+    return load_file(done.folder / "hf" / "model.safetensors")
+
+
+def assert_same_run(ours: Finetuned, theirs: Finetuned) -> None:
+    assert (ours.reason, ours.step) == (theirs.reason, theirs.step) == ("finished", theirs.steps)
+    left, right = weights(ours), weights(theirs)
+    assert [name for name in left if not torch.equal(left[name], right[name])] == []
+    for split, result in ours.results.items():
+        assert result.metrics == theirs.results[split].metrics
+        assert load_answers(ours.folder / f"{split}.json") == load_answers(theirs.folder / f"{split}.json")
+
+
+def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: Path) -> None:
+    done = finetune(configure("epochs=8"), tmp_path, quiet=True)
+    result = done.results["dev"]
+    assert result.metrics["accuracy"] > 0.9
+    assert done.folder == tmp_path / "sst2" / "seed-1"
+    assert sorted(path.name for path in done.folder.iterdir()) == [
+        "config.json",
+        "dev.answers.jsonl",
+        "dev.json",
+        "hf",
+        "metrics.jsonl",
+    ]
+    assert list(find_results(tmp_path)) == [done.folder / "dev.json"]
+    assert load_result(done.folder / "dev.json") == result
+    assert (result.task, result.seed, result.split, result.selection) == ("glue/sst2", 1, "dev", "last")
+    assert (result.num_examples, result.train["num_examples"], result.train["num_rows"]) == (60, 200, 200)
+    assert done.step == done.steps == 8 * 13, "200 examples in batches of 16, eight times"
+    assert {"torch", "transformers", "trueneg"} <= result.versions.keys()
+    assert load_config(FinetuneConfig, done.folder / "config.json").optimizer.warmup_steps == round(0.1 * 8 * 13)
+    answers = load_answers(done.folder / "dev.json")
+    assert result.metrics["accuracy"] == np.mean([answer["gold"] == answer["predicted"] for answer in answers])
+    assert f"| dev | accuracy | {result.metrics['accuracy']:.4f} | 60 |" in (done.folder / "hf/README.md").read_text()
+
+
+def test_transformers_loads_the_model_and_says_the_same(configure: Configure, tmp_path: Path, data: Path) -> None:
+    done = finetune(configure(), tmp_path, quiet=True)
+    model = AutoModelForSequenceClassification.from_pretrained(done.folder / "hf").eval()
+    tokenizer = load_tokenizer(done.folder / "hf")
+    texts = [line.split("\t")[0] for line in (data / "SST-2/dev.tsv").read_text().splitlines()[1:]]
+    for text, answer in zip(texts, load_answers(done.folder / "dev.json"), strict=True):
+        with torch.no_grad():
+            logits = model(**tokenizer(text, return_tensors="pt", truncation=True, max_length=48)).logits[0]
+        assert answer["predicted"] == int(logits.argmax())
+        np.testing.assert_allclose(answer["probabilities"], logits.softmax(0), atol=2e-5)
+
+
+@pytest.mark.parametrize("settings", [[], ["select=best", "evals_per_epoch=2"], ["train.precision=bf16"]])
+def test_a_run_cut_anywhere_ends_as_the_uninterrupted_one(
+    settings: list[str], configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("dropout=0.1", "train.save_every=3", *settings)
+    whole = finetune(config, tmp_path / "whole", quiet=True)
+    choose = random.Random(str(settings))
+    for _ in range(4):
+        with monkeypatch.context() as patch:
+            before_step(patch, choose.randrange(whole.steps), cut_power)
+            try:
+                finetune(config, tmp_path / "cut", resume=True, quiet=True)
+            except PowerCut:
+                continue
+    assert_same_run(finetune(config, tmp_path / "cut", resume=True, quiet=True), whole)
+    assert [r["step"] for r in read_metrics(tmp_path / "cut/sst2/seed-1/metrics.jsonl")] == [
+        r["step"] for r in read_metrics(whole.folder / "metrics.jsonl")
+    ]
+
+
+def test_a_run_told_to_stop_saves_and_goes_on(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure()
+    with monkeypatch.context() as patch:
+        before_step(patch, 7, terminate)
+        stopped = finetune(config, tmp_path / "a", quiet=True)
+    assert (stopped.reason, stopped.step, stopped.results) == ("interrupted", 8, {})
+    with pytest.raises(CheckpointError, match="continue it with --resume"):
+        finetune(config, tmp_path / "a", quiet=True)
+    with pytest.raises(CheckpointError, match=r"learning_rate: 0.003 -> 0.1"):
+        finetune(override(config, ["learning_rate=0.1"]), tmp_path / "a", resume=True, quiet=True)
+    assert_same_run(finetune(config, tmp_path / "a", resume=True, quiet=True), finetune(config, tmp_path / "b"))
+
+
+def test_a_finished_seed_is_not_run_again(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = finetune(configure(), tmp_path, quiet=True)
+    before_step(monkeypatch, 0, cut_power)
+    assert finetune(configure("train.log_every=9"), tmp_path, quiet=True).results == first.results
+    with pytest.raises(CheckpointError, match=r"was trained with other options \(epochs: 2.0 -> 1.0\)"):
+        finetune(configure("epochs=1"), tmp_path, quiet=True)
+    with pytest.raises(PowerCut):  # another seed is another run
+        finetune(configure("train.seed=2"), tmp_path, quiet=True)
+
+
+def test_seeds_differ_and_the_same_seed_does_not(configure: Configure, tmp_path: Path) -> None:
+    one, again, two = (
+        finetune(configure(f"train.seed={seed}"), tmp_path / name, quiet=True)
+        for name, seed in (("one", 1), ("again", 1), ("two", 2))
+    )
+    assert_same_run(one, again)
+    assert not torch.equal(weights(one)["classifier.weight"], weights(two)["classifier.weight"])
+
+
+@pytest.mark.parametrize("accumulation", [2, 4])
+def test_accumulation_changes_only_rounding(accumulation: int, configure: Configure, tmp_path: Path) -> None:
+    whole = finetune(configure("dropout=0", "epochs=1"), tmp_path / "1", quiet=True)
+    cut = finetune(configure("dropout=0", "epochs=1", f"train.accumulation={accumulation}"), tmp_path / "n", quiet=True)
+    ours, theirs = weights(whole), weights(cut)
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 1e-5
+
+
+def test_two_processes_come_to_the_same_result(configure: Configure, tmp_path: Path) -> None:
+    config = configure("dropout=0", "epochs=1", "select=best")
+    told = together(config, tmp_path / "two", 2)
+    assert [t["reason"] for t in told] == ["finished"] * 2, told
+    alone = finetune(config, tmp_path / "one", quiet=True)
+    together_folder = tmp_path / "two" / "sst2" / "seed-1"
+    ours, theirs = weights(alone), load_file(together_folder / "hf" / "model.safetensors")
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 1e-5
+    assert load_result(together_folder / "dev.json").metrics == alone.results["dev"].metrics
+
+
+def test_a_killed_run_goes_on(configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.save_every=2")
+    process = start(config, tmp_path / "killed", before_step=(9, _kill))
+    process.join(60)
+    assert process.exitcode == -9
+    assert ending(start(config, tmp_path / "killed"), tmp_path / "killed")["reason"] == "finished"
+    whole = finetune(config, tmp_path / "whole", quiet=True)
+    assert_same_run(finetune(config, tmp_path / "killed", quiet=True), whole)
+
+
+def _kill(run: object) -> None:
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_best_weights_are_chosen_on_held_out_training_examples(configure: Configure, tmp_path: Path) -> None:
+    config = configure("select=best", "epochs=6", "evals_per_epoch=2", "valid_fraction=0.3")
+    done = finetune(config, tmp_path, quiet=True)
+    result = done.results["dev"]
+    evaluations = [r for r in read_metrics(done.folder / "metrics.jsonl") if r["kind"] == "eval"]
+    assert [r["step"] for r in evaluations] == [*range(4, 54, 4), 54], "140 examples in batches of 16: 9 an epoch"
+    assert result.selection == "best on 30% of the training examples, held out"
+    assert result.train["num_examples"] == 140
+    assert not (done.folder / "best.safetensors").exists()
+
+
+def test_weights_that_were_best_are_those_evaluated(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose weights are ruined after its best evaluation reports the best ones."""
+
+    def ruin(run: object) -> None:
+        for parameter in run.module.parameters():  # type: ignore[attr-defined]
+            parameter.data.zero_()
+
+    config = configure("select=best", "epochs=6")
+    with monkeypatch.context() as patch:
+        before_step(patch, 60, ruin)
+        done = finetune(config, tmp_path, quiet=True)
+    assert done.steps > 62
+    assert any(value.abs().sum() > 0 for value in weights(done).values())
+    assert done.results["dev"].metrics["accuracy"] > 0.7
+
+
+@pytest.mark.parametrize("options", [["task.train_fraction=0.1"], ["task.max_train_examples=20"]])
+def test_few_examples_are_chosen_by_the_seed(options: list[str], configure: Configure, tmp_path: Path) -> None:
+    one, two = (finetune(configure(f"train.seed={s}", *options), tmp_path, quiet=True) for s in (1, 2))
+    assert one.results["dev"].train["num_examples"] == two.results["dev"].train["num_examples"] == 20
+    assert not torch.equal(weights(one)["classifier.weight"], weights(two)["classifier.weight"])
+
+
+def test_dev_examples_are_the_same_for_every_seed(configure: Configure, tmp_path: Path) -> None:
+    keys = []
+    for seed in (1, 2):
+        done = finetune(configure(f"train.seed={seed}", "task.max_dev_examples=20"), tmp_path, quiet=True)
+        keys.append([answer["key"] for answer in load_answers(done.folder / "dev.json")])
+    assert keys[0] == keys[1] and len(keys[0]) == 20
+
+
+def test_a_fine_tuned_model_is_evaluated_later(configure: Configure, tmp_path: Path) -> None:
+    done = finetune(configure(), tmp_path / "run", quiet=True)
+    before = load_answers(done.folder / "dev.json")
+    (result,) = evaluate_finetuned(done.folder, splits=["dev"])
+    assert result.metrics == done.results["dev"].metrics
+    assert load_answers(done.folder / "dev.json") == before
+    moved = write_sst2(tmp_path / "elsewhere" / "SST-2", num_dev=30)
+    (other,) = evaluate_finetuned(done.folder, data=str(moved))
+    assert other.num_examples == 30
+    assert isinstance(load_result(done.folder / "dev.json"), Result)
+
+
+def test_a_model_that_was_not_kept_cannot_be_evaluated(configure: Configure, tmp_path: Path) -> None:
+    done = finetune(configure("keep_model=false"), tmp_path, quiet=True)
+    assert not (done.folder / "hf").exists() and done.results["dev"].metrics
+    with pytest.raises(ConfigError, match="holds no fine-tuned model: finish it, with keep_model=true"):
+        evaluate_finetuned(done.folder)
+
+
+def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: Configure, tmp_path: Path) -> None:
+    for setting, complaint in {
+        "epochs=0": "epochs: more than 0",
+        "train_fraction=1.5": "task.train_fraction: more than 0, at most 1",
+        "valid_fraction=1": "valid_fraction: 0 or more, below 1",
+        "warmup_share=2": "warmup_share: a share",
+        "task.length=100": "task.length=100: this model has only 64 positions",
+        "swap_pairs=true": "swap_pairs",
+        "task.name=glue/nothing": "unknown task 'glue/nothing'",
+        "task.data=/nowhere": "/nowhere",
+    }.items():
+        with pytest.raises(Exception, match=complaint) as caught:
+            finetune(configure(setting), tmp_path, quiet=True)
+        assert type(caught.value).__module__ == "trueneg.errors", caught.value
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_config_file_does_it_again(configure: Configure, tmp_path: Path) -> None:
+    first = finetune(configure(), tmp_path / "first", quiet=True)
+    again = finetune(configure_finetuning(config=first.folder), tmp_path / "again", quiet=True)
+    assert_same_run(again, first)
+    assert json.loads((again.folder / "config.json").read_text()) == json.loads(
+        (first.folder / "config.json").read_text()
+    )

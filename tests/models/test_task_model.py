@@ -1,0 +1,86 @@
+"""A task's model is the checkpoint's encoder, to the bit, under a head of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
+
+from tiny import ARCHITECTURES, make_config, make_hf_masked_lm
+from trueneg.errors import ModelError
+from trueneg.models.task_model import load_finetuned, load_for_task
+
+CLASSES = {
+    "AutoModelForSequenceClassification": 3,
+    "AutoModelForTokenClassification": 3,
+    "AutoModelForQuestionAnswering": 2,
+}
+LABELS = ["no", "maybe", "yes"]
+
+
+def load(kind: str, folder: Path, seed: int = 0) -> PreTrainedModel:
+    torch.manual_seed(seed)
+    size = CLASSES[kind]
+    return load_for_task(kind, str(folder), size, LABELS if size == 3 else ())
+
+
+def hidden(model: PreTrainedModel) -> torch.Tensor:
+    ids = torch.tensor([[7, 9, 11, 250]])
+    with torch.no_grad():
+        states: torch.Tensor = model.eval().base_model(input_ids=ids).last_hidden_state
+    return states
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_encoder_is_the_checkpoints_and_the_head_is_new(architecture: str, kind: str, tmp_path: Path) -> None:
+    checkpoint = make_hf_masked_lm(architecture)
+    checkpoint.save_pretrained(tmp_path)
+    models = [load(kind, tmp_path, seed) for seed in (0, 0, 1)]
+    for model in models:
+        assert torch.equal(hidden(model), hidden(checkpoint))
+    ids = torch.tensor([[7, 9, 11, 250]])
+
+    def said(model: PreTrainedModel) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.cat([x.flatten() for x in model.eval()(input_ids=ids).to_tuple()])
+
+    assert torch.equal(said(models[0]), said(models[1]))
+    assert not torch.equal(said(models[0]), said(models[2]))
+
+
+def test_a_head_that_the_checkpoint_has_is_not_used(tmp_path: Path) -> None:
+    """Fine-tuned on one task with as many labels, it starts the next like any other."""
+    other = AutoModelForSequenceClassification.from_config(make_config("bert", num_labels=3))
+    other.save_pretrained(tmp_path)
+    model = load("AutoModelForSequenceClassification", tmp_path, seed=5)
+    assert torch.equal(hidden(model), hidden(other))
+    assert not torch.equal(model.classifier.weight, other.classifier.weight)
+    assert torch.equal(model.bert.pooler.dense.weight, other.bert.pooler.dense.weight), "the pooler is the encoder's"
+
+
+def test_labels_go_with_the_model(tmp_path: Path) -> None:
+    make_hf_masked_lm("electra").save_pretrained(tmp_path / "pre")
+    model = load("AutoModelForSequenceClassification", tmp_path / "pre")
+    model.save_pretrained(tmp_path / "fine")
+    read = load_finetuned("AutoModelForSequenceClassification", str(tmp_path / "fine"), LABELS)
+    assert read.config.id2label == dict(enumerate(LABELS))
+    for name, value in model.state_dict().items():
+        assert torch.equal(read.state_dict()[name], value)
+    with pytest.raises(ModelError, match="answers with no, maybe, yes, the task wants 0, 1"):
+        load_finetuned("AutoModelForSequenceClassification", str(tmp_path / "fine"), ["0", "1"])
+
+
+def test_dropout_is_set(tmp_path: Path) -> None:
+    make_hf_masked_lm("bert").save_pretrained(tmp_path)
+    model = load_for_task("AutoModelForSequenceClassification", str(tmp_path), 2, dropout=0.25)
+    rates = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
+    assert rates == {0.25}
+
+
+def test_what_was_not_fine_tuned_is_not_read_back(tmp_path: Path) -> None:
+    AutoModel.from_config(make_config("bert")).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="was not fine-tuned for this: it lacks classifier"):
+        load_finetuned("AutoModelForSequenceClassification", str(tmp_path), ["0", "1"])
