@@ -25,7 +25,7 @@ from trueneg.finetune_presets import finetune_preset
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
 from trueneg.models.quiet import quiet_transformers
-from trueneg.models.task_model import load_finetuned, load_for_task
+from trueneg.models.task_model import labels_of, load_finetuned, load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, load_checkpoint
@@ -91,17 +91,14 @@ def configure_finetuning(
     return override(replace(chosen, start_from=start_from), settings)
 
 
-def folder_of(config: FinetuneConfig, out: str | Path) -> Path:
+def folder_of(task: str, seed: int, out: str | Path) -> Path:
     """Where a run's results lie: ``<out>/<task>/seed-<seed>``.
 
     Example:
-        >>> from trueneg.config import FinetuneConfig, override
-        >>> folder_of(override(FinetuneConfig(), ["task.name=glue/mrpc", "train.seed=2"]), "results/hc").as_posix()
+        >>> folder_of("glue/mrpc", 2, "results/hc").as_posix()
         'results/hc/mrpc/seed-2'
     """
-    kind, _, name = config.task.name.rpartition("/")
-    is_own = not kind and name in ("classification", "regression", "tagging")
-    return Path(out) / (Path(config.task.data).stem if is_own else name) / f"seed-{config.train.seed}"
+    return Path(out) / task.removeprefix("glue/").replace("/", "-") / f"seed-{seed}"
 
 
 def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Finetuned:
@@ -121,8 +118,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         TruenegError: for anything a user can mend; see the message.
     """
     _check(config)
-    folder = folder_of(config, out)
     task = make_task(config.task)
+    folder = folder_of(task.name, config.train.seed, out)
     if finished := _finished(config, folder, task):
         return finished
     device = choose_device(config.train.device)
@@ -238,13 +235,12 @@ def evaluate_finetuned(
     trained_as = load_config(FinetuneConfig, folder / CONFIG)
     named = {"task.name": task, "task.data": data}
     config = override(trained_as, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
-    asked = make_task(config.task)
+    asked = make_task(config.task, labels_of(str(source)))
     model = load_finetuned(asked.auto_class, str(source), asked.labels, config.attention)
     cast(torch.nn.Module, model).to(choose_device(config.train.device))
     tokenizer, step = load_tokenizer(source), config.train.steps
     trained = next((load_result(path).train for path in find_results(folder)), {})
-    is_own = config.task.name == trained_as.task.name
-    target = folder if is_own else folder_of(config, folder.parents[1])
+    target = folder_of(asked.name, config.train.seed, folder.parents[1])
     results = []
     for split in splits or asked.dev_splits:
         result, answers = evaluate_model(model, asked, tokenizer, config, split, step=step, trained=trained)

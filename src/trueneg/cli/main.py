@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer
+from trueneg.cli import compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -183,6 +183,7 @@ app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
 app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
 finetune.register(app)
+compare.register(app)
 inspect.register(app)
 app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
 reproduce.register(app)

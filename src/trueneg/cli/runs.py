@@ -10,6 +10,7 @@ import typer
 
 from trueneg.cli.finetune import evaluate_task, is_finetuned
 from trueneg.cli.output import Json, Output, Quiet, Settings
+from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
 if TYPE_CHECKING:
@@ -210,21 +211,44 @@ def _evaluated(result: HeldOutResult) -> list[str]:
 
 
 def report(
-    run: Annotated[list[Path], typer.Argument(help="Run folders, side by side in the report.")],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    folder: Annotated[list[Path], typer.Argument(help="Run folders, or folders of results, side by side.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Of runs: html. Of results: terminal, markdown, latex, csv, html or glue-zip (what the GLUE server takes).",
+        ),
+    ] = "",
+    out: Annotated[Path | None, typer.Option(help="The file to write; of runs report.html by default.")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="glue-zip: fill in tasks that are missing, so that the server takes it.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one page about runs, from their result files: curves, settings, corrections.
+    """Write about runs one page (curves, settings, corrections); about results of fine-tuning a table.
 
     Example: `trueneg report runs/base runs/hc --out report.html`
-    """
-    from trueneg.reporting.html import write_report
 
-    if out.is_dir():
+    Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --format glue-zip
+    --out glue.zip`
+    """
+    if out is not None and out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'report.html'}")
-    page = write_report(run, out)
-    Output(as_json).result({"report": page}, str(page))
+    output = Output(as_json, quiet)
+    if not has_results(folder):
+        if form not in ("", "html"):
+            raise ConfigError(
+                f"--format {form}: '{folder[0]}' holds no results of fine-tuning, of which tables are made"
+            )
+        from trueneg.reporting.html import write_report
+
+        page = write_report(folder, out or Path("report.html"))
+        output.result({"report": page}, str(page))
+    elif form == "glue-zip":
+        report_glue_zip(folder, out or Path("glue.zip"), partial, output)
+    else:
+        report_table(folder, form or "terminal", out, output)
 
 
 def export(

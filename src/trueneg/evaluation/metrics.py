@@ -37,7 +37,6 @@ class Metric:
     """Columns ``[examples]`` and weights ``[samples, examples]`` to figures ``[samples]``."""
     score: Callable[[Columns], Floats]
     """What a sign test compares: a number an example, ``[examples]``, higher for the better answer."""
-    is_correlation: bool = False
 
     def __call__(self, columns: Columns) -> float:
         """Measure all examples.
@@ -191,8 +190,8 @@ METRICS: Mapping[str, Metric] = {
         Metric("f1", _LABELS, _f1, _is_right),
         Metric("macro_f1", _LABELS, _macro_f1, _is_right),
         Metric("matthews", _LABELS, _matthews, _is_right),
-        Metric("pearson", _LABELS, _pearson, _nearness, is_correlation=True),
-        Metric("spearman", _LABELS, _spearman, _nearness, is_correlation=True),
+        Metric("pearson", _LABELS, _pearson, _nearness),
+        Metric("spearman", _LABELS, _spearman, _nearness),
         Metric("exact_match", ("exact",), _mean_of(_column("exact")), _column("exact")),
         Metric("squad_f1", ("f1",), _mean_of(_column("f1")), _column("f1")),
         Metric(

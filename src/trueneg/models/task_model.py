@@ -75,11 +75,20 @@ def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attentio
     model, report = from_pretrained(getattr(transformers, auto_class), path, hf, attention_of(hf, wanted), {})
     if report["missing_keys"]:
         raise ModelError(f"'{source}' was not fine-tuned for this: it lacks {min(report['missing_keys'])}")
-    names: dict[int, str] = getattr(model.config, "id2label", None) or {}
-    found = [names[number] for number in sorted(names)]
+    found = _labels_of(model.config)
     if labels and found != list(labels):
         raise ModelError(f"'{source}' answers with {', '.join(found)}, the task wants {', '.join(labels)}")
     return model
+
+
+def labels_of(source: str) -> list[str]:
+    """What a fine-tuned model's classes are called, in order; transformers' own names where nobody named them."""
+    return _labels_of(config_of(resolve_checkpoint(source)))
+
+
+def _labels_of(hf: PretrainedConfig) -> list[str]:
+    names: dict[int, str] = getattr(hf, "id2label", None) or {}
+    return [names[number] for number in sorted(names)]
 
 
 def _set_labels(hf: PretrainedConfig, num_outputs: int, labels: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -32,4 +33,4 @@ class Tagging(LabelledObjective):
         targets = batch.targets["tags"]
         # Written out, for torch compares with its ignored index only: any negative target is none here.
         losses = functional.cross_entropy(outputs.flatten(0, 1), targets.clamp(min=0).flatten(), reduction="none")
-        return losses.unflatten(0, targets.shape) * (targets >= 0)
+        return torch.where(targets >= 0, losses.view_as(targets), 0.0)

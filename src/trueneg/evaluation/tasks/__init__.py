@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trueneg.errors import ConfigError, unknown_name
@@ -39,8 +40,12 @@ ABOUT = {
 """Every task, and what it asks."""
 
 
-def make_task(options: TaskConfig) -> Task[Any]:
+def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[Any]:
     """Make the task that a configuration names.
+
+    Args:
+        options: Name, data and columns.
+        labels: Of a model that is there already: one's own data then needs no training split to take them from.
 
     Raises:
         ConfigError: for an unknown name, or no data.
@@ -48,9 +53,9 @@ def make_task(options: TaskConfig) -> Task[Any]:
     from trueneg.registry import load
 
     name = options.name
-    if name not in ABOUT and name.partition("/")[0] not in ("squad",):
+    if name not in ABOUT:
         raise ConfigError(unknown_name("task", name, ABOUT))
     if not options.data:
         raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
-    made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options)
+    made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options, labels)
     return made

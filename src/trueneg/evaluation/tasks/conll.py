@@ -11,15 +11,15 @@ from typing import Literal
 from trueneg.errors import TaskError
 from trueneg.evaluation.tasks.records import read_lines
 
-EXTENSIONS = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".conllu")
+EXTENSIONS = (".conll", ".conllu", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".train", ".testa", ".testb")
 OUTSIDE = "O"
 
 Scheme = Literal["IOB1", "IOB2", "IOBES", "none"]
 """How tags mark entities; ``none`` where each word's tag stands for itself (parts of speech)."""
 
 _MARKED = re.compile(r"([BIESLUM])-(.+)")
-_BEGINS = "BSU"
-_ENDS = "ESL"  # also S: an entity of one word; L and U are E and S of BILOU
+_BEGINS = frozenset("BSU")
+_ENDS = frozenset("ESLU")  # L and U are the E and S of BILOU
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,9 @@ def read_conll(
             continue
         else:
             if width and len(row) != width:
-                raise TaskError(f"{path}:{number}: {width} columns are wanted, as before, and {len(row)} found: mend it")
+                raise TaskError(
+                    f"{path}:{number}: {width} columns are wanted, as before, and {len(row)} found: mend it"
+                )
             width = len(row)
             for at in (word_at, tag_at):
                 if not -width <= at < width:
@@ -152,7 +154,7 @@ def to_iob2(tags: Sequence[str]) -> list[str]:
         if tag == OUTSIDE:
             written.append(tag)
         else:
-            begins = tag[0] in _BEGINS or previous == OUTSIDE or previous[0] in _ENDS + "U" or previous[1:] != tag[1:]
+            begins = tag[0] in _BEGINS or previous == OUTSIDE or previous[0] in _ENDS or previous[1:] != tag[1:]
             written.append(("B" if begins else "I") + tag[1:])
         previous = tag
     return written

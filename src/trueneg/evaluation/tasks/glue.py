@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trueneg.config import TaskConfig
 from trueneg.config import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.tasks.base import Split
@@ -38,7 +37,7 @@ class GlueDataset:
     dev_splits: tuple[str, ...] = ("dev",)
     bounds: tuple[float, float] | None = None
     is_unordered: bool = False
-    """Pairs that ELECTRA trains on in both orders. QQP's might be too, but it has enough of them."""
+    """Whether the two texts mean the same in either order. ELECTRA trains on MRPC's and STS-B's in both."""
 
 
 def _pair(first: str, second: str, label: str = "label", key: str = "index") -> TextColumns:
@@ -83,6 +82,7 @@ GLUE: Mapping[str, GlueDataset] = {
         ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
         _pair("question1", "question2", "is_duplicate", "id"),
         metrics=("accuracy", "f1"),
+        is_unordered=True,
     ),
     "mnli": GlueDataset(
         ("MNLI",),
@@ -153,14 +153,10 @@ class GlueTask(TextTask):
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
         """
         records = self._without_dev(self._records(self._file(split)))
-        columns = self.dataset.columns
-        given = TextColumns(
-            columns.text, columns.second, columns.label, columns.key if columns.key in records.names else None
-        )
         return examples_of(
             split,
             records,
-            given,
+            self.dataset.columns,
             self.labels,
             is_quantity=not self.labels,
             undecided=_UNDECIDED if self.labels == _INFERENCE else None,
@@ -203,8 +199,8 @@ class GlueTask(TextTask):
         )
 
 
-def from_config(options: TaskConfig) -> GlueTask:
-    """Make the task that ``glue/<name>`` names."""
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> GlueTask:
+    """Make the task that ``glue/<name>`` names; its labels are known."""
     return GlueTask(options.name.removeprefix("glue/"), options.data)
 
 

@@ -11,8 +11,8 @@ from trueneg.errors import TaskError, unknown_name
 from trueneg.evaluation.tasks.records import SPLIT_NAMES, Records, as_records, cell
 from trueneg.evaluation.tasks.tabular import Kind, TabularTask
 
-_WITHHELD = -1
-"""Class number of an example without a label."""
+_WITHHELD = "-1"
+"""In place of a label that is not known."""
 
 
 class HubTask(TabularTask):
@@ -65,7 +65,7 @@ class HubTask(TabularTask):
             kind=kind,
             labels=labels,
             metrics=metrics,
-            undecided=str(_WITHHELD),
+            undecided=_WITHHELD if kind == "classification" else None,
             validation_fraction=validation_fraction,
             seed=seed,
         )
@@ -103,16 +103,17 @@ def _load(dataset: str, configuration: str | None, revision: str | None) -> Any:
 
 def _records(dataset: Any, path: str) -> Records:
     """Rows of one split, its class numbers as names; columns that are no cells are left out."""
-    values = {}
+    from datasets import ClassLabel, Value
+
+    values: dict[str, list[str | None]] = {}
     for name, feature in dataset.features.items():
-        if classes := getattr(feature, "names", None):  # ClassLabel
-            values[name] = [
-                "" if n is None else str(_WITHHELD) if n == _WITHHELD else classes[n] for n in dataset[name]
-            ]
-            if set(values[name]) <= {"", str(_WITHHELD)}:  # all withheld: a test split
-                values[name] = [""] * len(values[name])
-        elif not isinstance(feature, list | dict) and getattr(feature, "dtype", "") not in ("list", "dict"):
+        if isinstance(feature, ClassLabel):
+            classes = feature.names
+            values[name] = ["" if n is None else classes[n] if n >= 0 else _WITHHELD for n in dataset[name]]
+        elif isinstance(feature, Value):
             values[name] = [cell(value) for value in dataset[name]]
+        if name in values and set(values[name]) <= {"", _WITHHELD, f"{_WITHHELD}.0"}:  # of a test split
+            values[name] = [""] * len(dataset)
     names = [name for name, column in values.items() if None not in column]
-    rows = zip(*(values[name] for name in names), strict=True)
-    return as_records(path, names, [(number, row) for number, row in enumerate(rows)])
+    rows = zip(*([value or "" for value in values[name]] for name in names), strict=True)
+    return as_records(path, names, list(enumerate(rows)))

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trueneg.errors import TaskError, unknown_name
 
 SPLIT_NAMES = {
     "train": ("train", "training"),
-    "dev": ("dev", "valid", "validation", "val", "eval"),
-    "test": ("test",),
+    "dev": ("dev", "valid", "validation", "val", "eval", "testa"),
+    "test": ("test", "testb"),
 }
-"""Split to the stems its file may have."""
+"""Split to what its file may be called (testa and testb: CoNLL-2003)."""
 
 MALFORMED_SHARE = 0.01
 """Of a file's lines: up to here they are left out and counted, beyond it the file is refused."""
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
     """Say which file is which split.
 
     Args:
-        data: One file, which is ``train``, or a folder. Files of other stems than ``SPLIT_NAMES`` are splits by their
-            stem.
+        data: One file, which is ``train``, or a folder. A file's split is the last word of its stem (``train.csv``,
+            ``imdb-train.csv``) or its ending (``eng.train``), if in ``SPLIT_NAMES``, else its stem.
         extensions: That count, in lower case, with the dot.
 
     Raises:
@@ -64,11 +68,10 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
         raise TaskError(f"--data {data}: no such file or folder: {_nearby(data)}")
     if data.is_file():
         return {"train": data}
-    stems = {stem: split for split, known in SPLIT_NAMES.items() for stem in known}
     found: dict[str, Path] = {}
     for file in sorted(data.iterdir()):
         if file.suffix.lower() in extensions and file.is_file():
-            split = stems.get(file.stem.lower(), file.stem)
+            split = _split_of(file)
             if split in found:
                 raise TaskError(f"--data {data}: {found[split].name} and {file.name} are both '{split}': move one away")
             found[split] = file
@@ -100,7 +103,8 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
     Args:
         path: Its ending says what it is.
         is_quoted: Whether a cell in quote characters is what is between them, as spreadsheets write it. By default so
-            in CSV only: in GLUE's TSV quote characters are text.
+            in CSV, and in TSV if every cell that begins with a quote character is written so and one of them has a
+            doubled one inside; ``quoted_cells`` counts them then.
 
     Raises:
         TaskError: naming file and line: for text that is not UTF-8, a file without rows, names that repeat, or more
@@ -108,14 +112,30 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
     """
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson", ".json"):
-        return _read_jsonread_lines(path)
-    is_quoted = suffix == ".csv" if is_quoted is None else is_quoted
+        return _read_json_lines(path)
     delimiter = "," if suffix == ".csv" else "\t"
-    cells = list(_quoted(path, delimiter) if is_quoted else _plain(path, delimiter))
+    num_quoted = _num_quoted(path) if suffix != ".csv" and is_quoted is None else 0
+    if is_quoted or (is_quoted is None and suffix == ".csv") or num_quoted:
+        cells = list(_quoted(path, delimiter))
+    else:
+        cells = list(_plain(path, delimiter))
     if not cells or not any(cells[0][1]):
         raise TaskError(f"{path}: its first line is empty: it has to name the columns")
     names = tuple(name.strip() for name in cells[0][1])
-    return as_records(path, names, cells[1:])
+    records = as_records(path, names, cells[1:])
+    return replace(records, counts={**records.counts, "quoted_cells": num_quoted}) if num_quoted else records
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, line) of a file, without the ends of lines.
+
+    Raises:
+        TaskError: for a file that cannot be read or is not UTF-8.
+    """
+    # Not splitlines(), which also breaks at characters that are text here (U+0085, U+2028, form feed, a lone CR).
+    lines = _text(path).split("\n")
+    for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
+        yield number, line.removesuffix("\r")
 
 
 def read_tsv(path: Path) -> list[tuple[int, tuple[str, ...]]]:
@@ -167,6 +187,12 @@ def cell(value: object) -> str | None:
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
+def _split_of(file: Path) -> str:
+    known = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+    ending, last_word = file.suffix.lower()[1:], re.split(r"[-_.]", file.stem.lower())[-1]
+    return known.get(ending) or known.get(last_word) or file.stem
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -177,20 +203,20 @@ def _text(path: Path) -> str:
         raise TaskError(f"{path}:{line}: not UTF-8 ({error.reason}): convert the file") from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    # Not splitlines(), which also breaks at characters that are text here (U+0085, U+2028, form feed, a lone CR).
-    lines = _text(path).split("\n")
-    for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
-        yield number, line.removesuffix("\r")
-
-
 def _plain(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     for number, line in read_lines(path):
         yield number, tuple(line.split(delimiter))
 
 
+def _num_quoted(path: Path) -> int:
+    """Cells of a TSV file in quote characters, if all that begin with one are well formed and one shows it inside."""
+    quoted = [cell for _, row in _plain(path, "\t") for cell in row if cell.startswith('"')]
+    is_shown = any('""' in cell[1:-1] for cell in quoted)
+    return len(quoted) if is_shown and all(_QUOTED.fullmatch(cell) for cell in quoted) else 0
+
+
 def _quoted(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
     first = 1
     try:
         for row in reader:

@@ -81,7 +81,7 @@ def _best_of_rows(start: Floats, end: Floats, num_best: int, max_length: int) ->
     rows = np.arange(len(start))[:, None]
     beyond = np.pad(end, ((0, 0), (0, max_length - 1)), constant_values=-np.inf)
     ends = np.lib.stride_tricks.sliding_window_view(beyond, max_length, axis=1)  # [rows, length, max_length]
-    best_starts = np.sort(_best(start + ends.max(-1), num_best), axis=1)
+    best_starts = _best(start + ends.max(-1), num_best)
     scores = (start[rows, best_starts][..., None] + ends[rows, best_starts]).reshape(len(start), -1)
     best = _best(scores, num_best)
     first = best_starts[rows, best // max_length]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -53,7 +54,7 @@ class TabularTask(TextTask):
         undecided: A label that says that annotators did not agree: its rows are left out, and counted.
         validation_fraction: Of the training split, set aside where there is no validation file.
         seed: Of that choice.
-        is_quoted: Whether cells in quote characters are what is between them; by default in CSV only.
+        is_quoted: Whether cells in quote characters are what is between them: see ``read_records``.
 
     Raises:
         TaskError: naming the file: if a column is missing or cannot be told, or the labels make no classes.
@@ -89,11 +90,14 @@ class TabularTask(TextTask):
         self.columns, notes = _resolve(first, text_column, given)
         is_quantity = kind == "regression"
         if labels is None and not is_quantity and self.train_split not in self.splits:
-            raise TaskError(f"--data {data}: no training split to take the labels from: name the labels")
+            raise TaskError(
+                f"--data {data}: no training split to take the labels from, only {', '.join(self.splits)}: add train.*"
+            )
         super().__init__(
             name,
             metrics=metrics or (("spearman", "pearson") if is_quantity else ("accuracy", "macro_f1")),
             labels=() if is_quantity else labels or _labels(first, self.columns, undecided),
+            is_unordered=self.columns.second is not None,  # whoever asks for both orders of their own pairs knows
         )
         if self.is_split_off:
             notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
@@ -140,23 +144,31 @@ class TabularTask(TextTask):
         return read_records(split_file(files, split, Path(self.data)), is_quoted=self.is_quoted)
 
 
-def from_config(options: TaskConfig) -> TabularTask:
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> TabularTask:
     """Make the task that ``classification`` or ``regression`` names, called after its data.
 
     ``hub:NAME`` and ``hub:NAME:CONFIGURATION`` are Hugging Face datasets; what they name may be a folder.
+
+    Args:
+        options: Names of the data and its columns.
+        labels: Of a model that is there already, so that data without a training split will do.
     """
     from trueneg.evaluation.tasks.hub import HubTask
 
-    kind: Kind = "regression" if options.name == "regression" else "classification"
-    columns = {
-        "text_column": options.text_column or None,
-        "second_column": options.second_column or None,
-        "label_column": options.label_column or None,
-    }
-    if options.data.startswith("hub:"):
-        name, _, configuration = options.data.removeprefix("hub:").partition(":")
-        return HubTask(Path(name).stem, name, configuration=configuration or None, kind=kind, **columns)
-    return TabularTask(Path(options.data).stem, options.data, kind=kind, **columns)
+    make: Callable[..., TabularTask] = TabularTask
+    data = options.data
+    if data.startswith("hub:"):
+        data, _, configuration = data.removeprefix("hub:").partition(":")
+        make = partial(HubTask, configuration=configuration or None)
+    return make(
+        Path(data).stem,
+        data,
+        kind="regression" if options.name == "regression" else "classification",
+        text_column=options.text_column or None,
+        second_column=options.second_column or None,
+        label_column=options.label_column or None,
+        labels=labels or None,
+    )
 
 
 def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[TextColumns, list[str]]:
@@ -186,7 +198,7 @@ def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[Te
         # What is left beside the text: only one thing can be meant.
         rest = [name for name in names if name not in (text, second, key, group)]
         if len(rest) != 1:
-            raise TaskError(f"{records.path}: --label-column is needed: the columns are {', '.join(names)}")
+            raise TaskError(f"{records.path}: --label-column is needed: {_columns(records)}")
         label = rest[0]
         notes.append(f"the label is the column {label!r}")
     columns = TextColumns(text, second, label, key, group)
@@ -204,8 +216,13 @@ def _texts(records: Records, rest: Sequence[str], second: str | None) -> tuple[s
         return pairs[0]
     found = [lower[name] for name in _TEXTS if name in lower] or list(rest)
     if pairs or len(found) != 1:
-        raise TaskError(f"{records.path}: --text-column is needed: the columns are {', '.join(records.names)}")
+        raise TaskError(f"{records.path}: --text-column is needed: {_columns(records)}")
     return found[0], second
+
+
+def _columns(records: Records) -> str:
+    names = ", ".join(name if len(name) < 40 else f"{name[:39]}…" for name in records.names)
+    return f"the columns are {names} (the first line has to name them)"
 
 
 def _labels(records: Records, columns: TextColumns, undecided: str | None) -> list[str]:

@@ -46,7 +46,7 @@ class TextColumns:
     second: str | None = None
     label: str | None = None
     key: str | None = None
-    """None: examples are called by the number of their row, from 0."""
+    """None, or not in a file: examples are called by the number of their row, from 0."""
     group: str | None = None
 
 
@@ -202,7 +202,8 @@ def examples_of(
             finite number.
     """
     texts = [records.column(column) for column in (columns.text, columns.second) if column is not None]
-    key, group = (None if column is None else records.column(column) for column in (columns.key, columns.group))
+    key = records.names.index(columns.key) if columns.key in records.names else None
+    group = None if columns.group is None else records.column(columns.group)
     at = records.names.index(columns.label) if columns.label in records.names else None
     is_labelled = at is not None and any(row[at] for row in records.rows)
     numbers = {label: number for number, label in enumerate(labels)}

@@ -1,0 +1,61 @@
+"""``trueneg report`` about results of fine-tuning: tables, and what the GLUE server takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from trueneg.cli.output import Output
+from trueneg.errors import ConfigError
+
+
+def has_results(folders: Sequence[Path]) -> bool:
+    """Whether folders hold results of fine-tuning, not runs of pre-training.
+
+    Raises:
+        ConfigError: if some do and others do not.
+    """
+    from trueneg.evaluation.results import find_results
+
+    found = [any(find_results(folder)) for folder in folders]
+    if any(found) and not all(found):
+        raise ConfigError(
+            f"'{folders[found.index(False)]}' holds no results: report runs and results each by themselves"
+        )
+    return all(found)
+
+
+def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
+    """Print or write the table of results."""
+    from trueneg.reporting.results import results_table
+    from trueneg.reporting.tables import check_form, write_tables
+
+    check_form(form)
+    table = results_table(folders)
+    if out is not None:
+        write_tables([table], out, form)
+        output.result({"report": out, "format": form}, str(out))
+    elif output.as_json:
+        output.result(asdict(table) | {"columns": [column.name for column in table.columns]}, "")
+    else:
+        width = Console().width if form == "terminal" and Console().is_terminal else None
+        typer.echo(table.render(form, width), nl=False)
+
+
+def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:
+    """Write the zip and say where each of its files came from."""
+    from trueneg.reporting.glue_zip import write_glue_zip
+
+    if len(folders) != 1:
+        raise ConfigError("glue-zip is of one model: name one folder")
+    written = write_glue_zip(folders[0], out, is_partial=is_partial)
+    rows = [
+        (name, "constant" if file.seed is None else file.seed, "–" if file.dev is None else f"{100 * file.dev:.2f}")
+        for name, file in written.items()
+    ]
+    output.say(f"wrote {out}")
+    output.table({"out": out, "files": {k: asdict(v) for k, v in written.items()}}, ("file", "seed", "dev x 100"), rows)

@@ -1,0 +1,245 @@
+"""One table, as people and programs want it: on a terminal, in Markdown, LaTeX, CSV or HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from trueneg.errors import ConfigError, unknown_name
+
+NONE = "–"
+"""What people see where there is no value."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is called, and how people see its values."""
+
+    name: str
+    show: Callable[[Any], str] = str
+    """For any value but None."""
+    is_number: bool = False
+    """Aligned to the right."""
+    parts: tuple[str, ...] = ()
+    """Names of what its values, tuples or dataclasses, consist of: a column each in CSV, which shows full numbers."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values under columns, and what must be said about them.
+
+    Example:
+        >>> print(Table([Column("task"), Column("n", is_number=True)], [["rte", 12]]).markdown(), end="")
+        | task | n |
+        | --- | ---: |
+        | rte | 12 |
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    notes: Sequence[str] = field(default=())
+    """Shown below; not in CSV, which holds nothing but values."""
+
+    def __post_init__(self) -> None:
+        """Refuse rows of another length than the header's: a programming mistake."""
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise AssertionError("a row has another number of cells than the table has columns")
+
+    def render(self, form: str, width: int | None = None) -> str:
+        """Write the table in one of ``FORMATS``.
+
+        Args:
+            form: Its name.
+            width: Characters in a terminal's line; by default as many as the table wants.
+
+        Raises:
+            ConfigError: for another name.
+        """
+        check_form(form)
+        return self.terminal(width) if form == "terminal" else FORMATS[form](self)
+
+    def terminal(self, width: int | None = None) -> str:
+        """Aligned text."""
+        from rich.cells import cell_len
+        from rich.console import Console
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        cells = [[column.name for column in self.columns], *self._shown()]
+        wanted = sum(max(cell_len(row[n]) for row in cells) + 2 for n in range(len(self.columns)))
+        grid = Grid(box=None, pad_edge=False)
+        for column in self.columns:
+            grid.add_column(Text(column.name), justify="right" if column.is_number else "left", overflow="fold")
+        for row in cells[1:]:
+            grid.add_row(*map(Text, row))
+        out = io.StringIO()
+        console = Console(file=out, width=max(20, width or wanted), color_system=None)
+        if self.title:
+            console.print(Text(self.title), "")
+        console.print(grid)
+        for note in self.notes:
+            console.print(Text(_line(note)), soft_wrap=True)
+        return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+    def markdown(self) -> str:
+        """A table as GitHub has it, cells escaped."""
+        lines = [
+            self._markdown_row([column.name for column in self.columns]),
+            f"| {' | '.join('---:' if column.is_number else '---' for column in self.columns)} |",
+            *map(self._markdown_row, self._shown()),
+        ]
+        heading = [f"## {_markdown(self.title)}", ""] if self.title else []
+        notes = [part for note in self.notes for part in ("", _markdown(note))]
+        return "\n".join([*heading, *lines, *notes]) + "\n"
+
+    def latex(self) -> str:
+        """A ``table`` for the package ``booktabs``: the title as its caption, notes below it."""
+        rows = [[_latex(cell) for cell in row] for row in self._shown()]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            *([rf"\caption{{{_latex(self.title)}}}"] if self.title else []),
+            rf"\begin{{tabular}}{{{''.join('r' if column.is_number else 'l' for column in self.columns)}}}",
+            r"\toprule",
+            " & ".join(_latex(column.name) for column in self.columns) + r" \\",
+            r"\midrule",
+            *(" & ".join(row) + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(rf"\par\footnotesize {_latex(_line(note))}" for note in self.notes),
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """Values for programs: numbers in full, nothing where there is no value, a column for each part."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [
+                name
+                for column in self.columns
+                for name in ([f"{column.name} {part}".strip() for part in column.parts] or [column.name])
+            ]
+        )
+        for row in self.rows:
+            writer.writerow(
+                [value for column, cell in zip(self.columns, row, strict=True) for value in _values(column, cell)]
+            )
+        return out.getvalue()
+
+    def html(self) -> str:
+        """A ``<table>`` to put into a page, cells escaped."""
+        kinds = [' class="number"' if column.is_number else "" for column in self.columns]
+        head = "".join(f"<th>{html.escape(column.name)}</th>" for column in self.columns)
+        rows = (zip(kinds, row, strict=True) for row in self._shown())
+        cells = ("".join(f"<td{kind}>{html.escape(cell)}</td>" for kind, cell in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>\n" for row in cells)
+        title = f"<h2>{html.escape(self.title)}</h2>\n" if self.title else ""
+        notes = "".join(f"<p>{html.escape(note)}</p>\n" for note in self.notes)
+        return f"{title}<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{notes}"
+
+    def _shown(self) -> list[list[str]]:
+        return [
+            [NONE if cell is None else _line(column.show(cell)) for column, cell in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    def _markdown_row(self, cells: Sequence[str]) -> str:
+        return f"| {' | '.join(_markdown(cell) for cell in cells)} |"
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = {
+    "terminal": Table.terminal,
+    "markdown": Table.markdown,
+    "latex": Table.latex,
+    "csv": Table.csv,
+    "html": Table.html,
+}
+"""Name to what writes it."""
+
+
+def check_form(form: str) -> None:
+    """Refuse a format that there is not.
+
+    Raises:
+        ConfigError: naming those there are.
+    """
+    if form not in FORMATS:
+        raise ConfigError(unknown_name("format", form, FORMATS))
+
+
+def write_tables(tables: Sequence[Table], out: Path, form: str) -> Path:
+    """Write tables to a file, an HTML one as a page that needs nothing but itself.
+
+    Raises:
+        ConfigError: for an unknown format, or a folder where the file should be.
+    """
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file")
+    text = "\n".join(table.render(form) for table in tables)
+    if form == "html":
+        from trueneg.reporting.page import write_page
+
+        title = next((table.title for table in tables if table.title), "tables")
+        return write_page(_PAGE, out, title=title, text=text)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    return out
+
+
+_PAGE = (
+    """{% extends "page" %}{% block title %}{{ title }}{% endblock %}{% block body %}{{ text | safe }}{% endblock %}"""
+)
+
+_MARKDOWN = {character: f"\\{character}" for character in "\\|`*_<~"}
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "…": r"\ldots{}"},
+    **{
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "[": "{[}",
+        "]": "{]}",
+        "*": "{*}",
+        "≥": r"$\geq$",
+        "±": r"$\pm$",
+    },
+}
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def _markdown(text: str) -> str:
+    """Escaped; brackets stay as they are, but for what would make them a link."""
+    return re.sub(r"\](?=[(\[:])", r"\\]", _escaped(_line(text), _MARKDOWN))
+
+
+def _latex(text: str) -> str:
+    """Escaped, and with a minus before a number instead of a hyphen."""
+    return re.sub(r"(?<![\w.)])-(?=\d)", "$-$", _escaped(_line(text), _LATEX))
+
+
+def _line(text: str) -> str:
+    """One line, without what steers a terminal."""
+    return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
+
+
+def _values(column: Column, cell: Any) -> Sequence[Any]:
+    if not column.parts:
+        return [cell]
+    if cell is None:
+        return [None] * len(column.parts)
+    values = astuple(cell) if is_dataclass(cell) and not isinstance(cell, type) else tuple(cell)
+    return values[: len(column.parts)]

@@ -1,0 +1,70 @@
+"""``trueneg compare``: what it prints and writes, and mistakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from command_line import fails, trueneg, works
+
+from made_up_results import write_model
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    return [write_model(tmp_path / name, share) for name, share in (("base", 0.7), ("hc", 0.8))]
+
+
+def test_a_table_and_a_verdict(folders: list[Path]) -> None:
+    said = works("compare", *folders, "--resamples", 500)
+    assert said.out.startswith("hc against base\n")
+    assert "\nglue/rte, dev: hc is better than base by " in said.out
+    assert "\x1b" not in said.out and said.err == ""
+
+
+def test_json(folders: list[Path]) -> None:
+    said = works("compare", *folders, "--json", "--confidence", 0.9)
+    (row,) = said.data["rows"]
+    assert (said.data["baseline"], said.data["contenders"], said.data["confidence"]) == ("base", ["hc"], 0.9)
+    assert row["difference"]["interval"]["low"] > 0
+    assert row["difference"]["p"] == row["p_adjusted"] < 0.1
+    assert list(row["left"]) == ["1", "2", "3"]
+    assert said.data["verdicts"][0].startswith("glue/rte, dev: hc is better")
+    assert works("compare", *folders, "--json", "--confidence", 0.9).data == said.data  # the same samples each time
+
+
+@pytest.mark.parametrize(
+    "form, begins",
+    [("markdown", "## hc against base\n"), ("latex", r"\begin{table}"), ("csv", "task,split,"), ("html", "<h2>hc")],
+)
+def test_formats(folders: list[Path], tmp_path: Path, form: str, begins: str) -> None:
+    asked = ("compare", *folders, "--resamples", 100, "--format", form)
+    printed = works(*asked).out
+    assert printed.startswith(begins)
+    out = tmp_path / "tables" / "table"
+    assert works(*asked, "--out", out).out == f"{out}\n"
+    assert (printed in out.read_text()) if form == "html" else (printed == out.read_text())
+    assert works(*asked, "--out", out, "--json").data["baseline"] == "base"
+
+
+def test_every_metric_and_several_contenders(folders: list[Path], tmp_path: Path) -> None:
+    several = [write_model(tmp_path / name, 0.75, metrics=("accuracy", "f1")) for name in ("a", "b", "c")]
+    printed = works("compare", *several, "--metric", "all", "--resamples", 100, "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [(row["contender"], row["metric"]) for row in rows] == [
+        ("b", "accuracy"),
+        ("b", "f1"),
+        ("c", "accuracy"),
+        ("c", "f1"),
+    ]
+
+
+def test_mistakes(folders: list[Path], tmp_path: Path) -> None:
+    assert "nothing to compare" in fails("compare", folders[0])
+    assert "holds no results" in fails("compare", folders[0], tmp_path / "nowhere")
+    assert "did you mean 'markdown'" in fails("compare", *folders, "--format", "markdwn")
+    assert "is a folder: name a file" in fails("compare", *folders, "--out", tmp_path)
+    assert "unknown metric" in fails("compare", *folders, "--metric", "bleu")
+    assert trueneg("compare").code == 2

@@ -1,0 +1,123 @@
+"""``finetune``, ``evaluate``, ``compare`` and ``report`` as a user goes through them, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import World, fails, works
+
+WORDS = ("happy", "glad", "cheerful")
+
+
+def write_reviews(path: Path, num: int, start: int = 0) -> Path:
+    """A table of one's own: quoted, with a comma in each text."""
+    rows = [
+        f'"the {WORDS[n % 3] if n % 2 else "old"} beast , number {n}",{"good" if n % 2 else "bad"},{n}'
+        for n in range(start, start + num)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["review,verdict,id", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reviews")
+    write_reviews(folder / "train.csv", 80)
+    write_reviews(folder / "dev.csv", 30, start=80)
+    return folder
+
+
+def options(data: Path, out: Path) -> list[object]:
+    return [
+        *("--task", "classification", "--data", data, "--text-column", "review", "--label-column", "verdict"),
+        *("--out", out, "--length", 32, "--batch-size", 16, "--set", "train.device=cpu", "--epochs", 2),
+    ]
+
+
+@pytest.fixture(scope="module")
+def results(world: World, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, two seeds each."""
+    folder = tmp_path_factory.mktemp("results")
+    works("finetune", world.run, *options(reviews, folder / "slow"), "--seeds", 2)
+    works("finetune", world.run, *options(reviews, folder / "fast"), "--seeds", 2, "--set", "learning_rate=1e-2")
+    return folder
+
+
+def test_results_of_all_seeds_are_shown_and_kept(world: World, reviews: Path, results: Path) -> None:
+    name = reviews.stem
+    said = works("finetune", world.run, *options(reviews, results / "slow"), "--seeds", 2, "--json")
+    assert [r["seed"] for r in said.data["results"]] == [1, 2]
+    assert all(r["task"] == name and r["num_examples"] == 30 for r in said.data["results"])
+    kept = json.loads((results / "slow" / name / "seed-2" / "dev.json").read_text())
+    assert kept["metrics"] == said.data["results"][1]["metrics"]
+    assert kept["labels"] == ["bad", "good"]
+    answers = (results / "slow" / name / "seed-2" / "dev.answers.jsonl").read_text().splitlines()
+    assert len(answers) == 30
+
+
+def test_a_table_for_people(world: World, reviews: Path, results: Path) -> None:
+    said = works("finetune", world.run, *options(reviews, results / "slow"), "--seeds", 2)
+    assert reviews.stem in said.out and "accuracy" in said.out and said.out.count("30") >= 2
+
+
+def test_evaluate_finds_the_seeds_and_their_task(reviews: Path, results: Path) -> None:
+    folder = results / "fast" / reviews.stem
+    by_folder = works("evaluate", folder, "--json").data["results"]
+    named = works("evaluate", folder / "seed-1", "--task", "classification", "--split", "dev", "--json").data["results"]
+    assert [r["seed"] for r in by_folder] == [1, 2]
+    assert named[0]["metrics"] == by_folder[0]["metrics"]
+
+
+def test_compare_and_report_read_what_was_left(reviews: Path, results: Path, tmp_path: Path) -> None:
+    compared = works("compare", results / "slow", results / "fast", "--resamples", 200, "--json").data
+    assert compared["rows"] and len(compared["verdicts"]) == len(compared["rows"])
+    assert reviews.stem in works("report", results / "slow", results / "fast").out
+    page = tmp_path / "results.html"
+    works("report", results / "slow", results / "fast", "--format", "html", "--out", page)
+    assert reviews.stem in page.read_text()
+
+
+def test_runs_and_results_are_reported_apart(world: World, results: Path, tmp_path: Path) -> None:
+    assert works("report", world.run, "--out", tmp_path / "r.html", "--json").data == {
+        "report": str(tmp_path / "r.html")
+    }
+    assert "holds no results" in fails("report", world.run, results / "slow")
+    assert "holds no results of fine-tuning" in fails("report", world.run, "--format", "latex")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (["--task", "glue/mprc"], "did you mean 'glue/mrpc'"),
+        (["--text-column", "revew"], "did you mean 'review'"),
+        (["--label-column", "nothing"], "nothing"),
+        (["--data", "no/such/place"], "no/such/place"),
+        (["--preset", "electra"], "unknown preset 'electra'"),
+        (["--select", "middle"], "unknown value of select 'middle'"),
+        (["--set", "learning_rat=1"], "did you mean 'learning_rate'"),
+        (["--train-fraction", "0"], "task.train_fraction"),
+    ],
+)
+def test_mistakes_are_one_line_with_the_remedy(
+    world: World, reviews: Path, tmp_path: Path, change: list[str], complaint: str
+) -> None:
+    given = options(reviews, tmp_path)
+    assert complaint in fails("finetune", world.run, *given, *change)
+
+
+def test_a_label_that_training_never_saw_is_named_with_its_line(world: World, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_reviews(data / "train.csv", 20)
+    dev = write_reviews(data / "dev.csv", 3)
+    dev.write_text(dev.read_text() + '"a beast",mediocre,9\n')
+    error = fails("finetune", world.run, *options(data, tmp_path / "out"))
+    assert "dev.csv:5" in error and "mediocre" in error
+
+
+def test_evaluate_keeps_its_two_kinds_apart(world: World, results: Path, reviews: Path) -> None:
+    assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
+    error = fails("evaluate", world.run, "--corpus", world.corpus, "--split", "dev")
+    assert "--data and --split are for fine-tuned models" in error

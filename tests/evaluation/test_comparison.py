@@ -1,0 +1,235 @@
+"""Folders of results against each other."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from made_up_results import guesses, labels, write_model, write_result
+from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.comparison import compare
+from trueneg.evaluation.results import answers_path, load_result
+from trueneg.evaluation.significance import holm
+
+
+def edit(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Change a file of answers."""
+    answers = [json.loads(line) for line in answers_path(path).read_text().splitlines()]
+    change(answers)
+    answers_path(path).write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+
+
+def test_a_better_model_is_seen(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    (row,) = compare(base, other).rows
+    assert (row.task, row.split, row.metric, row.is_primary) == ("glue/rte", "dev", "accuracy", True)
+    assert (row.baseline, row.contender, row.num_examples, row.num_groups) == ("base", "hc", 400, 400)
+    assert row.is_paired and row.has_seeds and sorted(row.left) == [1, 2, 3]
+    for seed, figure in row.right.items():
+        assert figure == load_result(other / "rte" / f"seed-{seed}" / "dev.json").metrics["accuracy"]
+    expected = np.mean(list(row.right.values())) - np.mean(list(row.left.values()))
+    assert row.difference.interval.estimate == pytest.approx(expected)
+    assert row.difference.interval.low > 0.05
+    assert row.difference.p < 0.001 and row.signs.p < 0.001 and row.eps_min == 0
+    assert row.p_adjusted == row.difference.p
+    assert row.signs.num_better > row.signs.num_worse == 0
+    assert row.difference.seeds_needed == 2
+    assert row.notes == []
+
+
+def test_the_other_way_round(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.78), write_model(tmp_path / "hc", 0.8)
+    (there,), (back,) = compare(base, other).rows, compare(other, base).rows
+    assert back.difference.interval.estimate == pytest.approx(-there.difference.interval.estimate)
+    assert back.difference.p == pytest.approx(there.difference.p, rel=1e-6)
+    assert (back.signs.num_better, back.signs.num_worse) == (there.signs.num_worse, there.signs.num_better)
+
+
+def test_equal_models_differ_in_nothing(tmp_path: Path) -> None:
+    (row,) = compare(write_model(tmp_path / "one", 0.8), write_model(tmp_path / "two", 0.8)).rows
+    assert row.difference.interval.estimate == 0
+    assert (row.difference.p, row.signs.p, row.eps_min) == (1.0, 1.0, 1.0)
+
+
+def test_answers_are_matched_by_key(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.75)
+    (before,) = compare(base, other).rows
+    edit(other / "rte" / "seed-2" / "dev.json", random.Random(0).shuffle)
+    (after,) = compare(base, other).rows
+    assert after == before
+
+
+def test_one_seed_tells_models_apart_only(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7, seeds=[1]), write_model(tmp_path / "hc", 0.8, seeds=[1])
+    (row,) = compare(base, other).rows
+    assert not row.has_seeds
+    assert row.eps_min is row.difference.seeds_needed is None
+    right = [np.asarray(guesses(labels(400), share, 1000 + int(1000 * share)) == labels(400)) for share in (0.7, 0.8)]
+    expected = stats.ttest_rel(right[1].astype(float), right[0].astype(float)).confidence_interval()
+    assert (row.difference.interval.low, row.difference.interval.high) == pytest.approx(tuple(expected), abs=2e-3)
+
+
+def test_seeds_in_common_are_paired(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8, seeds=[2, 3, 4])
+    (row,) = compare(base, other).rows
+    assert row.is_paired and list(row.left) == list(row.right) == [2, 3]
+    assert row.notes == [
+        "seeds 1 of base are not used: the other has not run them",
+        "seeds 4 of hc are not used: the other has not run them",
+    ]
+
+
+def test_other_seeds_are_unpaired(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8, seeds=[3, 4])
+    (row,) = compare(base, other).rows
+    assert not row.is_paired and row.has_seeds
+    assert (list(row.left), list(row.right)) == ([1, 2, 3], [3, 4])
+    assert row.notes == ["unpaired: seeds 1, 2, 3 against 3, 4"]
+    assert row.difference.interval.low > 0
+
+
+def test_groups_count_as_one(tmp_path: Path) -> None:
+    """Ten copies of forty examples are forty examples."""
+    folders = []
+    for name, share in (("base", 0.6), ("hc", 0.75)):
+        gold = labels(40)
+        once = {seed: {"gold": gold, "predicted": guesses(gold, share, 100 * seed + len(name))} for seed in (1, 2)}
+        for seed, columns in once.items():
+            write_result(tmp_path / "once" / name, "mine", seed, columns)
+            copies = {column: np.repeat(values, 10) for column, values in columns.items()}
+            group = np.repeat([f"paragraph {number}" for number in range(40)], 10)
+            write_result(tmp_path / "copied" / name, "mine", seed, copies | {"group": group})
+        folders.append(name)
+    (once_row,), (copied,) = (
+        compare(*(tmp_path / kind / name for name in folders)).rows for kind in ("once", "copied")
+    )
+    assert (copied.num_examples, copied.num_groups) == (400, 40)
+    assert copied.signs == once_row.signs
+    assert copied.difference.interval.low == pytest.approx(once_row.difference.interval.low, abs=0.01)
+
+
+@pytest.mark.parametrize("metric", ["matthews", "f1", "macro_f1"])
+def test_metrics_that_are_no_means(tmp_path: Path, metric: str) -> None:
+    base = write_model(tmp_path / "base", 0.7, metrics=(metric, "accuracy"))
+    other = write_model(tmp_path / "hc", 0.85, metrics=(metric, "accuracy"))
+    first, second = compare(base, other, metric="all", resamples=500).rows
+    assert (first.metric, first.is_primary, second.metric, second.is_primary) == (metric, True, "accuracy", False)
+    assert first.difference.interval.low > 0
+    assert first.p_adjusted is not None and second.p_adjusted is None
+    (chosen,) = compare(base, other, metric="accuracy", resamples=500).rows
+    assert chosen == second
+
+
+@pytest.mark.parametrize("metric", ["pearson", "spearman"])
+def test_quantities(tmp_path: Path, metric: str) -> None:
+    draw = np.random.default_rng(0)
+    gold = draw.random(300) * 5
+    for name, noise in (("base", 2.0), ("hc", 1.0)):
+        for seed in (1, 2):
+            columns = {"gold": gold, "predicted": gold + noise * draw.normal(size=300)}
+            write_result(tmp_path / name, "glue/stsb", seed, columns, metrics=(metric,), labels=[])
+    (row,) = compare(tmp_path / "base", tmp_path / "hc", resamples=500).rows
+    assert row.difference.interval.low > 0
+    assert row.signs.num_better > row.signs.num_worse  # nearer to gold
+
+
+def test_many_tasks_are_allowed_for(tmp_path: Path) -> None:
+    gold = labels(300)
+    for task, gain in (("glue/rte", 0.05), ("glue/mrpc", 0.0), ("glue/qnli", 0.02)):
+        for name, share in (("base", 0.7), ("hc", 0.7 + gain), ("sr", 0.69)):
+            for seed in (1, 2, 3):
+                columns = {"gold": gold, "predicted": guesses(gold, share, seed + len(task) * len(name))}
+                write_result(tmp_path / name, task, seed, columns)
+    found = compare(tmp_path / "base", tmp_path / "hc", tmp_path / "sr", resamples=300)
+    assert found.contenders == ["hc", "sr"]
+    assert len(found.rows) == 6
+    assert [row.p_adjusted for row in found.rows] == holm([row.difference.p for row in found.rows])
+
+
+def test_what_is_on_one_side_only_is_said(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    columns = {"gold": labels(5), "predicted": labels(5)}
+    write_result(base, "glue/cola", 1, columns)
+    write_result(other, "glue/mnli", 1, columns, split="dev_matched")
+    for folder in (base, other):
+        write_result(folder, "glue/rte", 1, columns, split="test", metrics=())
+    found = compare(base, other)
+    assert [row.task for row in found.rows] == ["glue/rte"]
+    assert found.notes == [
+        "only in base: glue/cola dev",
+        "only in hc: glue/mnli dev_matched",
+        "without labels: glue/rte test",
+    ]
+
+
+def test_other_settings_are_said(tmp_path: Path) -> None:
+    def settings(rate: float, device: str) -> dict[str, Any]:
+        return {"optimizer": {"learning_rate": rate}, "train": {"device": device}, "start_from": device}
+
+    base = write_model(tmp_path / "base", 0.7, config=settings(1e-4, "cpu"), train={"num_examples": 90, "seconds": 5})
+    other = write_model(tmp_path / "hc", 0.8, config=settings(3e-4, "cuda"), train={"num_examples": 80, "seconds": 6})
+    (row,) = compare(base, other).rows
+    assert row.notes == [
+        "num_examples differs: 90 against 80",
+        "optimizer.learning_rate differs: 0.0001 against 0.0003",
+    ]
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    folders = [write_model(tmp_path / name / "results", 0.7) for name in ("old", "new")]
+    found = compare(*folders)
+    assert (found.baseline, found.contenders) == ("old/results", ["new/results"])
+
+
+def other_examples(answers: list[dict[str, Any]]) -> None:
+    answers[0]["key"] = "another"
+
+
+def other_gold(answers: list[dict[str, Any]]) -> None:
+    answers[0]["gold"] = 1 - answers[0]["gold"]
+
+
+def other_answers(answers: list[dict[str, Any]]) -> None:
+    answers[0]["predicted"] = 1 - answers[0]["predicted"]
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        (other_examples, r"different examples \(400 and 400, 1 of them unknown to the first\)"),
+        (lambda answers: answers.pop(), r"different examples \(400 and 399, 0 of them"),
+        (lambda answers: answers.append(answers[0]), r"different examples \(400 and 401"),
+        (other_gold, "differ in their gold labels"),
+        (other_answers, "one of them is not of this run"),
+    ],
+)
+def test_answers_that_do_not_fit(tmp_path: Path, change: Callable[[list[dict[str, Any]]], Any], complaint: str) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    edit(other / "rte" / "seed-2" / "dev.json", change)
+    with pytest.raises(TaskError, match=complaint):
+        compare(base, other)
+
+
+def test_questions_without_an_answer(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    with pytest.raises(ConfigError, match="at least one other"):
+        compare(base)
+    with pytest.raises(ConfigError, match="named twice"):
+        compare(base, base)
+    with pytest.raises(ConfigError, match="did you mean 'accuracy'"):
+        compare(base, other, metric="acuracy")
+    with pytest.raises(ConfigError, match="--confidence 95"):
+        compare(base, other, confidence=95)
+    with pytest.raises(TaskError, match="none has the metric 'f1'"):
+        compare(base, other, metric="f1")
+    alone = tmp_path / "alone"
+    write_result(alone, "glue/cola", 1, {"gold": labels(5), "predicted": labels(5)})
+    with pytest.raises(TaskError, match="no labelled split in common: only in base: glue/rte dev; only in alone"):
+        compare(base, alone)

@@ -1,0 +1,244 @@
+"""One's own files: columns that are named or told, labels, splits, and mistakes with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trueneg.config import TaskConfig
+from trueneg.errors import TaskError
+from trueneg.evaluation.tasks.tabular import TabularTask, from_config
+
+REVIEWS = "text,label\n" + "".join(f"film {n},{'good' if n % 4 else 'bad'}\n" for n in range(40))
+
+
+def file(folder: Path, name: str, content: str) -> Path:
+    (folder / name).write_bytes(content.encode())
+    return folder / name
+
+
+def test_one_file_has_a_validation_part_set_aside(tmp_path: Path) -> None:
+    data = file(tmp_path, "reviews.csv", REVIEWS)
+    task = TabularTask("reviews", data, validation_fraction=0.2)
+    train, dev = task.read("train"), task.read("dev")
+    assert task.labels == ("bad", "good") and task.metrics == ("accuracy", "macro_f1")
+    assert (len(train.examples), len(dev.examples)) == (32, 8)
+    assert sum(e.label == 0 for e in dev.examples) == 2
+    assert not {e.key for e in train.examples} & {e.key for e in dev.examples}
+    assert dev == TabularTask("reviews", data, validation_fraction=0.2).read("dev")
+    assert dev != TabularTask("reviews", data, validation_fraction=0.2, seed=1).read("dev")
+    assert any("set aside" in note for note in task.notes)
+
+
+@pytest.mark.parametrize("valid", ["dev", "valid", "validation", "reviews-val"])
+def test_a_folder_has_its_splits_by_name(valid: str, tmp_path: Path) -> None:
+    file(tmp_path, "train.csv", REVIEWS)
+    file(tmp_path, f"{valid}.tsv", "text\tlabel\nfine\tgood\n")
+    file(tmp_path, "test.jsonl", '{"text": "poor"}\n')
+    file(tmp_path, "README.md", "not data")
+    task = TabularTask("reviews", tmp_path)
+    assert [len(task.read(split).examples) for split in ("train", "dev", "test")] == [40, 1, 1]
+    assert not task.read("test").is_labelled and not task.is_split_off
+
+
+def test_quoted_csv_is_read_as_spreadsheets_write_it(tmp_path: Path) -> None:
+    content = 'label,text\nyes,"He said ""no"", twice,\nand left"\nno,"5"" of rain"\nmaybe,"line\u2028separator"\n'
+    examples = TabularTask("t", _split(tmp_path, content)).read("train").examples
+    assert [e.text for e in examples] == ['He said "no", twice,\nand left', '5" of rain', "line\u2028separator"]
+
+
+def test_lines_are_counted_in_the_file_and_not_in_rows(tmp_path: Path) -> None:
+    data = _split(tmp_path, 'label,text\nyes,"two\nlines"\nno,one\n')
+    file(data, "dev.csv", 'label,text\nyes,"two\nlines"\nnope,one\n')
+    with pytest.raises(TaskError, match=r"dev\.csv:4: unknown label 'nope': did you mean 'no'"):
+        TabularTask("t", data).read("dev")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected", "counts"),
+    [
+        (['"a" b', '"c"'], ['"a" b', '"c"'], {}),
+        (['"a"', '"c"'], ['"a"', '"c"'], {}),  # as spreadsheets never write it: there is nothing to quote
+        (['"a ""b"""', "c"], ['a "b"', "c"], {"quoted_cells": 1}),
+        (['"a ""b"""', '"c'], ['"a ""b"""', '"c'], {}),
+    ],
+)
+def test_in_tsv_quote_characters_are_text_unless_they_are_doubled_throughout(
+    cells: list[str], expected: list[str], counts: dict[str, int], tmp_path: Path
+) -> None:
+    file(tmp_path, "train.tsv", f"text\tlabel\n{cells[0]}\tyes\n{cells[1]}\tno\n")
+    file(tmp_path, "dev.tsv", "text\tlabel\nx\tyes\n")
+    train = TabularTask("t", tmp_path).read("train")
+    assert [e.text for e in train.examples] == expected and train.counts == counts
+
+
+def test_how_tsv_is_quoted_may_be_said(tmp_path: Path) -> None:
+    file(tmp_path, "train.tsv", 'text\tlabel\n"a\tb"\tyes\n"c ""d"""\tno\n')
+    file(tmp_path, "dev.tsv", "text\tlabel\nx\tyes\n")
+    assert [e.text for e in TabularTask("t", tmp_path, is_quoted=True).read("train").examples] == ["a\tb", 'c "d"']
+    file(tmp_path, "train.tsv", 'text\tlabel\n"c ""d"""\tno\nx\tyes\n')
+    assert TabularTask("t", tmp_path, is_quoted=False).read("train").examples[0].text == '"c ""d"""'
+
+
+def test_a_quote_that_never_ends_is_an_error_where_it_begins(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", 'text,label\na,x\n"b,y\nc,x\n')
+    with pytest.raises(TaskError, match=r"train\.csv:3: "):
+        TabularTask("t", data)
+
+
+def test_json_lines_may_have_numbers_nulls_and_other_keys(tmp_path: Path) -> None:
+    rows = [
+        {"text": "a", "label": 10, "meta": {"x": 1}},
+        {"text": "b", "label": 9, "extra": True},
+        {"text": None, "label": 9},
+    ]
+    file(tmp_path, "train.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n")
+    file(tmp_path, "dev.jsonl", json.dumps(rows[0]) + "\n")
+    task = TabularTask("t", tmp_path, text_column="text")
+    split = task.read("train")
+    assert task.labels == ("9", "10")  # by value
+    assert [(e.text, e.label) for e in split.examples] == [("a", 1), ("b", 0), ("", 0)]
+    assert split.counts == {"blank_lines": 1, "empty_texts": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"text": "a", "label": 1}\n{"text": "b"\n', r":2: not JSON"),
+        ('{"text": "a", "label": 1}\n["b"]\n', r":2: an object is wanted on each line, not list"),
+        ('{"text": "a", "label": 1}\n{"text": ["b"], "label": 2}\n', r":2: 'text' is list here"),
+    ],
+)
+def test_broken_json_is_an_error_with_its_line(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"train\.jsonl" + message):
+        TabularTask("t", file(tmp_path, "train.jsonl", content))
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "second", "label", "key"),
+    [
+        ("text,label", "text", None, "label", None),
+        ("Sentence,Sentiment,id", "Sentence", None, "Sentiment", "id"),
+        ("idx,premise,hypothesis,label", "premise", "hypothesis", "label", "idx"),
+        ("question1,question2,is_duplicate", "question1", "question2", "is_duplicate", None),
+        ("headline,class", "headline", None, "class", None),
+        ("review,stars", "review", None, "stars", None),
+    ],
+)
+def test_columns_are_told_where_only_one_thing_can_be_meant(
+    header: str, text: str, second: str | None, label: str, key: str | None, tmp_path: Path
+) -> None:
+    names = header.split(",")
+    rows = "".join(",".join(f"{name}{n}" for name in names) + "\n" for n in range(3))
+    task = TabularTask("t", file(tmp_path, "train.csv", f"{header}\n{rows}"))
+    columns = task.columns
+    assert (columns.text, columns.second, columns.label, columns.key) == (text, second, label, key)
+    notes = " ".join(task.notes)
+    assert all(repr(name) in notes for name in (text, second, label, key) if name)
+
+
+@pytest.mark.parametrize(
+    ("header", "option"),
+    [
+        ("text,title,label,score", "--label-column"),
+        ("one,two,label", "--text-column"),
+        ("text,sentence,label", "--text-column"),
+        ("sentence1,sentence2,premise,hypothesis,label", "--text-column"),
+        ("text,one,two", "--label-column"),
+    ],
+)
+def test_columns_are_not_guessed_where_more_can_be_meant(header: str, option: str, tmp_path: Path) -> None:
+    row = ",".join("abcdefg"[: header.count(",") + 1])
+    with pytest.raises(TaskError, match=f"{option} is needed"):
+        TabularTask("t", file(tmp_path, "train.csv", f"{header}\n{row}\n"))
+
+
+def test_named_columns_count_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", "a,b,c,d\nx,y,0,g1\nz,w,1,g1\nu,v,1,g2\n")
+    task = TabularTask("t", data, text_column="b", second_column="a", label_column="c", group_column="d")
+    both = [*task.read("train").examples, *task.read("dev").examples]
+    assert sorted((e.text, e.second, e.group) for e in both) == [("v", "u", "g2"), ("w", "z", "g1"), ("y", "x", "g1")]
+    with pytest.raises(TaskError, match=r"train\.csv: --text-column: unknown column 'bb': did you mean 'b'"):
+        TabularTask("t", data, text_column="bb", label_column="c")
+
+
+def test_the_text_may_be_named_alone(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", "sentence1,sentence2,label\na,b,0\nc,d,1\n")
+    task = TabularTask("t", data, text_column="sentence2")
+    assert (task.columns.text, task.columns.second) == ("sentence2", None)
+
+
+def test_a_label_that_training_has_not_is_an_error(tmp_path: Path) -> None:
+    data = _split(tmp_path, "text,label\na,x\nb,y\n")
+    file(data, "dev.csv", "text,label\na,x\nb,z\n")
+    with pytest.raises(TaskError, match=r"dev\.csv:3: unknown label 'z': Known: x, y"):
+        TabularTask("t", data).read("dev")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,x\nb,x\n", "two labels or more are wanted.*only 'x'"),
+        ("".join(f"a,{n}\n" for n in range(150)), "150 different values in 150 rows"),
+    ],
+)
+def test_labels_that_make_no_classes_are_refused(rows: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=message):
+        TabularTask("t", file(tmp_path, "train.csv", "text,label\n" + rows))
+
+
+def test_quantities_are_no_classes(tmp_path: Path) -> None:
+    rows = "".join(f"a,{n / 100}\n" for n in range(150))
+    task = TabularTask("t", file(tmp_path, "train.csv", "text,score\n" + rows), kind="regression")
+    assert task.labels == () and task.num_outputs == 1 and task.metrics == ("spearman", "pearson")
+    assert task.bounds is None
+    labels = [e.label for e in task.read("train").examples]
+    assert len(labels) == 135 and all(isinstance(label, float) for label in labels)
+
+
+def test_a_model_that_has_labels_needs_no_training_file(tmp_path: Path) -> None:
+    file(tmp_path, "test.csv", "text,label\na,y\n")
+    assert TabularTask("t", tmp_path, labels=["x", "y"]).read("test").examples[0].label == 1
+    options = TaskConfig(name="classification", data=str(tmp_path))
+    assert from_config(options, labels=["x", "y"]).labels == ("x", "y")
+    with pytest.raises(TaskError, match=r"no training split .*, only test"):
+        from_config(options)
+
+
+def test_pairs_of_ones_own_may_be_swapped_if_asked(tmp_path: Path) -> None:
+    task = TabularTask("t", _split(tmp_path, "text1,text2,label\na,b,x\nc,d,y\n"))
+    assert len(task.swapped(task.read("train").examples)) == 4
+
+
+@pytest.mark.parametrize("names", [["train.csv", "train.tsv"], ["dev.csv", "valid.csv"]])
+def test_two_files_for_one_split_are_refused(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        file(tmp_path, name, REVIEWS)
+    with pytest.raises(TaskError, match=f"{names[0]} and {names[1]} are both"):
+        TabularTask("t", tmp_path)
+
+
+def test_missing_data_is_named_with_what_is_there(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"no file in it ends in \.csv.*it holds notes\.md"):
+        file(tmp_path, "notes.md", "")
+        TabularTask("t", tmp_path)
+    with pytest.raises(TaskError, match=r"no such file or folder.*notes\.md"):
+        TabularTask("t", tmp_path / "gone.csv")
+    with pytest.raises(TaskError, match="unknown split 'test'"):
+        TabularTask("t", file(tmp_path, "train.csv", REVIEWS)).read("test")
+
+
+def test_a_configuration_makes_the_task(tmp_path: Path) -> None:
+    data = file(tmp_path, "films.csv", "a,b\nx,1.5\ny,2\nz,3\n")
+    options = TaskConfig(name="regression", data=str(data), text_column="a", label_column="b")
+    task = from_config(options)
+    assert (task.name, task.kind, task.labels) == ("films", "regression", ())
+
+
+def _split(folder: Path, content: str) -> Path:
+    """A folder whose training file is not split."""
+    file(folder, "train.csv", content)
+    file(folder, "dev.csv", content)
+    return folder
