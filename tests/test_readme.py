@@ -33,19 +33,31 @@ NOT_RUN = {
 HUB = {
     "google-bert/bert-base-uncased": "encoder",
     "bert-base-uncased": "encoder",
+    "google/electra-base-discriminator": "encoder",
 }
 # What is too long for a test, as (pattern, smaller).
 SMALLER = [
     (r"--steps[ =][\d_]+", "--steps 3"),
     (r"--set train\.steps=[\d_]+", "--set train.steps=3"),
     (r"\bsteps=[\d_]+", "steps=3"),
+    (r"--seeds[ =]\d+", "--seeds 2 --set train.steps=3"),
 ]
 # Files a page supposes its reader to have.
 FILES = {
     "my.txt": "".join(
         f"Movie {number} was a big success.\nShe was happy to stay in the large house for {number} days.\n\n"
         for number in range(300)
-    )
+    ),
+    "reviews.csv": "text,stars\n"
+    + "".join(f"The movie was a {('big', 'happy')[number % 2]} success.,{number % 2}\n" for number in range(40)),
+    **{
+        f"glue/MRPC/{split}.tsv": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+        + "".join(
+            f"{number % 2}\t1\t2\tThe {word} was good .\tThe {(word, 'show')[number % 2]} was good .\n"
+            for number, word in enumerate(["movie", "film", "house", "day"] * 5)
+        )
+        for split in ("train", "dev")
+    },
 }
 
 
@@ -86,6 +98,7 @@ def made_runnable(block: Block, models: dict[str, Path]) -> str:
 def failures(markdown: str, folder: Path, models: dict[str, Path]) -> list[str]:
     """Run a page's blocks in order in ``folder`` and give the first failure, where a reader would stop."""
     for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     interpreters = {

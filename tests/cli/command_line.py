@@ -112,6 +112,8 @@ class World:
     tokenizer: Path
     corpus: Path
     run: Path
+    reviews: Path
+    """A table of labelled texts."""
     said: dict[str, Said]
 
 

@@ -24,7 +24,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     text = write_text(folder / "text.txt", 240)
     tokenizer, corpus, run = folder / "tok", folder / "corpus", folder / "hc"
-    made = World(text, tokenizer, corpus, run, {})
+    reviews = folder / "reviews.csv"
+    rows = [f"the {word} film number {n},{n % 2}" for n, word in enumerate(["happy", "small"] * 20)]
+    reviews.write_text("\n".join(["text,label", *rows]) + "\n")
+    made = World(text, tokenizer, corpus, run, reviews, {})
     made.said["tokenizer"] = works("tokenizer", "train", text, "--vocab-size", 120, "--out", tokenizer, "--json")
     building = ("corpus", "build", text, "--tokenizer", tokenizer, "--out", corpus)
     made.said["corpus"] = works(*building, "--valid", 0.2, "--workers", 2, "--json")

@@ -14,10 +14,12 @@ import pytest
 import typer
 from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, works
 
+from made_up_results import write_result
 from trueneg import __version__, demo
 from trueneg.cli.main import app
 
 Arguments = list[object]
+ANSWERS = {"gold": [0, 1, 1, 0], "predicted": [0, 1, 0, 0]}
 
 
 def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -52,6 +54,14 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("finetune",): lambda world, out: [
+        *(world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--out", out / "results"),
+        *("--length", 16, "--set", "train.steps=2", "--set", "train.log_every=1"),
+    ],
+    ("compare",): lambda world, out: [
+        *(write_result(out / name, "glue/rte", 1, ANSWERS).parents[2] for name in ("base", "hc")),
+        *("--resamples", 50),
+    ],
     ("inspect",): lambda world, out: [world.run, "The large beast will stay .", "--html", out / "page.html"],
     ("detect", "prototypes"): lambda world, out: [
         *("--encoder", world.run, "--corpus", world.corpus, "--least", 1, "--out", out / "p.safetensors")
@@ -100,7 +110,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     said = works(*call(verb))
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
-    has_progress = verb in {("pretrain",), ("demo",), ("bench",), ("detect", "swords"), ("reproduce",)}
+    has_progress = verb in {("pretrain",), ("finetune",), ("demo",), ("bench",), ("detect", "swords"), ("reproduce",)}
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")
 
 

@@ -182,6 +182,13 @@ def test_other_settings_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_failed_runs_are_named(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    write_result(other, "glue/rte", 2, {"gold": labels(400), "predicted": np.ones(400, int)})
+    (row,) = compare(base, other).rows
+    assert row.notes == ["hc gives one answer to everything with seeds 2"]
+
+
 def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     folders = [write_model(tmp_path / name / "results", 0.7) for name in ("old", "new")]
     found = compare(*folders)

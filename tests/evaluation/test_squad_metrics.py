@@ -24,6 +24,7 @@ from trueneg.evaluation.squad_metrics import best_scores, exact_match, normalize
         ("T.H.E.", ""),
         ("  two\n\twords ", "two words"),
         ("l’été–2001", "l’été–2001"),  # no ASCII
+        ("plan–a–b", "plan– –b"),  # an article leaves a space behind
         ("ÉCOLE", "école"),
         ("", ""),
     ],

@@ -66,7 +66,8 @@ def test_a_title_may_be_missing(tmp_path: Path) -> None:
         ("tower", 4, 4, {}),
         ("tower", 5, 4, {"answers_moved": 1}),
         ("tower", 40, 49, {"answers_moved": 1}),  # the nearest of two
-        ("tower", -5, 4, {"answers_moved": 1}),  # not from the end
+        ("e", 8, 7, {"answers_moved": 1}),  # of many
+        ("sold.", -5, 59, {"answers_moved": 1}),  # no offset from the end
         ("tower", 999, 49, {"answers_moved": 1}),
         ("Tower", 4, None, {"answers_misaligned": 1}),  # only as it is written
         ("", 4, None, {"answers_misaligned": 1}),
@@ -91,7 +92,7 @@ def test_what_is_odd_is_counted_and_kept(tmp_path: Path) -> None:
 IMPOSSIBLE = dataset(
     article(
         paragraph(
-            qa("q1", ("1889", 23), is_impossible=False),
+            qa("q1", ("1889", 23)),
             qa("q2", is_impossible=True, plausible_answers=[{"text": "1889", "answer_start": 23}]),
             qa("q3"),
             qa("q4", is_impossible=False),

@@ -83,8 +83,8 @@ def test_how_tsv_is_quoted_may_be_said(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_never_ends_is_an_error_where_it_begins(tmp_path: Path) -> None:
-    data = file(tmp_path, "train.csv", 'text,label\na,x\n"b,y\nc,x\n')
-    with pytest.raises(TaskError, match=r"train\.csv:3: "):
+    data = file(tmp_path, "train.csv", 'label,text\nx,a\ny,"b\nx,c\n')  # the rest would be the second text
+    with pytest.raises(TaskError, match=r"train\.csv:3: .*mend the quotes"):
         TabularTask("t", data)
 
 
@@ -125,6 +125,7 @@ def test_broken_json_is_an_error_with_its_line(content: str, message: str, tmp_p
         ("question1,question2,is_duplicate", "question1", "question2", "is_duplicate", None),
         ("headline,class", "headline", None, "class", None),
         ("review,stars", "review", None, "stars", None),
+        ("question,sentence,label", "question", "sentence", "label", None),
     ],
 )
 def test_columns_are_told_where_only_one_thing_can_be_meant(
@@ -146,6 +147,7 @@ def test_columns_are_told_where_only_one_thing_can_be_meant(
         ("one,two,label", "--text-column"),
         ("text,sentence,label", "--text-column"),
         ("sentence1,sentence2,premise,hypothesis,label", "--text-column"),
+        ("text,premise,hypothesis,label", "--text-column"),
         ("text,one,two", "--label-column"),
     ],
 )
@@ -162,6 +164,12 @@ def test_named_columns_count_and_unknown_ones_are_refused(tmp_path: Path) -> Non
     assert sorted((e.text, e.second, e.group) for e in both) == [("v", "u", "g2"), ("w", "z", "g1"), ("y", "x", "g1")]
     with pytest.raises(TaskError, match=r"train\.csv: --text-column: unknown column 'bb': did you mean 'b'"):
         TabularTask("t", data, text_column="bb", label_column="c")
+
+
+def test_what_is_named_is_no_key(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", "index,id\n3,a\n4,b\n5,b\n")
+    task = TabularTask("t", data, text_column="id", label_column="index")
+    assert task.columns.key is None and task.labels == ("3", "4", "5")
 
 
 def test_the_text_may_be_named_alone(tmp_path: Path) -> None:
@@ -201,6 +209,7 @@ def test_quantities_are_no_classes(tmp_path: Path) -> None:
 def test_a_model_that_has_labels_needs_no_training_file(tmp_path: Path) -> None:
     file(tmp_path, "test.csv", "text,label\na,y\n")
     assert TabularTask("t", tmp_path, labels=["x", "y"]).read("test").examples[0].label == 1
+    assert list(TabularTask("t", tmp_path / "test.csv", labels=["x", "y"]).splits) == ["test"]
     options = TaskConfig(name="classification", data=str(tmp_path))
     assert from_config(options, labels=["x", "y"]).labels == ("x", "y")
     with pytest.raises(TaskError, match=r"no training split .*, only test"):

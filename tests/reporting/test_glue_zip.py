@@ -75,6 +75,11 @@ def test_eleven_files_by_the_best_seed(model: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == (tmp_path / "new" / "glue.zip").read_bytes()
 
 
+def test_a_seed_is_chosen_by_all_dev_splits(model: Path, tmp_path: Path) -> None:
+    develop(model, "glue/mnli", 3, 4, "dev_matched")  # perfect there, and unknown on the mismatched genres
+    assert write_glue_zip(model, tmp_path / "glue.zip", files=SMALL)["MNLI-m"].seed == 1
+
+
 def test_answers_are_put_into_glues_order(model: Path, tmp_path: Path) -> None:
     answer(model, "WNLI", 2, [1, 0, 0], key=["2", "0", "1"])
     write_glue_zip(model, tmp_path / "glue.zip", files=SMALL)

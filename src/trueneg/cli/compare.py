@@ -14,7 +14,9 @@ from trueneg.errors import ConfigError
 
 
 def compare(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of results; the first is the baseline.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="Folders of results; the first is the baseline.")
+    ],
     metric: Annotated[str, typer.Option(help="primary, all, or a metric's name.")] = "primary",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap samples of the examples.")] = 10_000,

@@ -216,7 +216,7 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="Of runs: html. Of results: terminal, markdown, latex, csv, html or glue-zip (what the GLUE server takes).",
+            help="Of runs: html. Of results: terminal, markdown, latex, csv, html; or glue-zip, for the GLUE server.",
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="The file to write; of runs report.html by default.")] = None,

@@ -102,7 +102,7 @@ def evaluate_model(
         model=config.start_from,
         selection=selection(config),
         step=step,
-        counts={**read.counts, **encoded.counts},
+        counts={**read.counts, **encoded.counts, **_missing(answers)},
         labels=list(task.labels),
         train=dict(trained),
         seconds=round(time.monotonic() - started, 3),
@@ -110,6 +110,12 @@ def evaluate_model(
         versions=versions(),
     )
     return result, answers
+
+
+def _missing(answers: Sequence[Answer]) -> dict[str, int]:
+    """How many examples got no answer, which counts as a wrong one."""
+    num_missing = sum(bool(given.get("is_missing")) for given in answers)
+    return {"missing_predictions": num_missing} if num_missing else {}
 
 
 def selection(config: FinetuneConfig) -> str:

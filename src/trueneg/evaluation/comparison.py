@@ -168,6 +168,7 @@ class _Pair:
         if not wanted:
             return []
         answers = self._answers()
+        self.notes += self._constants(answers)
         return [
             self._compared(METRICS[name], name == first.primary, answers, confidence, resamples, seed)
             for name in wanted
@@ -202,6 +203,22 @@ class _Pair:
                 systems.append(columns_of(ordered))
             sides.append(systems)
         return sides
+
+    def _constants(self, answers: Sequence[Sequence[Columns]]) -> list[str]:
+        """Say which seeds answer all examples alike: a fine-tuning that failed."""
+        return [
+            f"{name} gives one answer to everything with seeds {_listed(failed)}"
+            for name, side, systems in zip(
+                (self.names["baseline"], self.names["contender"]), self.sides, answers, strict=True
+            )
+            if (
+                failed := [
+                    seed
+                    for seed, columns in zip(side, systems, strict=True)
+                    if "predicted" in columns and len(np.unique(columns["predicted"])) == 1
+                ]
+            )
+        ]
 
     def _compared(
         self,

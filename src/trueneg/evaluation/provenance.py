@@ -7,18 +7,18 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import trueneg
+from trueneg import __version__
 
 
 def versions() -> dict[str, str]:
     """Versions of what figures depend on; ``revision`` is the source's git commit, where it lies in a repository."""
-    found = {"python": platform.python_version(), "trueneg": trueneg.__version__}
+    found = {"python": platform.python_version(), "trueneg": __version__}
     for package in ("torch", "transformers", "tokenizers", "numpy"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    if revision := _revision(Path(trueneg.__file__).parent):
+    if revision := _revision(Path(__file__).parents[1]):
         found["revision"] = revision
     return found
 

@@ -57,8 +57,8 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
     """Say which file is which split.
 
     Args:
-        data: One file, which is ``train``, or a folder. A file's split is the last word of its stem (``train.csv``,
-            ``imdb-train.csv``) or its ending (``eng.train``), if in ``SPLIT_NAMES``, else its stem.
+        data: A folder or one file. A file's split is the last word of its stem (``train.csv``, ``imdb-train.csv``) or
+            its ending (``eng.train``), if in ``SPLIT_NAMES``; else ``train`` if it is the one file, else its stem.
         extensions: That count, in lower case, with the dot.
 
     Raises:
@@ -67,7 +67,8 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
     if not data.exists():
         raise TaskError(f"--data {data}: no such file or folder: {_nearby(data)}")
     if data.is_file():
-        return {"train": data}
+        split = _split_of(data)
+        return {split if split in SPLIT_NAMES else "train": data}
     found: dict[str, Path] = {}
     for file in sorted(data.iterdir()):
         if file.suffix.lower() in extensions and file.is_file():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
+from trueneg.config import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.squad_metrics import best_scores
 from trueneg.evaluation.tasks.base import Answer, Encoded, Split, Task
@@ -58,7 +59,7 @@ class SquadTask(Task[SquadExample]):
         for option, number in numbers.items():
             if number < 1:
                 raise ConfigError(f"{option} is {number}: make it 1 or more")
-        self.name = f"squad/v{version}"
+        self.name = "squad" if version == "1.1" else f"squad/v{version}"
         self.data = Path(data)
         self.version = version
         self.doc_stride = doc_stride
@@ -164,3 +165,16 @@ def _share_of_first(scores: NDArray[np.float32], null: float) -> float:
         return 0.0
     shifted = np.exp(np.append(scores, null).astype(np.float64) - float(scores[0]))
     return float(1 / shifted.sum())
+
+
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> SquadTask:
+    """Make the task that ``squad`` or ``squad/v2.0`` names."""
+    version = options.name.partition("/v")[2] or "1.1"
+    return SquadTask(
+        options.data,
+        version,
+        doc_stride=options.doc_stride,
+        max_query=options.max_query,
+        max_answer=options.max_answer,
+        num_best=options.num_best,
+    )

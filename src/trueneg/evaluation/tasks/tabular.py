@@ -110,7 +110,7 @@ class TabularTask(TextTask):
         return "dev" not in self.splits and self.train_split in self.splits
 
     def read(self, split: str) -> Split[TextExample]:
-        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file.
+        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file (counts: the file's).
 
         Raises:
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
@@ -177,17 +177,15 @@ def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[Te
     for option, name in (("text", text), ("second", given.second), ("label", given.label)):
         if name is not None and name not in names:
             raise TaskError(f"{records.path}: --{option}-column: {unknown_name('column', name, names)}")
-    key, group = given.key, given.group
-    label, second = given.label, given.second
-    if key is None and (key := next((name for name in names if name.lower() in _KEYS), None)) is not None:
-        notes.append(f"examples are named by the column {key!r}")
+    second, label, key, group = given.second, given.label, given.key, given.group
+    if key is None:
+        key = next((name for name in names if name.lower() in _KEYS and name not in (text, second, label)), None)
+        notes += [] if key is None else [f"examples are named by the column {key!r}"]
     if label is None:
         found = [name for name in names if name.lower() in _LABELS and name not in (text, second)]
         if len(found) > 1:
             raise TaskError(f"{records.path}: --label-column is needed: it may be {' or '.join(map(repr, found))}")
         label = found[0] if found else None
-        if label is not None:
-            notes.append(f"the label is the column {label!r}")
     if text is None:
         rest = [name for name in names if name not in (label, key, group, second)]
         text, second = _texts(records, rest, second)
@@ -200,6 +198,7 @@ def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[Te
         if len(rest) != 1:
             raise TaskError(f"{records.path}: --label-column is needed: {_columns(records)}")
         label = rest[0]
+    if given.label is None:
         notes.append(f"the label is the column {label!r}")
     columns = TextColumns(text, second, label, key, group)
     for name in (columns.key, columns.group):
@@ -211,13 +210,14 @@ def _resolve(records: Records, text: str | None, given: TextColumns) -> tuple[Te
 def _texts(records: Records, rest: Sequence[str], second: str | None) -> tuple[str, str | None]:
     """The column of the text, or those of a pair, among those with no other meaning."""
     lower = {name.lower(): name for name in rest}
-    pairs = [(lower[a], lower[b]) for a, b in _PAIRS if a in lower and b in lower]
-    if second is None and len(pairs) == 1:
-        return pairs[0]
-    found = [lower[name] for name in _TEXTS if name in lower] or list(rest)
-    if pairs or len(found) != 1:
+    pairs = [pair for pair in _PAIRS if second is None and lower.keys() >= {*pair}]
+    in_pairs = {name for pair in pairs for name in pair}
+    singles = [name for name in _TEXTS if name in lower and name not in in_pairs]
+    if not pairs and not singles:
+        singles = list(lower)  # what is left, whatever it is called
+    if len(pairs) + len(singles) != 1:
         raise TaskError(f"{records.path}: --text-column is needed: {_columns(records)}")
-    return found[0], second
+    return (lower[pairs[0][0]], lower[pairs[0][1]]) if pairs else (lower[singles[0]], second)
 
 
 def _columns(records: Records) -> str:
