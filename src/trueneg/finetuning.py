@@ -21,6 +21,7 @@ from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
 from trueneg.evaluation.results import Result, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task
+from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
@@ -160,6 +161,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         choice = _Choice(task, data, padding, run, folder) if data.valid else None
         tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
         with Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display:
+            for note in task.notes:
+                display.say(f"{task.name}: {note}")
             display.say(_introduction(config, run, data, found is not None))
             loop = Loop(
                 run,
@@ -333,16 +336,17 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     split, options = task.read(task.train_split), config.task
     if not split.is_labelled:
         raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
-    examples, seed = list(split.examples), config.train.seed
-    wanted = max(1, round(options.train_fraction * len(examples)))
-    wanted = min(wanted, options.max_train_examples or wanted)
-    if wanted < len(examples):
-        examples = task.subset(examples, wanted, seed)
+    seed = config.train.seed
+    examples = train_fraction(task, split.examples, options.train_fraction, seed)
+    if 0 < options.max_train_examples < len(examples):
+        examples = task.subset(examples, options.max_train_examples, seed)
     valid: list[Any] = []
     if config.select == "best":
-        valid = task.subset(examples, max(1, round(config.valid_fraction * len(examples))), mixed_seed(seed, 1))
-        held_out = {example.key for example in valid}
-        examples = [example for example in examples if example.key not in held_out]
+        num_valid = max(1, round(config.valid_fraction * len(examples)))
+        # What stays is chosen: a subset has an example of every label, and training needs them.
+        kept = {example.key for example in task.subset(examples, len(examples) - num_valid, mixed_seed(seed, 1))}
+        valid = [example for example in examples if example.key not in kept]
+        examples = [example for example in examples if example.key in kept]
     num_examples = len(examples)
     if options.swap_pairs:
         examples = task.swapped(examples)

@@ -59,6 +59,8 @@ class Task(ABC, Generic[E]):
     train_split: str = "train"
     dev_splits: tuple[str, ...] = ("dev",)
     """Splits with labels that results are reported on."""
+    notes: tuple[str, ...] = ()
+    """What was not said but found out: columns that were guessed, a part that was set aside."""
     auto_class: ClassVar[str]
     """Of transformers: ``AutoModelForSequenceClassification``, …"""
 

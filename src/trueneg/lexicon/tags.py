@@ -1,0 +1,51 @@
+"""Part-of-speech tags: the word tags of the Penn Treebank, numbered, and the four classes of content words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trueneg.lexicon.places import PartOfSpeech
+
+PENN: tuple[str, ...] = (
+    "",
+    *("CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD"),
+    *("NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH"),
+    *("VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB"),
+)
+"""The tags by number. 0 is no word: punctuation, special tokens, what a tagger gives another name. Files hold these
+numbers, so the order stays as it is."""
+
+NUMBERS: Mapping[str, int] = MappingProxyType({tag: number for number, tag in enumerate(PENN)})
+"""The number of each tag."""
+
+_COARSE: Mapping[str, PartOfSpeech] = MappingProxyType(
+    {
+        tag: pos
+        for pos, tags in (("n", "NN NNP NNPS NNS"), ("v", "VB VBD VBG VBN VBP VBZ"), ("a", "JJ JJR JJS"))
+        for tag in tags.split()
+    }
+    | {tag: "r" for tag in ("RB", "RBR", "RBS")}
+)
+
+
+def coarse(tag: str) -> PartOfSpeech | str:
+    """The class of content words that a Penn tag belongs to, ``""`` for every other tag.
+
+    Proper nouns are nouns; modals, particles and the adverbs of questions are no content words.
+
+    Example:
+        >>> [coarse(tag) for tag in ("NNS", "VBD", "JJR", "RB", "MD", "WRB", "")]
+        ['n', 'v', 'a', 'r', '', '', '']
+    """
+    return _COARSE.get(tag, "")
+
+
+def number(tag: str) -> int:
+    """The number of a tag; 0 for one that is not in :data:`PENN`.
+
+    Example:
+        >>> number("NNS"), PENN[number("NNS")], number(",")
+        (15, 'NNS', 0)
+    """
+    return NUMBERS.get(tag, 0)
