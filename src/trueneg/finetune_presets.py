@@ -47,7 +47,7 @@ def electra_code(task: str, hidden_size: int) -> FinetuneConfig:
 
 def bert(task: str, hidden_size: int) -> FinetuneConfig:
     """From the middle of the grid of Devlin et al. 2019, appendix A.3; for small encoders of Turc et al. 2019."""
-    is_squad = _name(task).startswith("squad")
+    is_squad = task.startswith("squad")
     return FinetuneConfig(
         preset="bert",
         task=TaskConfig(name=task, length=384 if is_squad else 128),
@@ -93,12 +93,11 @@ def _name(task: str) -> str:
 
 def _electra_task(task: str) -> TaskConfig:
     name = _name(task)
-    return TaskConfig(name=task, length=512 if name.startswith("squad") else 128, swap_pairs=name in ("mrpc", "stsb"))
+    return TaskConfig(name=task, length=512 if task.startswith("squad") else 128, swap_pairs=name in ("mrpc", "stsb"))
 
 
 def _electra_epochs(task: str) -> float:
-    name = _name(task)
-    return 2.0 if name.startswith("squad") else 10.0 if name in ("rte", "stsb") else 3.0
+    return 2.0 if task.startswith("squad") else 10.0 if _name(task) in ("rte", "stsb") else 3.0
 
 
 def _by_size(hidden_size: int, small: float, base: float, large: float) -> float:

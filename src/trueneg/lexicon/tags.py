@@ -25,7 +25,7 @@ _COARSE: Mapping[str, PartOfSpeech] = MappingProxyType(
         for pos, tags in (("n", "NN NNP NNPS NNS"), ("v", "VB VBD VBG VBN VBP VBZ"), ("a", "JJ JJR JJS"))
         for tag in tags.split()
     }
-    | {tag: "r" for tag in ("RB", "RBR", "RBS")}
+    | dict.fromkeys(("RB", "RBR", "RBS"), "r")
 )
 
 
