@@ -110,10 +110,29 @@ class RegularizationConfig:
 
 
 @dataclass(frozen=True)
+class ClineConfig:
+    """Contrastive learning with semantic negatives (Wang et al. 2021)."""
+
+    variant: Literal["paper", "released"] = "paper"
+    """Equations 4 and 6, or what the authors' code minimises."""
+    rtd: bool = True
+    """Find the words that were replaced; False is Table 6's "w/o RTD"."""
+    contrast: bool = True
+    negatives: Literal["antonyms", "random"] = "antonyms"
+    """What the original is contrasted with: its antonym view, or another row ("w/o Hard Negative")."""
+    similarity: Literal["dot", "cosine"] = "dot"
+    temperature: float = 1.0
+    in_batch_negatives: bool = False
+    """Contrast with all other rows of the micro-batch too."""
+    weights: Literal["learned", "fixed"] = "learned"
+    """Of the terms (Eq. 7)."""
+
+
+@dataclass(frozen=True)
 class ObjectiveConfig:
     """What is minimised."""
 
-    name: Literal["electra", "mlm"] = "electra"
+    name: Literal["electra", "mlm", "cline"] = "electra"
     prediction: Literal["sampled", "argmax"] = "sampled"
     """The predicted token: drawn from the model, or its best guess."""
     temperature: float = 1.0
@@ -122,6 +141,7 @@ class ObjectiveConfig:
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     correction: CorrectionConfig = field(default_factory=CorrectionConfig)
     regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
+    cline: ClineConfig = field(default_factory=ClineConfig)
 
 
 @dataclass(frozen=True)
@@ -337,7 +357,14 @@ _AT_LEAST = {
 _SHARES = ("optimizer.decay_share", "optimizer.final_share", "warmup_share")  # 0 and 1 among them
 _BELOW_ONE = ("optimizer.beta1", "optimizer.beta2", "valid_fraction")  # from 0
 _DROPOUTS = ("model.dropout", "dropout")
-_ABOVE_ZERO = ("objective.temperature", "optimizer.epsilon", "epochs", "evals_per_epoch", "valid_fraction")
+_ABOVE_ZERO = (
+    "objective.temperature",
+    "objective.cline.temperature",
+    "optimizer.epsilon",
+    "epochs",
+    "evals_per_epoch",
+    "valid_fraction",
+)
 _UP_TO_ONE = (  # above 0
     "model.generator_width",
     "model.generator_depth",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trueneg.corruption.masking import Rows
+from trueneg.corruption.views import Layout
 from trueneg.errors import ModelError
 
 
@@ -38,7 +39,7 @@ class Encoder(nn.Module):
         """Entries of the vocabulary."""
         return self.embeddings.shape[0]
 
-    def encode(self, input_ids: Tensor, rows: Rows, layer: int | None = None) -> Tensor:
+    def encode(self, input_ids: Tensor, rows: Layout, layer: int | None = None) -> Tensor:
         """Contextual vectors of ``input_ids`` ``[batch, length]``: ``[batch, length, hidden]``.
 
         ``rows`` says where padding is and where documents end; its own tokens are not looked at. Of the last layer,
@@ -142,7 +143,7 @@ def _modules_beside_base(model: PreTrainedModel) -> list[nn.Module]:
     return [module for module in model.children() if module is not model.base_model]
 
 
-def _position_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Tensor]:
+def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tensor]:
     """Positions, where the model would not count them as we do."""
     first = _first_position(model)
     if rows.is_packed:
@@ -154,7 +155,7 @@ def _position_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Tensor]
     return {}
 
 
-def _attention_arguments(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
+def _attention_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any]:
     config = model.config
     # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
     if rows.is_full and config.model_type not in _DEBERTA:
@@ -184,7 +185,7 @@ def _is_same_segment(segments: Tensor) -> Tensor:
 
 
 def _encode_packed_deberta(
-    model: PreTrainedModel, rows: Rows, given: dict[str, Tensor], options: dict[str, bool]
+    model: PreTrainedModel, rows: Layout, given: dict[str, Tensor], options: dict[str, bool]
 ) -> Any:
     """DeBERTa's encoder takes a mask of pairs, which its embeddings do not; its positions are relative anyway."""
     base: Any = model.base_model

@@ -98,7 +98,10 @@ class MaskedLM(Objective[Rows, MaskedRows]):
 
     def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> Prediction:
         """Run the encoder, and its head at the masked rows only."""
-        hidden = model.encode(batch.input_ids, batch.rows)
+        return self.read(model, model.encode(batch.input_ids, batch.rows), batch)
+
+    def read(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> Prediction:
+        """Apply the head at the masked rows of ``hidden``, which is ``model.encode`` of the masked text."""
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
         predicted = predict(logits, batch.draws, self.prediction, self.temperature)

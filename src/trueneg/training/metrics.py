@@ -19,6 +19,11 @@ RATIOS = {
     "detection_accuracy": ("num_detected_right", "num_tokens"),
     "detection_precision": ("num_replaced_found", "num_called_replaced"),
     "detection_recall": ("num_replaced_found", "num_replaced"),
+    "mlm_loss": ("raw_mlm", "num_masked"),
+    "contrast_loss": ("raw_contrast", "num_pairs"),
+    "nearer": ("num_nearer", "num_pairs"),
+    "synonym_replaced": ("num_synonym_replaced", "num_synonym_tokens"),
+    "antonym_replaced": ("num_antonym_replaced", "num_antonym_tokens"),
 }
 """Reading to (numerator, denominator). ``corrected`` and ``corrected_rows`` are the paper's Table 2: the share of
 mispredictions, and of rows, in which a correction happened."""
