@@ -1,0 +1,170 @@
+"""Rows put together anew with some words replaced, however many pieces the new ones have: numpy, no loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a batch of rows, row by row, those that the row's ends cut left out."""
+
+    line: Ints
+    """Row of each word, ``[words]``."""
+    start: Ints
+    """Column of its first token."""
+    size: Ints
+    """Its tokens."""
+
+
+def words_of(is_word_start: Bools, is_special: Bools, is_cut: Bools | None = None) -> Words:
+    """Find the words of rows.
+
+    A word goes from its start to the next start or special token. Tokens before a row's first start belong to a word
+    that began before the row.
+
+    Args:
+        is_word_start: ``[rows, length]``.
+        is_special: Start, end and padding tokens, ``[rows, length]``.
+        is_cut: Last tokens of rows whose word goes on in the next row, ``[rows, length]``; by default none does.
+    """
+    length = is_word_start.shape[1]
+    line, start = np.nonzero(is_word_start & ~is_special)
+    is_bound = np.concatenate([is_word_start | is_special, np.ones((len(is_word_start), 1), dtype=bool)], axis=1)
+    bound_line, bound = np.nonzero(is_bound)
+    places = bound_line * (length + 1) + bound
+    end = places[np.searchsorted(places, line * (length + 1) + start, side="right")] - line * (length + 1)
+    words = Words(line, start, end - start)
+    if is_cut is None:
+        return words
+    is_whole = ~is_cut[line, end - 1]
+    return Words(line[is_whole], start[is_whole], words.size[is_whole])
+
+
+def hashes_of(pieces: NDArray[np.integer[Any]], starts: Ints, sizes: Ints) -> NDArray[np.uint64]:
+    """A number for each sequence of pieces that other sequences hardly ever share, ``[sequences]``.
+
+    Args:
+        pieces: Token ids end to end.
+        starts: Where each sequence begins in ``pieces``.
+        sizes: Its length, at least 1.
+    """
+    number = np.repeat(np.arange(len(starts)), sizes)
+    within = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    tokens = pieces[starts[number] + within].astype(np.uint64) + np.uint64(1)
+    with np.errstate(over="ignore"):
+        mixed = _mixed(tokens + (within.astype(np.uint64) << np.uint64(40)))
+        sums = np.add.reduceat(mixed, np.cumsum(sizes) - sizes) if len(starts) else np.zeros(0, np.uint64)
+        return _mixed(sums + sizes.astype(np.uint64) * _FACTOR)
+
+
+def choose_by_share(line: Ints, size: Ints, order: NDArray[np.floating], wanted: Ints) -> Bools:
+    """Choose words in a given order until a row has so many tokens of them.
+
+    The word that reaches the number is chosen if that comes nearer to it than leaving it out.
+
+    Args:
+        line: Row of each word, ``[words]``.
+        size: Its tokens.
+        order: Words of smaller numbers come first within a row.
+        wanted: Tokens wanted of each row, ``[rows]``.
+    """
+    place = np.lexsort((order, line))
+    rows, sizes = line[place], size[place]
+    total = np.cumsum(sizes)
+    first = np.searchsorted(rows, rows)
+    before = total - sizes - (total - sizes)[first]
+    is_chosen = np.zeros(len(line), dtype=bool)
+    is_chosen[place] = before + sizes / 2 <= wanted[rows]
+    return is_chosen
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Rows with some words replaced. Shapes: ``[rows, length]``."""
+
+    input_ids: Ints
+    segments: NDArray[np.int32]
+    source: Ints
+    """Column that each token comes from, or whose word it replaces; -1 at padding."""
+    is_replaced: Bools
+    num_cut: int
+    """Tokens that did not fit any more."""
+
+
+def rewrite(
+    input_ids: Ints,
+    segments: NDArray[np.int32],
+    words: Words,
+    pieces: NDArray[np.int32],
+    piece_starts: Ints,
+    piece_sizes: Ints,
+    pad_id: int,
+) -> Rewritten:
+    """Put other pieces in the place of words.
+
+    A row that gets too long loses tokens before its last special token, as any row's text is cut.
+
+    Args:
+        input_ids: ``[rows, length]``.
+        segments: 0 at padding, ``[rows, length]``.
+        words: Those to replace.
+        pieces: Token ids end to end.
+        piece_starts: Where each word's new pieces begin, ``[words]``.
+        piece_sizes: How many there are, at least 1.
+        pad_id: Of the tokenizer.
+    """
+    num_rows, length = input_ids.shape
+    width = (segments > 0).astype(np.int64)
+    is_inside = np.zeros((num_rows, length + 1), dtype=np.int64)
+    np.add.at(is_inside, (words.line, words.start), 1)
+    np.add.at(is_inside, (words.line, words.start + words.size), -1)
+    width[np.cumsum(is_inside, axis=1)[:, :length] > 0] = 0
+    width[words.line, words.start] = piece_sizes
+    word_at = np.full((num_rows, length), -1, dtype=np.int64)
+    word_at[words.line, words.start] = np.arange(len(words.line))
+
+    column = np.cumsum(width, axis=1) - width
+    totals = width.sum(axis=1)
+    token = np.repeat(np.arange(num_rows * length), width.ravel())
+    within = np.arange(len(token)) - np.repeat(np.cumsum(width.ravel()) - width.ravel(), width.ravel())
+    line, source = np.divmod(token, length)
+    word = word_at[line, source]
+    is_new = word >= 0
+    values = input_ids[line, source]
+    values[is_new] = pieces[piece_starts[word[is_new]] + within[is_new]]
+    target = column[line, source] + within
+    # The last token of a row is its end token, which stays.
+    is_last = target == totals[line] - 1
+    target = np.where(is_last, np.minimum(target, length - 1), target)
+    is_kept = is_last | (target < np.minimum(totals[line], length) - (totals[line] > length))
+    line, target = line[is_kept], target[is_kept]
+
+    found = Rewritten(
+        np.full((num_rows, length), pad_id, dtype=np.int64),
+        np.zeros((num_rows, length), dtype=np.int32),
+        np.full((num_rows, length), -1, dtype=np.int64),
+        np.zeros((num_rows, length), dtype=bool),
+        int((~is_kept).sum()),
+    )
+    found.input_ids[line, target] = values[is_kept]
+    found.segments[line, target] = segments[line, source[is_kept]]
+    found.source[line, target] = source[is_kept]
+    found.is_replaced[line, target] = is_new[is_kept]
+    return found
+
+
+def _mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
