@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -123,7 +124,14 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
     )
 
 
-class TrainingOrder(Order[Rows]):
+class Read(Protocol):
+    """How rows of a corpus become what an objective is given: ``read_rows``, or something made of it."""
+
+    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
+        """Read rows: see ``read_rows``."""
+
+
+class TrainingOrder(Order[Any]):
     """The micro-batches of any step, of a corpus's rows.
 
     Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
@@ -133,28 +141,32 @@ class TrainingOrder(Order[Rows]):
         ConfigError: if the batch size does not divide among processes and micro-batches.
     """
 
-    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes) -> None:
+    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes, read: Read = read_rows) -> None:
         super().__init__(config, processes)
         self._index = index
+        self._read = read
 
     @property
     def tokens_per_step(self) -> float:
         """Tokens that are not padding, on average."""
         return self.config.batch_size * self._index.length * self._index.mean_fill
 
-    def micro_batches(self, step: int) -> list[Rows]:
+    def micro_batches(self, step: int) -> list[Any]:
         """Rows of one optimizer step, as many as ``accumulation``."""
         size, seed = self.config.batch_size, self.config.seed
         positions = np.arange(step * size, (step + 1) * size, dtype=np.int64)
         return [
-            read_rows(self._index, rows_at(seed, own, len(self._index)), seed, own) for own in self.own_parts(positions)
+            self._read(self._index, rows_at(seed, own, len(self._index)), seed, own)
+            for own in self.own_parts(positions)
         ]
 
 
-def held_out_batches(index: RowIndex, num_rows: int, batch_size: int, processes: Processes) -> Iterator[Rows]:
+def held_out_batches(
+    index: RowIndex, num_rows: int, batch_size: int, processes: Processes, read: Read = read_rows
+) -> Iterator[Any]:
     """This process's share of a sample of held-out rows, the same in every run, in batches."""
     numbers = rows_at(EVALUATION_SEED, np.arange(min(num_rows, len(index)), dtype=np.int64), len(index))
     own = np.array_split(numbers, processes.world_size)[processes.rank]
     for start in range(0, len(own), batch_size):
         chosen = own[start : start + batch_size]
-        yield read_rows(index, chosen, EVALUATION_SEED, chosen)
+        yield read(index, chosen, EVALUATION_SEED, chosen)

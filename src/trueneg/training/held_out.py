@@ -5,19 +5,19 @@ from __future__ import annotations
 import torch
 
 from trueneg.corpus.rows import RowIndex
-from trueneg.training.data import held_out_batches
+from trueneg.training.data import Read, held_out_batches, read_rows
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
 
 @torch.no_grad()
-def held_out_readings(run: Run, rows: RowIndex, num_rows: int) -> dict[str, float]:
-    """Readings over at most ``num_rows`` rows, masked alike every time; dropout is off."""
+def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: Read = read_rows) -> dict[str, float]:
+    """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off."""
     # As much at once as in training, whose memory is there.
     parts = run.processes.world_size * run.config.accumulation
     meter, share = Meter(), max(1, run.config.batch_size // parts)
     run.module.train(False)
-    for given in held_out_batches(rows, num_rows, share, run.processes):
+    for given in held_out_batches(rows, num_rows, share, run.processes, read):
         batch = run.objective.corrupt(given.to(run.device))
         counts = run.objective.counts(batch)
         with run.autocast():
