@@ -110,6 +110,27 @@ class RegularizationConfig:
 
 
 @dataclass(frozen=True)
+class ViewsConfig:
+    """Which words of a text are replaced in its views, and by what (Wang et al. 2021, section 3.1)."""
+
+    synonym_share: float = 0.4
+    """Of a text's tokens, those that the synonym view replaces, as far as there are words to put there."""
+    antonym_share: float = 0.2
+    kinds: Literal["mixed", "one"] = "mixed"
+    """Synonyms, hypernyms and inflections side by side, or one kind a text (the authors' code)."""
+    senses: Literal["first", "frequent", "all"] = "frequent"
+    """Which meanings of a word supply others; all in the authors' code."""
+    agree: bool = True
+    """Inflect what replaces a word as the word was; the paper's code puts base forms."""
+    multiword: bool = False
+    indirect: bool = False
+    """Antonyms by way of similar words too."""
+    random: Literal["band", "uniform", "none"] = "band"
+    """Words that fill the antonym view where there is no antonym: of the same class and about as frequent, of the same
+    class, or none."""
+
+
+@dataclass(frozen=True)
 class ClineConfig:
     """Contrastive learning with semantic negatives (Wang et al. 2021)."""
 
@@ -126,6 +147,7 @@ class ClineConfig:
     """Contrast with all other rows of the micro-batch too."""
     weights: Literal["learned", "fixed"] = "learned"
     """Of the terms (Eq. 7)."""
+    views: ViewsConfig = field(default_factory=ViewsConfig)
 
 
 @dataclass(frozen=True)
@@ -354,7 +376,13 @@ _AT_LEAST = {
     ),
     2: ("train.keep",),  # a torn checkpoint needs a predecessor
 }
-_SHARES = ("optimizer.decay_share", "optimizer.final_share", "warmup_share")  # 0 and 1 among them
+_SHARES = (
+    "optimizer.decay_share",
+    "optimizer.final_share",
+    "warmup_share",
+    "objective.cline.views.synonym_share",
+    "objective.cline.views.antonym_share",
+)  # 0 and 1 among them
 _BELOW_ONE = ("optimizer.beta1", "optimizer.beta2", "valid_fraction")  # from 0
 _DROPOUTS = ("model.dropout", "dropout")
 _ABOVE_ZERO = (
