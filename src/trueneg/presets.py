@@ -20,6 +20,10 @@ OBJECTIVE_DEFAULTS = {
     "electra": ObjectiveConfig(),
     # Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
     "mlm": ObjectiveConfig(name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)),
+    # Wang et al. 2021, section 3.2: masked as BERT.
+    "cline": ObjectiveConfig(
+        name="cline", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)
+    ),
 }
 """What each objective starts from."""
 

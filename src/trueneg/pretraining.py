@@ -22,7 +22,7 @@ from trueneg.errors import CheckpointError, ConfigError, ModelError
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
-from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, objective_of
+from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, load_semantic, objective_of
 from trueneg.objectives import OBJECTIVES
 from trueneg.objectives.base import Objective
 from trueneg.presets import CONTINUE, PRESETS, with_objective
@@ -31,7 +31,7 @@ from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
-from trueneg.training.data import TrainingOrder, fingerprint_of, movable, row_index
+from trueneg.training.data import Read, TrainingOrder, fingerprint_of, movable, read_rows, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.held_out import held_out_readings
@@ -39,6 +39,7 @@ from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, re
 from trueneg.training.loop import Loop
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
+from trueneg.training.views import ViewReader, make_substitution
 
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
 
@@ -103,8 +104,7 @@ def configure(
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
     """Make the model and the objective that a configuration describes; weights follow from the seed."""
     torch.manual_seed(mixed_seed(config.train.seed))
-    load_model = load_electra if config.objective.name == "electra" else load_masked_lm
-    model = load_model(config.model, tokenizer)
+    model: Any = _load(config, tokenizer)
     for encoder in _encoders(model):
         if config.corpus.pack:
             check_packing(encoder)
@@ -118,6 +118,29 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
         config.objective, tokenizer, vocab_size
     )
     return model, objective
+
+
+def _load(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
+    if config.objective.name == "electra":
+        return load_electra(config.model, tokenizer)
+    if config.objective.name == "cline":
+        is_released = config.objective.cline.variant == "released"
+        return load_semantic(config.model, tokenizer, num_classes=3 if is_released else 1, has_pooler=is_released)
+    return load_masked_lm(config.model, tokenizer)
+
+
+def reader_of(config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> Read:
+    """How rows of a corpus become what the objective is given.
+
+    Args:
+        config: The run's.
+        rows: Of the training split, whose words CLINE's views are made of.
+        tokenizer: The corpus's.
+    """
+    if rows.tags is None:
+        return read_rows
+    objective = config.objective
+    return ViewReader(make_substitution(objective.cline.views, rows.tags, tokenizer, objective.correction.wordnet))
 
 
 def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Pretrained:
@@ -152,7 +175,8 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
         source = replace(config.model, start_from=str(saved), generator_from="") if is_continued else config.model
         model, objective = build(replace(config, model=source), tokenizer)
-        order = TrainingOrder(rows, config.train, processes)
+        read = reader_of(config, rows, tokenizer)
+        order = TrainingOrder(rows, config.train, processes, read)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
@@ -177,7 +201,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 run,
                 config,
                 order,
-                None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows),
+                None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows, read),
                 fingerprint_of(rows),
                 folder,
                 display,

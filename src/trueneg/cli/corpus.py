@@ -40,6 +40,10 @@ def build(
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
     ] = 1 << 26,
     seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
+    tag: Annotated[bool, typer.Option("--tag", help="Tag words with their parts of speech, for CLINE.")] = False,
+    tagger: Annotated[
+        str | None, typer.Option(help="Who tags, which implies --tag: pattern, pattern-all, pattern-fast, spacy:MODEL.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -48,9 +52,12 @@ def build(
 
     In a text file a blank line ends a document; with `--lines`, every line does.
 
+    With `--tag` it also writes down the part of speech of every word, which the objective `cline` needs.
+
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
     from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.rows import describe_tags
     from trueneg.corpus.sources import text_bytes
 
     held_out = [valid] if valid is not None and Path(valid).exists() else []
@@ -76,6 +83,7 @@ def build(
             shard_tokens=shard_tokens,
             text_field=text_field,
             lines=lines,
+            tagger=tagger or ("pattern" if tag else None),
             overwrite=overwrite,
             progress=lambda num: bar.advance(task, num),
         )
@@ -85,7 +93,9 @@ def build(
             f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "
             f"({split.num_unknown_tokens:,} unknown; {split.num_empty_documents:,} empty documents left out)"
         )
-    Output(as_json).result({"out": out, "info": info}, "\n".join(told))
+    tags = describe_tags(out)
+    told += _tag_lines(tags)
+    Output(as_json).result({"out": out, "info": info, "tags": tags}, "\n".join(told))
 
 
 @app.command()
@@ -158,11 +168,14 @@ def info(
     """
     from trueneg.corpus.rows import describe
     from trueneg.corpus.store import Corpus
+    from trueneg.corpus.tags import Tags
 
     data = describe(corpus, length)
     if verify:
-        for split in Corpus.open(corpus).info.splits:
-            Corpus.open(corpus, split).verify()
+        for opened in (Corpus.open(corpus, split) for split in data["splits"]):
+            opened.verify()
+            if (tags := Tags.find(opened)) is not None:
+                tags.verify()
         data["verified"] = True
     Output(as_json).result(data, "\n".join(_lines(data)))
 
@@ -182,10 +195,19 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
             if kind in split["num_rows"]:
                 fill = split["row_fill"][kind]
                 lines.append(f"  {split['num_rows'][kind]:,} rows of {data['length']}, {fill:.1%} full ({option})")
+    lines += _tag_lines(data["tags"])
     lines.append("sources: " + ", ".join(f"{source['name']} ({_size(source)})" for source in data["sources"]))
     if data.get("verified"):
         lines.append("every byte is as it was written")
     return lines
+
+
+def _tag_lines(tags: Mapping[str, Any] | None) -> list[str]:
+    if tags is None:
+        return []
+    words = ", ".join(f"{name} {num:,}" for name, num in tags["num_words"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in tags["provenance"].items())
+    return [f"tagged words: {words} (by '{tags['tagger']}', {versions})"]
 
 
 def _size(source: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ import shutil
 import signal
 import threading
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.encoding import Encoded, Encoder, single_threaded, token_dtype
+from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import explained, flush, write_json
 from trueneg.corpus.sources import read_documents, source_files
 from trueneg.corpus.store import (
@@ -39,7 +39,10 @@ from trueneg.corpus.store import (
     shard_path,
     split_from_json,
 )
+from trueneg.corpus.tags import PARTS as TAG_PARTS
+from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes, shards_from_json
 from trueneg.errors import CorpusError, TruenegWarning
+from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
@@ -58,14 +61,16 @@ def build_corpus(
     shard_tokens: int = 1 << 26,
     text_field: str = "text",
     lines: bool = False,
+    tagger: str | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> CorpusInfo:
     """Tokenize sources into a corpus folder.
 
-    The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens`` and ``lines`` only. A
-    build that is killed or interrupted keeps its finished shards, and the same call goes on from them; with
-    other inputs it says so and starts anew.
+    The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
+    tagger only, and those that every corpus has do not depend on the tagger. A build that is killed or
+    interrupted keeps its finished shards, and the same call goes on from them; with other inputs it says so and
+    starts anew.
 
     Args:
         sources: files, folders, globs or hub data sets, in the order to store them.
@@ -79,6 +84,7 @@ def build_corpus(
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
         lines: make every line a document of its own, as line-by-line benchmarks have it.
+        tagger: name of who tags the words with their parts of speech, see ``trueneg.corpus.tags``; None: nobody.
         overwrite: replace a finished corpus in ``out``.
         progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
             earlier, killed build had stored count as well.
@@ -90,6 +96,7 @@ def build_corpus(
         CorpusError: for text that cannot be read, a folder that holds something else or a finished corpus, a
             fraction that is none, no text at all, or a full disk.
         ModelError: for a tokenizer that cannot be used.
+        ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
         Interrupted: after Ctrl-C; finished shards are kept.
     """
     if workers < 1 or shard_tokens < 1:
@@ -98,6 +105,7 @@ def build_corpus(
         raise CorpusError("no source to build a corpus from: name a file, folder, glob or hub data set")
     fraction, valid_source = _parse_valid(valid)
     fast = load_tokenizer(tokenizer)
+    tags = make_tagger(tagger) if tagger else None
     ids = {role: i for role, i in special_ids(fast).items() if i is not None}
     vocab_size = max(fast.get_vocab().values()) + 1
     dtype = token_dtype(vocab_size)
@@ -115,6 +123,8 @@ def build_corpus(
         "text_field": text_field,
         "lines": lines,
     }
+    if tags is not None:
+        inputs["tagger"] = {"name": tags.name, **tags.provenance}
     folder = Path(out)
     with explained(f"building '{folder}'", "stopped", _AGAIN), ExitStack() as cleanup:
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
@@ -127,7 +137,7 @@ def build_corpus(
         documents = _documents(sources, valid_source, fraction, seed, text_field, lines)
         units = _units(documents, done, progress or (lambda _: None))
         tokenizer_file = folder / "tokenizer" / "tokenizer.json"
-        for unit, encoded in _encoded(units, tokenizer_file, workers):
+        for unit, encoded in _encoded(units, tokenizer_file, tags, workers):
             writers[unit.split].write(encoded)
             if progress is not None:
                 progress(unit.num_bytes)
@@ -142,9 +152,18 @@ def build_corpus(
             sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in files),
         ).with_fingerprint()
         _check_content(info, valid)
+        if tags is not None:
+            _write_tags_info(folder, info, tags, is_uncased(fast.backend_tokenizer), journal.tags)
         write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
+
+
+def _write_tags_info(
+    folder: Path, info: CorpusInfo, tagger: Tagger, is_uncased: bool, splits: dict[str, tuple[ShardTags, ...]]
+) -> None:
+    tags = TagsInfo(info.fingerprint, tagger.name, dict(tagger.provenance), is_uncased, splits)
+    write_json(folder / TAGS_FILE, dataclasses.asdict(tags.with_fingerprint()))
 
 
 def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
@@ -220,10 +239,12 @@ def _units(
     yield from (unit for unit in open_units.values() if unit.texts)
 
 
-def _encoded(units: Iterator[_Unit], tokenizer_file: Path, workers: int) -> Iterator[tuple[_Unit, Encoded]]:
+def _encoded(
+    units: Iterator[_Unit], tokenizer_file: Path, tagger: Tagger | None, workers: int
+) -> Iterator[tuple[_Unit, Encoded]]:
     """Encode units, in order, with as many processes as asked for and a bounded number of units in memory."""
     if workers == 1:
-        encoder = _load_encoder(tokenizer_file)
+        encoder = _load_encoder(tokenizer_file, tagger)
         for unit in units:
             with single_threaded():
                 encoded = encoder(unit.texts)
@@ -234,7 +255,8 @@ def _encoded(units: Iterator[_Unit], tokenizer_file: Path, workers: int) -> Iter
     waiting: deque[tuple[_Unit, Future[Encoded]]] = deque()
     try:
         for unit in units:
-            waiting.append((unit, pool.submit(_encode_in_worker, str(tokenizer_file), unit.texts)))
+            name = tagger.name if tagger is not None else None
+            waiting.append((unit, pool.submit(_encode_in_worker, str(tokenizer_file), name, unit.texts)))
             if len(waiting) > 2 * workers:
                 done, future = waiting.popleft()
                 yield done, future.result()
@@ -248,10 +270,10 @@ def _encoded(units: Iterator[_Unit], tokenizer_file: Path, workers: int) -> Iter
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _load_encoder(tokenizer_file: Path) -> Encoder:
+def _load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> Encoder:
     from tokenizers import Tokenizer
 
-    return Encoder(Tokenizer.from_file(str(tokenizer_file)))
+    return Encoder(Tokenizer.from_file(str(tokenizer_file)), tagger)
 
 
 def _prepare_worker() -> None:
@@ -268,12 +290,12 @@ def _prepare_worker() -> None:
 
 
 @functools.cache
-def _worker_encoder(tokenizer_file: str) -> Encoder:
-    return _load_encoder(Path(tokenizer_file))
+def _worker_encoder(tokenizer_file: str, tagger: str | None) -> Encoder:
+    return _load_encoder(Path(tokenizer_file), make_tagger(tagger) if tagger else None)
 
 
-def _encode_in_worker(tokenizer_file: str, texts: list[str]) -> Encoded:
-    return _worker_encoder(tokenizer_file)(texts)
+def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str]) -> Encoded:
+    return _worker_encoder(tokenizer_file, tagger)(texts)
 
 
 @dataclass
@@ -283,6 +305,8 @@ class _Journal:
     folder: Path
     inputs: dict[str, Any]
     splits: dict[str, SplitInfo]
+    tags: dict[str, tuple[ShardTags, ...]]
+    """Of the shards, where they are tagged."""
 
     @classmethod
     def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[str], *, overwrite: bool) -> _Journal:
@@ -294,7 +318,8 @@ class _Journal:
             stored = _read_journal(path)
             if stored["inputs"] == json.loads(json.dumps(inputs)):
                 done = {name: split_from_json(split) for name, split in stored["splits"].items()}
-                return cls(folder, inputs, done)
+                tags = {name: shards_from_json(shards) for name, shards in stored["tags"].items()}
+                return cls(folder, inputs, done, tags)
             warnings.warn(
                 f"'{folder}' holds an unfinished build of other text, tokenizer or options: starting anew",
                 TruenegWarning,
@@ -303,9 +328,10 @@ class _Journal:
         elif not is_finished and folder.exists() and any(folder.iterdir()):
             raise CorpusError(f"'{folder}' is not empty and holds no corpus: choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
-        journal = cls(folder, inputs, {split: SplitInfo() for split in splits})
+        journal = cls(folder, inputs, {split: SplitInfo() for split in splits}, dict.fromkeys(splits, ()))
         journal.save()  # first: a folder with both files is an unfinished build
         (folder / INFO_FILE).unlink(missing_ok=True)
+        (folder / TAGS_FILE).unlink(missing_ok=True)
         for split in ("train", "valid"):
             if (folder / split).is_dir():
                 shutil.rmtree(folder / split)
@@ -313,7 +339,8 @@ class _Journal:
 
     def save(self) -> None:
         splits = {name: dataclasses.asdict(split) for name, split in self.splits.items()}
-        write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits})
+        tags = {name: [dataclasses.asdict(shard) for shard in shards] for name, shards in self.tags.items()}
+        write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits, "tags": tags})
 
 
 def _read_journal(path: Path) -> dict[str, Any]:
@@ -321,7 +348,7 @@ def _read_journal(path: Path) -> dict[str, Any]:
         stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:  # torn: none of its shards can be trusted
         return {"inputs": None}
-    return stored
+    return {"tags": {}, **stored}
 
 
 class _SplitWriter:
@@ -352,6 +379,7 @@ class _SplitWriter:
         self._parts: dict[str, _PartFile] = {}
         self._lengths: list[npt.NDArray[np.int64]] = []
         self._bits = np.empty(0, dtype=bool)
+        self._forms: Counter[tuple[str, int]] = Counter()
         self._num_tokens = self._num_documents = self._num_empty = self._num_unknown = 0
 
     def write(self, encoded: Encoded) -> None:
@@ -362,25 +390,24 @@ class _SplitWriter:
             missing = token + self._shard_tokens - self._num_tokens
             stop = min(int(np.searchsorted(ends, missing)) + 1, len(ends))
             end = int(ends[stop - 1])
-            self._append(encoded.tokens[token:end], encoded.is_word_start[token:end], encoded.lengths[document:stop])
+            self._append(encoded, slice(token, end), slice(document, stop))
             if self._num_tokens >= self._shard_tokens:
                 self.close_shard()
             document, token = stop, end
 
-    def _append(
-        self,
-        tokens: npt.NDArray[np.unsignedinteger[Any]],
-        is_word_start: npt.NDArray[np.bool_],
-        lengths: npt.NDArray[np.int64],
-    ) -> None:
+    def _append(self, encoded: Encoded, those: slice, documents: slice) -> None:
+        """Append documents of a unit, which have those of its tokens."""
+        tokens, lengths, tagged = encoded.tokens[those], encoded.lengths[documents], encoded.tagged
         if not self._parts:
-            paths = {
-                part: shard_path(self._journal.folder, self._split, len(self.info.shards), part) for part in SHARD_PARTS
-            }
+            parts = SHARD_PARTS if tagged is None else (*SHARD_PARTS, *TAG_PARTS)
+            paths = {part: shard_path(self._journal.folder, self._split, len(self.info.shards), part) for part in parts}
             paths["tokens"].parent.mkdir(exist_ok=True)
             self._parts = {part: _PartFile(path) for part, path in paths.items()}
         self._parts["tokens"].write(tokens.tobytes())
-        bits = np.concatenate([self._bits, is_word_start])
+        if tagged is not None:
+            self._parts["tags"].write(tagged.tags[those].tobytes())
+            self._forms.update(tagged.counts(those.start, those.stop))
+        bits = np.concatenate([self._bits, encoded.is_word_start[those]])
         whole = len(bits) // 8 * 8
         self._parts["words"].write(np.packbits(bits[:whole]).tobytes())
         self._bits = bits[whole:]
@@ -399,8 +426,15 @@ class _SplitWriter:
             self._parts["words"].write(np.packbits(self._bits).tobytes())
             offsets = np.cumsum(np.concatenate([[0], *self._lengths]), dtype="<i8")
             self._parts["offsets"].write(offsets.tobytes())
+            forms = forms_to_bytes(self._forms)
+            if "forms" in self._parts:
+                self._parts["forms"].write(forms)
             checksums = {part: file.finish() for part, file in self._parts.items()}
+            of_tags = {part: checksums.pop(part) for part in TAG_PARTS if part in checksums}
             shards = (*shards, ShardInfo(self._num_documents, self._num_tokens, checksums))
+            if of_tags:
+                found = ShardTags(self._forms.total(), len(self._forms), len(forms), of_tags)
+                self._journal.tags[self._split] = (*self._journal.tags[self._split], found)
         else:
             for file in self._parts.values():
                 file.discard()

@@ -1,4 +1,4 @@
-"""Texts to token ids and word starts, at the speed of the tokenizer's own batch call."""
+"""Texts to token ids and word starts, at the speed of the tokenizer's own batch call; and to tags, where wanted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.lexicon.tagging import Tagger, tag_text
+
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 # A tokenizer slows down on long texts and wants memory, so they go in pieces. A cut before the one space between
 # two words changes no token for nearly all tokenizers (the others are found out); a text without any is cut late.
@@ -25,6 +27,29 @@ _METASPACE = "\u2581"
 
 
 @dataclass(frozen=True)
+class EncodedTags:
+    """The tagged words of documents one after another.
+
+    Attributes:
+        tags: of the word that a token belongs to, 0 for none, uint8 [num_tokens].
+        forms: distinct words, each with the number of its tag.
+        words: which of them each word is, int64 [num_words].
+        last_tokens: where each word ends among the tokens, int64 [num_words], ascending.
+    """
+
+    tags: npt.NDArray[np.uint8]
+    forms: tuple[tuple[str, int], ...]
+    words: npt.NDArray[np.int64]
+    last_tokens: npt.NDArray[np.int64]
+
+    def counts(self, start: int, stop: int) -> dict[tuple[str, int], int]:
+        """How often each word is met among the tokens from start to stop, without the last."""
+        first, last = np.searchsorted(self.last_tokens, [start, stop])
+        found, times = np.unique(self.words[first:last], return_counts=True)
+        return {self.forms[number]: count for number, count in zip(found.tolist(), times.tolist(), strict=True)}
+
+
+@dataclass(frozen=True)
 class Encoded:
     """Documents one after another.
 
@@ -32,11 +57,13 @@ class Encoded:
         tokens: ids, uint16 or uint32, no special tokens, [num_tokens].
         is_word_start: bool, [num_tokens].
         lengths: tokens of each document, int64, [num_documents]; 0 for one that is empty.
+        tagged: parts of speech; None without a tagger.
     """
 
     tokens: npt.NDArray[np.unsignedinteger[Any]]
     is_word_start: npt.NDArray[np.bool_]
     lengths: npt.NDArray[np.int64]
+    tagged: EncodedTags | None = None
 
 
 class Encoder:
@@ -44,14 +71,20 @@ class Encoder:
 
     Special tokens spelt out in a text (``[MASK]``, ``</s>``) are encoded as the plain text they are: a corpus
     cannot forge them. Everything else is what the tokenizer gives.
+
+    Args:
+        tokenizer: the tokenizer; its options are changed.
+        tagger: tags the words too.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, tagger: Tagger | None = None) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
         vocabulary = tokenizer.get_vocab(with_added_tokens=True)
         self._tokenizer = tokenizer
+        self._tagger = tagger
+        self.is_uncased = is_uncased(tokenizer)
         self.dtype = token_dtype(max(vocabulary.values()) + 1)
         # Without a pre-tokenizer, as in some SentencePiece models, the whole text is one word to the library.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
@@ -73,10 +106,76 @@ class Encoder:
         is_word_start[(ends - sizes)[sizes > 0]] = True
         last_pieces = np.cumsum([len(p) for p in pieces], dtype=np.int64) - 1
         document_ends = ends[last_pieces] if len(texts) else ends
-        return Encoded(tokens, is_word_start, np.diff(document_ends, prepend=0))
+        lengths = np.diff(document_ends, prepend=0)
+        if self._tagger is None:
+            return Encoded(tokens, is_word_start, lengths)
+        spans = _spans(encodings, list(chain.from_iterable(pieces)), sizes)
+        return Encoded(tokens, is_word_start, lengths, self._tagged(texts, spans, is_word_start))
+
+    def _tagged(
+        self, texts: Sequence[str], spans: npt.NDArray[np.int64], is_word_start: npt.NDArray[np.bool_]
+    ) -> EncodedTags:
+        """Tag documents and tell each token's word by where both lie in the joined texts."""
+        assert self._tagger is not None
+        found = [tag_text(text, self._tagger) for text in texts]
+        begins = np.cumsum([0, *map(len, texts)])
+        starts, ends = (
+            np.concatenate(
+                [np.empty(0, np.int64), *(getattr(t, edge) + b for t, b in zip(found, begins, strict=False))]
+            )
+            for edge in ("starts", "ends")
+        )
+        numbers = np.concatenate([np.zeros(1, np.uint8), *(t.tags for t in found)])  # the first is of no word
+        word = _words_of(spans, starts, ends, is_word_start)
+        before = np.concatenate([[-1], word])[:-1]
+        numbers[word[is_word_start & (word == before)] + 1] = 0  # the tokenizer makes several words of it
+        tags = numbers[word + 1]
+        is_edge = np.concatenate([word != before, [True]])
+        first, last = np.flatnonzero(is_edge[:-1] & (tags > 0)), np.flatnonzero(is_edge[1:] & (tags > 0))
+        text = "".join(texts)
+        spelling = str.lower if self.is_uncased else str
+        edges = zip(np.maximum(spans[first, 0], starts[word[first]]).tolist(), spans[last, 1].tolist(), strict=True)
+        form_numbers: dict[tuple[str, int], int] = {}
+        words = [
+            form_numbers.setdefault((spelling(text[start:end]), tag), len(form_numbers))
+            for (start, end), tag in zip(edges, tags[first].tolist(), strict=True)
+        ]
+        return EncodedTags(tags, tuple(form_numbers), np.array(words, np.int64), last)
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def _spans(encodings: Sequence[Encoding], pieces: Sequence[str], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each token begins and ends in the joined pieces, in characters, int64 [num_tokens, 2]."""
+    flat = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+    spans = np.fromiter(flat, np.int64, 2 * int(sizes.sum())).reshape(-1, 2)
+    begins = np.cumsum([0, *map(len, pieces)], dtype=np.int64)[:-1]
+    return spans + np.repeat(begins, sizes)[:, None]
+
+
+def _words_of(
+    spans: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    is_word_start: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.int64]:
+    """The word that each token lies in, white space before it aside, int64 [num_tokens]; -1 for none."""
+    word = np.searchsorted(starts, spans[:, 1]) - 1  # the last one that begins before the token ends
+    ends = np.concatenate([[0], ends])  # of the word before, and of the word
+    lies_within = (word >= 0) & (spans[:, 1] <= ends[word + 1]) & (spans[:, 0] >= ends[word])
+    # A token of white space alone, as SentencePiece has it before a word, goes with the rest of its word.
+    is_blank = is_word_start & (spans[:, 0] >= ends[word + 1])
+    word = np.where(lies_within, word, -1)
+    leads = np.flatnonzero(is_blank[:-1] & ~is_word_start[1:])
+    word[leads] = word[leads + 1]
+    return word
+
+
+def is_uncased(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer makes no difference between capital and small letters."""
+    normalizer = tokenizer.normalizer
+    return normalizer is not None and "A" not in normalizer.normalize_str("A")
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.store import Corpus, CorpusInfo
+from trueneg.corpus.tags import Tags
 from trueneg.errors import CorpusError
 
 _Int64s = npt.NDArray[np.int64]
@@ -31,6 +32,8 @@ class RowBatch:
         substitutes: int32 [n, length, width]: what annotations list in the place of each token, the best first;
             None without annotations.
         credits: uint8 [n, length, width]: their credit in 255ths, 0 where there are no more; None without.
+        tags: uint8 [n, length]: the number in ``PENN`` of the tag of the word that a token belongs to, 0 for none
+            and for special tokens; None without tags.
     """
 
     input_ids: _Int64s
@@ -40,6 +43,7 @@ class RowBatch:
     is_special: npt.NDArray[np.bool_]
     substitutes: npt.NDArray[np.int32] | None = None
     credits: npt.NDArray[np.uint8] | None = None
+    tags: npt.NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,10 @@ class RowIndex:
         pack: fill rows with several documents.
         least_piece: the shortest beginning of a longer document that fills up a row, in tokens.
         annotations: read along with the rows; of the same split of the same corpus.
+        tags: read along with the rows; opened for the same corpus.
 
     Raises:
-        CorpusError: if the corpus does not fill one row, or the annotations belong to another one.
+        CorpusError: if the corpus does not fill one row, or the annotations or tags belong to another one.
 
     Example::
 
@@ -90,6 +95,7 @@ class RowIndex:
         pack: bool = False,
         least_piece: int = 8,
         annotations: Annotations | None = None,
+        tags: Tags | None = None,
     ) -> None:
         if length < 3:
             raise CorpusError(f"rows of {length} tokens hold no text: the length must be at least 3")
@@ -100,8 +106,11 @@ class RowIndex:
             )
         if annotations is not None:
             annotations.check(corpus)
+        if tags is not None:
+            tags.check(corpus)
         self.corpus = corpus
         self.annotations = annotations
+        self.tags = tags
         self.length = length
         self.is_packed = pack
         sizes = np.diff(corpus.offsets)
@@ -160,7 +169,11 @@ class RowIndex:
             counts, numbers = self.annotations.places(place[first], width)
             counts = np.where(is_special, np.uint8(0), np.take(counts, source))
             listed = self.annotations.lists(counts, np.take(numbers, source))
-        return RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special, *listed)
+        batch = RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special, *listed)
+        if self.tags is None:
+            return batch
+        tags = np.take(self.tags.windows(place[first], width), source)
+        return replace(batch, tags=np.where(is_special, np.uint8(0), tags))
 
     def _pieces(self, rows: _Int64s) -> tuple[_Int64s, ...]:
         """Every piece of the rows, in order: line in the batch, column, first token, size."""
@@ -181,7 +194,7 @@ def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
 
     Returns:
         A JSON-ready dict; ``row_fill`` is the share of a row that is not padding, on average, with and
-        without packing; empty where the split does not fill a row.
+        without packing; empty where the split does not fill a row. ``tags`` is None without tags.
 
     Raises:
         CorpusError: if the corpus cannot be opened.
@@ -210,6 +223,25 @@ def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
         "length": length,
         "splits": splits,
         "sources": [{"name": source.name, "num_bytes": source.num_bytes} for source in info.sources],
+        "tags": describe_tags(path),
+    }
+
+
+def describe_tags(path: str | Path) -> dict[str, Any] | None:
+    """Who tagged a corpus and how many words of each split, JSON-ready; None if nobody did.
+
+    Raises:
+        CorpusError: if the corpus or its tags cannot be opened.
+    """
+    tags = Tags.find(Corpus.open(path))
+    if tags is None:
+        return None
+    info = tags.info
+    return {
+        "tagger": info.tagger,
+        "provenance": dict(info.provenance),
+        "fingerprint": info.fingerprint,
+        "num_words": {name: sum(shard.num_words for shard in shards) for name, shards in info.splits.items()},
     }
 
 

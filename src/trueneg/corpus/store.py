@@ -3,7 +3,8 @@
 A folder holds ``corpus.json`` (written last, so that a folder without it is unfinished), ``tokenizer/``, and
 for each split numbered shards of three flat little-endian files: ``tokens`` (uint16, or uint32 for more than
 65,536 ids), ``offsets`` (int64, where each document begins, and the end) and ``words`` (one bit a token, the
-first token in the highest bit of the first byte: 1 where a word begins).
+first token in the highest bit of the first byte: 1 where a word begins). What ``--tag`` adds to them, ``tags``
+describes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -294,7 +295,7 @@ class Corpus:
         shard_of = np.searchsorted(self._starts, places, side="right") - 1
         for number in np.unique(shard_of):
             here = shard_of == number
-            ids[here], is_word_start[here] = self._look_up(number, places[here])
+            ids[here], is_word_start[here] = self._look_up(number, places[here] - self._starts[number])
         return ids, is_word_start
 
     def windows(self, starts: npt.NDArray[np.int64], width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -308,21 +309,34 @@ class Corpus:
             Ids, int64 [n, width], and whether a word begins there, bool [n, width].
         """
         places = np.minimum(starts[:, None] + np.arange(width), self.num_tokens - 1)
-        shard_of = np.searchsorted(self._starts, places[:, [0, -1]], side="right") - 1
-        first, last = shard_of[:, 0], shard_of[:, 1]
         ids = np.empty(places.shape, dtype=np.int64)
         is_word_start = np.empty(places.shape, dtype=bool)
-        for number in np.unique(first):
-            here = (first == number) & (last == number)
-            ids[here], is_word_start[here] = self._look_up(number, places[here])
-        if (split := first != last).any():
-            ids[split], is_word_start[split] = self.gather(places[split])
+        for number, here, local in self.by_shard(places):
+            ids[here], is_word_start[here] = self._look_up(number, local)
         return ids, is_word_start
 
+    def by_shard(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any, npt.NDArray[np.int64]]]:
+        """Which tokens lie in which shard.
+
+        Args:
+            places: numbers of tokens in the split, [n, width], ascending in each row.
+
+        Yields:
+            The number of a shard, an index of all places in it, and where they lie among its tokens.
+        """
+        first, last = (np.searchsorted(self._starts, places[:, [0, -1]], side="right") - 1).T
+        for number in np.unique(first):
+            here = (first == number) & (last == number)
+            yield number, here, places[here] - self._starts[number]
+        rows = np.flatnonzero(first != last)
+        shard_of = np.searchsorted(self._starts, places[rows], side="right") - 1
+        for number in np.unique(shard_of):
+            row, column = np.nonzero(shard_of == number)
+            yield number, (rows[row], column), places[rows[row], column] - self._starts[number]
+
     def _look_up(
-        self, number: int, places: npt.NDArray[np.int64]
+        self, number: int, local: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.unsignedinteger[Any]], npt.NDArray[np.bool_]]:
-        local = places - self._starts[number]
         tokens, words = self._maps[number]
         bits = np.take(words, local >> 3) >> (7 - (local & 7)).astype(np.uint8)
         return np.take(tokens, local), (bits & 1).astype(bool)

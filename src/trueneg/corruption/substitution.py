@@ -17,6 +17,8 @@ from trueneg.corruption import keyed
 from trueneg.corruption.rewriting import Words, choose_by_share, hashes_of, rewrite, words_of
 from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.word_pieces import WordPieces
+from trueneg.lexicon.replacement_table import ReplacementTable
+from trueneg.lexicon.replacements import KINDS, Kind
 
 Ints = NDArray[np.int64]
 
@@ -50,6 +52,36 @@ class Candidates(Protocol):
     @property
     def random(self) -> Lists:
         """Words that have nothing to do with it."""
+
+
+class TableCandidates:
+    """A corpus's compiled replacements as ``Candidates``."""
+
+    def __init__(self, table: ReplacementTable) -> None:
+        self.table = table
+        self._lists = {
+            kind: Lists(offsets[:-1], np.diff(offsets), table.candidates.astype(np.int64))
+            for kind, offsets in zip(KINDS, table.offsets, strict=True)
+        }
+
+    def entries(self, forms: Ints, tags: NDArray[np.uint8]) -> Ints:
+        """Rows of the table."""
+        return self.table.rows(forms, tags)
+
+    @property
+    def meaning(self) -> tuple[Lists, ...]:
+        """Synonyms, hypernyms, inflections."""
+        return tuple(self._lists[kind] for kind in (Kind.SYNONYM, Kind.HYPERNYM, Kind.INFLECTION))
+
+    @property
+    def antonyms(self) -> Lists:
+        """Antonyms."""
+        return self._lists[Kind.ANTONYM]
+
+    @property
+    def random(self) -> Lists:
+        """Random words of the same class."""
+        return self._lists[Kind.RANDOM]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from trueneg.lexicon.places import PartOfSpeech
 
@@ -19,17 +20,16 @@ numbers, so the order stays as it is."""
 NUMBERS: Mapping[str, int] = MappingProxyType({tag: number for number, tag in enumerate(PENN)})
 """The number of each tag."""
 
-_COARSE: Mapping[str, PartOfSpeech] = MappingProxyType(
-    {
-        tag: pos
-        for pos, tags in (("n", "NN NNP NNPS NNS"), ("v", "VB VBD VBG VBN VBP VBZ"), ("a", "JJ JJR JJS"))
-        for tag in tags.split()
-    }
-    | dict.fromkeys(("RB", "RBR", "RBS"), "r")
+_CLASSES: tuple[tuple[PartOfSpeech, str], ...] = (
+    ("n", "NN NNP NNPS NNS"),
+    ("v", "VB VBD VBG VBN VBP VBZ"),
+    ("a", "JJ JJR JJS"),
+    ("r", "RB RBR RBS"),
 )
+_COARSE: Mapping[str, PartOfSpeech] = MappingProxyType({tag: pos for pos, tags in _CLASSES for tag in tags.split()})
 
 
-def coarse(tag: str) -> PartOfSpeech | str:
+def coarse(tag: str) -> PartOfSpeech | Literal[""]:
     """The class of content words that a Penn tag belongs to, ``""`` for every other tag.
 
     Proper nouns are nouns; modals, particles and the adverbs of questions are no content words.

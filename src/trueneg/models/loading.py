@@ -31,6 +31,7 @@ from trueneg.models.configurations import generator_config, hf_config, set_dropo
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.quiet import quiet_transformers
+from trueneg.models.semantic import SemanticEncoder
 from trueneg.models.vocabulary import fit_vocabulary
 
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
@@ -70,6 +71,17 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
     if generator.is_dir():
         source = str(generator)
     return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer))
+
+
+def load_semantic(
+    config: ModelConfig, tokenizer: PreTrainedTokenizerFast, num_classes: int, has_pooler: bool
+) -> SemanticEncoder:
+    """Make or load an encoder for CLINE: ``load_masked_lm``'s, with new heads.
+
+    Raises:
+        ModelError: as ``load_masked_lm``.
+    """
+    return SemanticEncoder(load_masked_lm(config, tokenizer).model, num_classes, has_pooler)
 
 
 def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> ElectraPair:

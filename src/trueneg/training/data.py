@@ -13,8 +13,9 @@ import torch
 from trueneg.config import PretrainConfig, TrainConfig, override
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.order import rows_at
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
+from trueneg.corpus.tags import Tags
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Rows, Substitutes
 from trueneg.detectors.specification import leaves, parse
@@ -72,12 +73,12 @@ def _folders(detector: str) -> set[str]:
 
 
 def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
-    """Number a corpus's rows as a run reads them, with annotations if its detector names some.
+    """Number a corpus's rows as a run reads them: with annotations if its detector names some, with tags for CLINE.
 
     It warns if the annotations cover a part of the corpus only.
 
     Raises:
-        CorpusError: if the corpus does not fill a row, or the annotations cannot be used with it.
+        CorpusError: if the corpus does not fill a row, lacks tags, or the annotations cannot be used with it.
     """
     folder = annotations_of(config)
     annotations = None if folder is None else Annotations.open(folder, corpus)
@@ -88,13 +89,14 @@ def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
             TruenegWarning,
             stacklevel=2,
         )
-    return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations)
+    tags = Tags.open(corpus) if config.objective.name == "cline" else None
+    return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations, tags=tags)
 
 
 def fingerprint_of(index: RowIndex) -> str:
-    """What tells rows from others: the corpus's fingerprint, and that of its annotations."""
-    corpus = index.corpus.info.fingerprint
-    return corpus if index.annotations is None else f"{corpus}+{index.annotations.info.fingerprint}"
+    """What tells rows from others: the fingerprints of the corpus, and of its annotations and tags."""
+    beside = [extra.info.fingerprint for extra in (index.annotations, index.tags) if extra is not None]
+    return "+".join([index.corpus.info.fingerprint, *beside])
 
 
 def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
@@ -107,7 +109,11 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
         positions: Where the examples stand in the training order, int64 ``[batch]``: the other part of what
             their draws are functions of.
     """
-    batch = index.read(numbers)
+    return rows_of(index.read(numbers), index, seed, positions)
+
+
+def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) -> Rows:
+    """Rows that were read, as tensors: see ``read_rows``."""
     substitutes = None
     if batch.substitutes is not None and batch.credits is not None:
         substitutes = Substitutes(torch.from_numpy(batch.substitutes), torch.from_numpy(batch.credits))

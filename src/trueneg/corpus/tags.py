@@ -1,0 +1,255 @@
+"""The parts of speech of a corpus's words, beside its tokens: a byte a token, and a table of the words met.
+
+``corpus build --tag`` adds to a corpus's folder ``tags.json`` (written last but for ``corpus.json``) and to each of its
+shards two files: ``tags`` (uint8, the number in :data:`trueneg.lexicon.tags.PENN` of the tag of the word that the
+token belongs to, 0 where it belongs to none) and ``forms`` (UTF-8, a line for each word and tag: ``word⇥tag⇥count``,
+in the order of characters). The corpus itself, and so its fingerprint, is the same as without them.
+
+What a word is, is decided in the text: a run of letters and digits, so that SentencePiece's "(cat)," is punctuation,
+"cat" and punctuation. What the tokenizer makes several words of has no tag ("'", "s"), and neither has a token that
+reaches over a word's ends, as "don" of "don't" does, which the tagger reads as "do n't".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.files import check_size
+from trueneg.corpus.store import Corpus, checksum, shard_path
+from trueneg.errors import CorpusError
+from trueneg.lexicon.tags import NUMBERS, PENN
+
+FORMAT_VERSION = 1
+TAGS_FILE = "tags.json"
+PARTS = ("tags", "forms")
+_AGAIN = "copy the corpus or build it again with --tag --overwrite"
+
+
+@dataclass(frozen=True)
+class ShardTags:
+    """A shard's tagged words.
+
+    Attributes:
+        num_words: words with a tag.
+        num_forms: distinct ones, by spelling and tag.
+        num_bytes: of the file of forms.
+        checksums: SHA-256 of each file, by part.
+    """
+
+    num_words: int
+    num_forms: int
+    num_bytes: int
+    checksums: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TagsInfo:
+    """What a corpus's tags say of themselves.
+
+    Attributes:
+        corpus: the corpus's fingerprint.
+        tagger: who tagged, as options name it.
+        provenance: the versions that its answers depend on.
+        is_uncased: whether the table's words are in small letters, as the tokenizer reads them; the tagger sees
+            them as they are written.
+        splits: the shards of each split, in reading order.
+        fingerprint: 16 hexadecimal digits over all of the above.
+    """
+
+    corpus: str
+    tagger: str
+    provenance: Mapping[str, str]
+    is_uncased: bool
+    splits: Mapping[str, tuple[ShardTags, ...]]
+    fingerprint: str = ""
+    format_version: int = FORMAT_VERSION
+
+    def with_fingerprint(self) -> TagsInfo:
+        """The same, with the fingerprint that follows from the content."""
+        content = dataclasses.asdict(self) | {"fingerprint": None}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return dataclasses.replace(self, fingerprint=digest[:16])
+
+    @classmethod
+    def read(cls, folder: str | Path) -> TagsInfo:
+        """Read a corpus folder's ``tags.json``.
+
+        Raises:
+            CorpusError: if it is missing, torn, changed, or of another format version.
+        """
+        path = Path(folder) / TAGS_FILE
+        if not path.is_file():
+            raise CorpusError(f"the corpus '{folder}' has no tags: build it again with --tag --overwrite")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            version = record["format_version"]
+            if version != FORMAT_VERSION:
+                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: {_AGAIN}")
+            record["splits"] = {name: shards_from_json(shards) for name, shards in record["splits"].items()}
+            info = cls(**record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorpusError(f"'{path}' is torn or describes no tags: {_AGAIN}") from error
+        if info.with_fingerprint().fingerprint != info.fingerprint:
+            raise CorpusError(f"'{path}' was changed after it was written: {_AGAIN}")
+        return info
+
+
+def shards_from_json(records: list[dict[str, object]]) -> tuple[ShardTags, ...]:
+    """Decode what ``dataclasses.asdict`` made of a split's shards."""
+    return tuple(ShardTags(**record) for record in records)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """The words of a split, each with each of its tags, in the order of characters, then of tags.
+
+    Attributes:
+        texts: as they are written; in small letters if the tokenizer makes no difference.
+        tags: numbers of tags, uint8 [num_forms], none of them 0.
+        counts: how often each was met, int64 [num_forms].
+    """
+
+    texts: tuple[str, ...]
+    tags: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags of a split of a corpus.
+
+    Attributes:
+        corpus: the open corpus.
+        info: what the tags say of themselves.
+    """
+
+    corpus: Corpus
+    info: TagsInfo
+
+    @classmethod
+    def open(cls, corpus: Corpus) -> Tags:
+        """Open a corpus's tags without reading them: the description and the files' sizes are checked.
+
+        Raises:
+            CorpusError: if there are none, or if they are torn, of another version or of another corpus.
+
+        Example::
+
+            tags = Tags.open(Corpus.open("corpus"))
+            words = tags.words()  # to compile what may replace each
+            batch = RowIndex(tags.corpus, length=128, tags=tags).read(np.arange(32))  # batch.tags
+        """
+        tags = cls(corpus, TagsInfo.read(corpus.path))
+        tags.check(corpus)
+        for number, (shard, stored) in enumerate(zip(tags.shards, corpus.shards, strict=True)):
+            for part, size in (("tags", stored.num_tokens), ("forms", shard.num_bytes)):
+                check_size(shard_path(corpus.path, corpus.split, number, part), size, _AGAIN)
+        return tags
+
+    @classmethod
+    def find(cls, corpus: Corpus) -> Tags | None:
+        """As ``open``, but None for a corpus that was built without tags."""
+        return cls.open(corpus) if (corpus.path / TAGS_FILE).exists() else None
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuse another corpus, or another of its splits.
+
+        Raises:
+            CorpusError: naming both.
+        """
+        if self.info.corpus != corpus.info.fingerprint:
+            raise CorpusError(
+                f"'{self.corpus.path / TAGS_FILE}' belongs to another corpus (fingerprint {self.info.corpus}, "
+                f"'{corpus.path}' has {corpus.info.fingerprint}): {_AGAIN}"
+            )
+        if self.corpus.split != corpus.split:
+            raise CorpusError(
+                f"the tags of '{self.corpus.path}' were opened for the split '{self.corpus.split}', not for "
+                f"'{corpus.split}'"
+            )
+
+    @property
+    def shards(self) -> tuple[ShardTags, ...]:
+        """The split's shards."""
+        return self.info.splits[self.corpus.split]
+
+    def verify(self) -> None:
+        """Read every byte of the split's tags and compare checksums.
+
+        Raises:
+            CorpusError: naming the first file that is not what was written.
+        """
+        for number, shard in enumerate(self.shards):
+            for part, expected in shard.checksums.items():
+                file = shard_path(self.corpus.path, self.corpus.split, number, part)
+                if checksum(file) != expected:
+                    raise CorpusError(f"'{file}' is damaged (checksum): {_AGAIN}")
+
+    def windows(self, starts: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+        """Tags of runs of tokens, one run a row; past the end of the split, its last token's again.
+
+        Args:
+            starts: number of each run's first token, [n].
+            width: tokens of a run.
+
+        Returns:
+            Numbers of tags, uint8 [n, width].
+        """
+        places = np.minimum(starts[:, None] + np.arange(width), self.corpus.num_tokens - 1)
+        tags = np.empty(places.shape, dtype=np.uint8)
+        for number, here, local in self.corpus.by_shard(places):
+            tags[here] = np.take(self._maps[number], local)
+        return tags
+
+    def words(self) -> WordTable:
+        """Read the table of the words met in the split.
+
+        Raises:
+            CorpusError: naming the file and line that is no entry.
+        """
+        counts: Counter[tuple[str, int]] = Counter()
+        for number in range(len(self.shards)):
+            file = shard_path(self.corpus.path, self.corpus.split, number, "forms")
+            counts.update(_read_forms(file))
+        forms = sorted(counts)
+        return WordTable(
+            texts=tuple(text for text, _ in forms),
+            tags=np.array([tag for _, tag in forms], dtype=np.uint8),
+            counts=np.array([counts[form] for form in forms], dtype=np.int64),
+        )
+
+    @cached_property
+    def _maps(self) -> tuple[npt.NDArray[np.uint8], ...]:
+        paths = (shard_path(self.corpus.path, self.corpus.split, number, "tags") for number in range(len(self.shards)))
+        return tuple(np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray) for path in paths)
+
+
+def forms_to_bytes(counts: Mapping[tuple[str, int], int]) -> bytes:
+    r"""Words and the numbers of their tags, with their counts, as they are stored.
+
+    Example:
+        >>> forms_to_bytes({("runs", 32): 2, ("cat", 12): 1})
+        b'cat\tNN\t1\nruns\tVBZ\t2\n'
+    """
+    return "".join(f"{text}\t{PENN[tag]}\t{count}\n" for (text, tag), count in sorted(counts.items())).encode()
+
+
+def _read_forms(file: Path) -> dict[tuple[str, int], int]:
+    counts: dict[tuple[str, int], int] = {}
+    try:
+        for line in file.read_bytes().decode().splitlines():
+            text, tag, count = line.split("\t")
+            counts[text, NUMBERS[tag]] = int(count)
+    except (ValueError, KeyError) as error:
+        raise CorpusError(f"'{file}', line {len(counts) + 1}: no word, tag and count: {_AGAIN}") from error
+    return counts

@@ -1,0 +1,123 @@
+"""Rows of a corpus with both views of them: what CLINE trains on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import ViewsConfig
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.tags import Tags
+from trueneg.corruption.substitution import Substitution, TableCandidates, TextRows
+from trueneg.corruption.views import Views
+from trueneg.corruption.word_pieces import WordPieces
+from trueneg.errors import LexiconError, TruenegWarning
+from trueneg.lexicon.places import cache_folder, find_wordnet, wordnet_digest
+from trueneg.lexicon.replacement_table import REPLACEMENTS_VERSION, ReplacementTable, Word, compile_replacements
+from trueneg.lexicon.replacements import ReplacementOptions
+from trueneg.lexicon.tags import PENN
+from trueneg.lexicon.wordnet import WordNet
+from trueneg.tokenizer import special_ids
+from trueneg.training.data import rows_of
+
+
+class ViewReader:
+    """Reads rows and makes their views: a ``training.data.Read``.
+
+    Args:
+        substitution: What makes views.
+    """
+
+    def __init__(self, substitution: Substitution) -> None:
+        self.substitution = substitution
+
+    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
+        """Read rows with their views.
+
+        Args:
+            index: A corpus's rows, with tags.
+            numbers: Which rows, int64 ``[batch]``.
+            seed: Of the draws.
+            positions: Where the examples stand in the training order, int64 ``[batch]``: an example of the next epoch
+                gets other views.
+        """
+        batch = index.read(numbers)
+        if batch.tags is None:
+            raise AssertionError("rows for views are opened with their tags")
+        rows = rows_of(batch, index, seed, positions)
+        text = TextRows(
+            batch.input_ids,
+            batch.segments,
+            batch.is_word_start,
+            batch.is_special,
+            batch.tags,
+            rows.keys,
+            is_full=rows.is_full,
+            is_packed=rows.is_packed,
+        )
+        return Views(rows, *self.substitution.views(text))
+
+
+def make_substitution(
+    config: ViewsConfig, tags: Tags, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
+) -> Substitution:
+    """What makes the views of a corpus: its words' replacements, compiled once and then read from the cache.
+
+    Args:
+        config: How much is replaced, and by what.
+        tags: Of the corpus's training split, whose words are counted.
+        tokenizer: The corpus's.
+        wordnet: WordNet's folder; empty to look for it.
+
+    Raises:
+        LexiconError: if there is no WordNet, or the cache cannot be written.
+        CorpusError: if the table of words is torn.
+    """
+    table = cached_replacements(tags, options_of(config), wordnet)
+    pad_id = special_ids(tokenizer)["pad"]
+    if pad_id is None:
+        raise AssertionError("load_tokenizer lets no tokenizer without a padding token pass")
+    return Substitution(TableCandidates(table), WordPieces.of(table.forms, tokenizer), config, pad_id)
+
+
+def options_of(config: ViewsConfig) -> ReplacementOptions:
+    """What is asked of a candidate."""
+    return ReplacementOptions(
+        senses=config.senses,
+        agree=config.agree,
+        multiword=config.multiword,
+        indirect=config.indirect,
+        random="band" if config.random == "none" else config.random,
+    )
+
+
+def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = "") -> ReplacementTable:
+    """The replacements of a corpus's words, compiled once for its tags, a WordNet and options.
+
+    Raises:
+        LexiconError: if there is no WordNet, or the cache cannot be written.
+    """
+    place = find_wordnet(wordnet or None)
+    asked = json.dumps([asdict(options), tags.corpus.split, REPLACEMENTS_VERSION], sort_keys=True)
+    name = f"{tags.info.fingerprint}-{wordnet_digest(place)}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+    path = cache_folder() / "replacements" / f"{name}.safetensors"
+    if path.exists():
+        try:
+            return ReplacementTable.load(path)
+        except LexiconError as error:
+            warnings.warn(f"compiling the replacements again: {error}", TruenegWarning, stacklevel=2)
+    table = compile_replacements(_words(tags), WordNet.load(place), options)
+    table.save(path)
+    return table
+
+
+def _words(tags: Tags) -> Iterable[Word]:
+    words = tags.words()
+    for text, tag, count in zip(words.texts, words.tags.tolist(), words.counts.tolist(), strict=True):
+        yield text, PENN[tag], count
