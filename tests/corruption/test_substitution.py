@@ -215,6 +215,24 @@ def test_a_row_that_gets_too_long_is_cut_before_its_end_token() -> None:
     assert seen_longer, "hyper2 has three pieces"
 
 
+def test_punctuation_within_a_tokenizers_word_is_no_part_of_it() -> None:
+    """SentencePiece makes one word of '"word4"'; only the letters are tagged."""
+    rows = make_rows(['" word4 " the'])
+    starts, tags = rows.is_word_start.copy(), rows.tags.copy()
+    starts[0, 2:4] = False
+    tags[0, [1, 3]] = 0
+    view, _ = make_substitution(synonym_share=1.0).views(replace(rows, is_word_start=starts, tags=tags))
+    assert text_of(view, 0) == ['"', "infl4", '"', "the"]
+
+
+def test_a_word_that_the_row_may_have_cut_stays() -> None:
+    rows = make_rows(["the word4"], length=4)
+    view, _ = make_substitution(synonym_share=1.0).views(rows)
+    assert text_of(view, 0) == ["the", "word4"]
+    view, _ = make_substitution(synonym_share=1.0).views(make_rows(["the word4"], length=5))
+    assert text_of(view, 0) == ["the", "infl4"]
+
+
 def test_choices_are_even() -> None:
     texts = ["word0 " * 10] * 200
     view, _ = make_substitution(synonym_share=1.0).views(make_rows(texts))

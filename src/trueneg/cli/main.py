@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer
+from trueneg.cli import compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -185,6 +185,7 @@ runs.register(app)
 finetune.register(app)
 compare.register(app)
 inspect.register(app)
+views.register(app)
 app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
 reproduce.register(app)
 

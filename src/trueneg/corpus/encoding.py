@@ -127,20 +127,25 @@ class Encoder:
         )
         numbers = np.concatenate([np.zeros(1, np.uint8), *(t.tags for t in found)])  # the first is of no word
         word = _words_of(spans, starts, ends, is_word_start)
-        before = np.concatenate([[-1], word])[:-1]
-        numbers[word[is_word_start & (word == before)] + 1] = 0  # the tokenizer makes several words of it
-        tags = numbers[word + 1]
-        is_edge = np.concatenate([word != before, [True]])
-        first, last = np.flatnonzero(is_edge[:-1] & (tags > 0)), np.flatnonzero(is_edge[1:] & (tags > 0))
+        is_edge = np.concatenate([is_word_start | (np.diff(word, prepend=-1) != 0), [True]])
+        first, last = np.flatnonzero(is_edge[:-1] & (word >= 0)), np.flatnonzero(is_edge[1:] & (word >= 0))
+        # The tokenizer makes several words of the others, or a part of another one.
+        is_whole = (spans[first, 0] <= starts[word[first]]) & (spans[last, 1] == ends[word[last]])
+        numbers[word[first[~is_whole]] + 1] = 0
+
+        found, last = word[first[is_whole]], last[is_whole]
         text = "".join(texts)
         spelling = str.lower if self.is_uncased else str
-        edges = zip(np.maximum(spans[first, 0], starts[word[first]]).tolist(), spans[last, 1].tolist(), strict=True)
+        edges = zip(starts[found].tolist(), ends[found].tolist(), numbers[found + 1].tolist(), strict=True)
         form_numbers: dict[tuple[str, int], int] = {}
         words = [
             form_numbers.setdefault((spelling(text[start:end]), tag), len(form_numbers))
-            for (start, end), tag in zip(edges, tags[first].tolist(), strict=True)
+            for start, end, tag in edges
+            if tag
         ]
-        return EncodedTags(tags, tuple(form_numbers), np.array(words, np.int64), last)
+        return EncodedTags(
+            numbers[word + 1], tuple(form_numbers), np.array(words, np.int64), last[numbers[found + 1] > 0]
+        )
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids

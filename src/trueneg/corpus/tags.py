@@ -6,8 +6,8 @@ token belongs to, 0 where it belongs to none) and ``forms`` (UTF-8, a line for e
 in the order of characters). The corpus itself, and so its fingerprint, is the same as without them.
 
 What a word is, is decided in the text: a run of letters and digits, so that SentencePiece's "(cat)," is punctuation,
-"cat" and punctuation. What the tokenizer makes several words of has no tag ("'", "s"), and neither has a token that
-reaches over a word's ends, as "don" of "don't" does, which the tagger reads as "do n't".
+"cat" and punctuation. Only a word that the tokenizer leaves whole has a tag: in one of its own words, and with no token
+that reaches over its ends. So the tokens "don", "'" and "t" have none, since the tagger reads "do n't".
 """
 
 from __future__ import annotations

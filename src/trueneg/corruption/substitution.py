@@ -119,7 +119,14 @@ class Substitution:
         ``antonym_share`` of a row's tokens are, as far as there are candidates; antonyms come before random words.
         """
         length = rows.input_ids.shape[1]
-        words = words_of(rows.is_word_start, rows.is_special)
+        # A tokenizer's word may hold punctuation, which has no tag: "(cat)," in SentencePiece.
+        is_tagged = (rows.tags > 0) & ~rows.is_special
+        after_other = np.ones_like(is_tagged)
+        after_other[:, 1:] = ~is_tagged[:, :-1]
+        words = words_of(is_tagged & (rows.is_word_start | after_other), ~is_tagged)
+        # A word at the end of a full row may go on in the next one.
+        whole = words.start + words.size < length - 1
+        words = Words(words.line[whole], words.start[whole], words.size[whole])
         hashes = hashes_of(rows.input_ids.ravel(), words.line * length + words.start, words.size)
         forms, variants = self.pieces.find(hashes)
         entries = self.candidates.entries(forms, rows.tags[words.line, words.start])

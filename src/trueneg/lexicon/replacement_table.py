@@ -113,11 +113,12 @@ class ReplacementTable:
         number, tag = np.broadcast_arrays(np.asarray(forms, np.int64), np.asarray(tags, np.int64))
         wanted = number << _TAG_BITS | tag
         at = np.searchsorted(self.keys, wanted)
-        return np.asarray(np.where(np.append(self.keys, -1)[at] == wanted, at, -1), np.int64)
+        is_there = (np.append(self.keys, -1)[at] == wanted) & (number >= 0) & (tag >= 0) & (tag < len(PENN))
+        return np.asarray(np.where(is_there, at, -1), np.int64)
 
     def num_candidates(self, kind: Kind) -> NDArray[np.int64]:
         """int64 [num_rows]: how many candidates of a kind each row has."""
-        return np.diff(self.offsets[KINDS.index(kind)])
+        return np.asarray(np.diff(self.offsets[KINDS.index(kind)]), np.int64)
 
     def lookup(self, form: str, tag: str) -> dict[Kind, list[str]]:
         """What may replace a form, in lower case, with a Penn tag; kinds without a candidate are left out."""
@@ -428,12 +429,12 @@ def _check(table: ReplacementTable) -> None:
             raise LexiconError(f"a replacement table's {name} are {np.dtype(dtype)} {list(shape)}")
     for name, array, end in (
         ("text_offsets", table.text_offsets, len(table.text)),
-        ("offsets", np.concatenate([[0], table.offsets[:, 1:].ravel()]), len(table.candidates)),
+        ("offsets", table.offsets.ravel(), len(table.candidates)),
     ):
         if array[0] != 0 or array[-1] != end or (np.diff(array) < 0).any():
             raise LexiconError(f"a replacement table's {name} must ascend from 0 to {end}")
-    if num_rows and (
-        (np.diff(table.keys) <= 0).any() or not 0 <= table.keys[0] <= table.keys[-1] >> _TAG_BITS < num_forms
+    if (np.diff(table.keys) <= 0).any() or (
+        num_rows and not 0 <= table.keys[0] <= table.keys[-1] < num_forms << _TAG_BITS
     ):
         raise LexiconError("a replacement table's keys must ascend without repeats, below the number of forms")
     if len(table.candidates) and not 0 <= table.candidates.min() <= table.candidates.max() < num_forms:
