@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from command_line import World, fails, works
+import pytest
+from command_line import fails, works, write_text
 
 
-def test_a_tagged_corpus_says_who_tagged_it(world: World, tmp_path: Path) -> None:
-    building = ("corpus", "build", world.text, "--tokenizer", world.tokenizer)
+@pytest.fixture(scope="module")
+def building(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    folder = tmp_path_factory.mktemp("text")
+    text = write_text(folder / "text.txt", 60)
+    works("tokenizer", "train", text, "--vocab-size", 120, "--out", folder / "tok")
+    return ["corpus", "build", text, "--tokenizer", folder / "tok"]
+
+
+def test_a_tagged_corpus_says_who_tagged_it(building: list[object], tmp_path: Path) -> None:
     told = works(*building, "--out", tmp_path / "a", "--tag")
     assert "tagged words: train " in told.out
     data = works("corpus", "info", tmp_path / "a", "--verify", "--json").data
@@ -23,8 +31,8 @@ def test_a_tagged_corpus_says_who_tagged_it(world: World, tmp_path: Path) -> Non
     assert "is damaged (checksum)" in fails("corpus", "info", tmp_path / "a", "--verify")
 
 
-def test_a_tagger_that_is_none(world: World, tmp_path: Path) -> None:
-    building = ("corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", tmp_path / "out")
+def test_a_tagger_that_is_none(building: list[object], tmp_path: Path) -> None:
+    building = [*building, "--out", tmp_path / "out"]
     assert "did you mean 'pattern'?" in fails(*building, "--tagger", "patern")
-    assert "no tags" not in works(*building).out
+    assert "tagged" not in works(*building).out
     assert works("corpus", "info", tmp_path / "out", "--json").data["tags"] is None

@@ -77,3 +77,12 @@ def test_what_is_no_form_is_not_found() -> None:
 def test_a_form_of_unknown_pieces_has_none() -> None:
     table = WordPieces.of(["naïve", "cat"], wordpiece(True))
     assert table.sizes.tolist() == [[0], [1]]
+
+
+def test_a_vocabulary_without_what_stands_before_a_word() -> None:
+    backend = Tokenizer(
+        models.WordPiece({piece: at for at, piece in enumerate([*ROLES.values(), "cat"])}, unk_token="<u>")
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    table = WordPieces.of(["cat", "dog"], PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES))
+    assert table.sizes[:, 0].tolist() == [1, 0]

@@ -51,9 +51,8 @@ class WordPieces:
             prefix = _encoded([before.strip()], tokenizer)[0]
             for cased in _CASINGS:
                 rows = _encoded([before + cased(form) for form in forms], tokenizer)
-                found = [
-                    row[len(prefix) :] if row[: len(prefix)] == prefix and unknown not in row else [] for row in rows
-                ]
+                after = [row[len(prefix) :] if row[: len(prefix)] == prefix else [] for row in rows]
+                found = [[] if unknown in pieces else pieces for pieces in after]
                 if found not in variants:
                     variants.append(found)
         flat = [pieces for form in zip(*variants, strict=True) for pieces in form]

@@ -321,8 +321,8 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
     counts = np.array([corpus.replaceable[word] for word in rows], np.int64)
     close, close_to = _closeness(rows, replacements)
     slots: dict[str, list[int]] = defaultdict(list)
-    for place, word in enumerate(rows):
-        slots[replacements.slot(*word)].append(place)
+    for number, word in enumerate(rows):
+        slots[replacements.slot(*word)].append(number)
     generator = np.random.Generator(np.random.PCG64(0))
     pairs = [np.empty((2, 0), np.int64)]
     for _, members in sorted(slots.items()):
@@ -334,13 +334,17 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
         pool = pool[[is_candidate(rows[r][0]) and corpus.of_form[rows[r][0]] >= options.min_count for r in pool]]
         low, high = _bands(-counts[pool], counts[row], options)
         wanted = np.clip(counts[row], _FEWEST_RANDOM, None).clip(None, options.num_random)
-        drawn_for = np.repeat(np.arange(len(row)), np.where(high > low, wanted, 0))
-        drawn = low[drawn_for] + generator.random(len(drawn_for)) * (high - low)[drawn_for]
-        pairs.append(np.stack([row[drawn_for], pool[drawn.astype(np.int64)]]))
+        # One from each of so many equal parts of the band: all of it where it is no longer than what is wanted.
+        drawn = np.minimum(wanted, high - low)
+        drawn_for = np.repeat(np.arange(len(row)), drawn)
+        part = np.arange(len(drawn_for)) - (np.cumsum(drawn) - drawn)[drawn_for]
+        width = ((high - low) / drawn.clip(1))[drawn_for]
+        place = low[drawn_for] + ((part + generator.random(len(part))) * width).astype(np.int64)
+        pairs.append(np.stack([row[drawn_for], pool[place]]))
     target, other = np.concatenate(pairs, axis=1)
     is_far = (form_of[target] != form_of[other]) & ~np.isin(close_to[target] * len(rows) + close_to[other], close)
     ordered = np.unique(target[is_far] * len(names) + form_of[other[is_far]])
-    found = [names[number] for number in (ordered % max(len(names), 1)).tolist()]
+    found = [names[n] for n in (ordered % max(len(names), 1)).tolist()]
     begins = np.searchsorted(ordered, np.arange(len(rows) + 1) * len(names)).tolist()
     return [found[start:stop] for start, stop in pairwise(begins)]
 

@@ -137,6 +137,7 @@ class Replacements:
         self.options = options or ReplacementOptions()
         self._counts = _sense_counts(wordnet.path) if self.options.senses == "frequent" else {}
         self._synset = cache(wordnet.synset)
+        self._lemmas = cache(wordnet.lemmas)
         self._offsets = cache(self._read_offsets)
         self._senses = cache(self._read_senses)
         self._readable = cache(self._read_readable)
@@ -217,7 +218,7 @@ class Replacements:
             found.update(map(str.lower, synset.lemmas))
             for pointer in synset.pointers:
                 if pointer.symbol in _NEAR:
-                    found.update(map(str.lower, self.wordnet.lemmas(pointer.pos, pointer.offset)))
+                    found.update(map(str.lower, self._lemmas(pointer.pos, pointer.offset)))
         return frozenset(found)
 
     def _read_bases(self, form: str, tag: str) -> tuple[str, ...]:
@@ -285,7 +286,7 @@ class Replacements:
         is_mutual = self.options.senses == "frequent"
         return tuple(
             lemma
-            for lemma in self.wordnet.lemmas(pos, offset)
+            for lemma in self._lemmas(pos, offset)
             if self._is_candidate(lemma) and (not is_mutual or offset in self._senses(lemma, pos))
         )
 
@@ -298,7 +299,7 @@ class Replacements:
             for pointer in holder.pointers:
                 # An antonym is always a relation of two words, numbered from 1.
                 if pointer.symbol == "!" and (indirect or synset.lemmas[pointer.source - 1] == base):
-                    yield self.wordnet.lemmas(pointer.pos, pointer.offset)[pointer.target - 1]
+                    yield self._lemmas(pointer.pos, pointer.offset)[pointer.target - 1]
 
     def _is_candidate(self, lemma: str) -> bool:
         if lemma != lemma.lower() or lemma in AUXILIARIES:

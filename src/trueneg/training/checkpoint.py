@@ -160,7 +160,7 @@ def check_same_run(
     Args:
         state: Of the checkpoint.
         config: What is wanted now.
-        data: Fingerprint of the data wanted now: a corpus's may end in ``+`` and that of its annotations.
+        data: Fingerprint of the data wanted now: a corpus's may end in ``+`` and those of its annotations or tags.
         where: The run's folder.
         free: Options that may change.
         comparable: Makes a configuration what is compared.
@@ -170,9 +170,10 @@ def check_same_run(
     """
     if state.corpus != data:
         is_same_text = state.corpus.partition("+")[0] == data.partition("+")[0]
+        other = "other annotations or tags" if is_same_text else "another corpus"
         raise CheckpointError(
-            f"'{where}' was trained on {'other annotations' if is_same_text else 'another corpus'} (fingerprint "
-            f"{state.corpus}, this one has {data}): give the same ones, or start a new run with --from {where}"
+            f"'{where}' was trained on {other} (fingerprint {state.corpus}, this one has {data}): give the same ones, "
+            f"or start a new run with --from {where}"
         )
     try:
         saved = decode(type(config), state.config)

@@ -75,6 +75,6 @@ def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
     result = {"loss": sum(weights.get(name, 1.0) * value for name, value in terms.items())}
     result |= {f"loss/{name}": value for name, value in terms.items()}
     for name, (numerator, denominator) in RATIOS.items():
-        if stats.get(denominator):
+        if stats.get(denominator) and numerator in stats:
             result[name] = stats[numerator] / stats[denominator]
     return result

@@ -1,0 +1,139 @@
+"""CLINE goes through the loop like any objective: it learns, and resumes to the bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_runs import (
+    WORDNET,
+    PowerCut,
+    assert_identical,
+    before_step,
+    cut_power,
+    documents,
+    make_config,
+    readings,
+    together,
+    weight_distance,
+)
+from transformers import AutoModelForMaskedLM
+
+from trueneg.config import PretrainConfig, override
+from trueneg.corpus.build import build_corpus
+from trueneg.corpus.store import Corpus
+from trueneg.errors import CheckpointError, CorpusError
+from trueneg.presets import with_objective
+from trueneg.pretraining import pretrain
+
+Configure = Callable[..., PretrainConfig]
+
+
+@pytest.fixture(scope="module")
+def tagged(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tagged")
+    (folder / "text.txt").write_text("\n\n".join(documents(150)))
+    build_corpus([str(folder / "text.txt")], tokenizer_folder, folder / "corpus", valid=0.15, tagger="pattern")
+    return folder / "corpus"
+
+
+@pytest.fixture
+def configure(tagged: Path) -> Configure:
+    def make(*settings: str) -> PretrainConfig:
+        config = with_objective(make_config(tagged, "mlm"), "cline")
+        own = ["cline.views.senses=all", f"correction.wordnet={WORDNET}"]
+        return override(config, [*own, *settings])
+
+    return make
+
+
+@pytest.mark.parametrize("settings", [[], ["cline.variant=released"], ["corpus.pack=true", "cline.negatives=random"]])
+def test_a_run_cut_at_random_steps_ends_as_the_uninterrupted_one(
+    settings: list[str], configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("model.dropout=0.1", "train.save_every=4", *settings)
+    pretrain(config, tmp_path / "whole", quiet=True)
+    choose = random.Random(str(settings))
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            before_step(patch, choose.randrange(1, 24), cut_power)
+            try:
+                pretrain(config, tmp_path / "cut", resume=True, quiet=True)
+            except PowerCut:
+                continue
+    pretrain(config, tmp_path / "cut", resume=True, quiet=True)
+    assert_identical(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_it_learns_which_view_means_the_same(configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.steps=300", "learning_rate=5e-3", "train.eval_every=300", "train.batch_size=16")
+    pretrain(config, tmp_path / "run", quiet=True)
+    records = readings(tmp_path / "run")
+    trained = [record for record in records if record["kind"] == "train"]
+    last = next(record for record in records if record["kind"] == "eval")
+    first, final = (sum(r["nearer"] for r in part) / 5 for part in (trained[:5], trained[-5:]))
+    assert final > 0.85 > 0.65 > first
+    assert last["nearer"] > 0.65, "also of rows it was not trained on"
+    assert last["mlm_loss"] < 0.8 * trained[0]["mlm_loss"]
+    assert last["detection_accuracy"] > 0.75
+    assert 0.05 < last["antonym_replaced"] <= 0.25, "a fifth, where there are words to put there"
+    assert 0.2 < last["synonym_replaced"] <= 0.45
+    assert {"weight_mlm", "weight_rtd", "weight_contrast"} <= trained[-1].keys()
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "run" / "hf")
+
+
+def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Path) -> None:
+    import numpy as np
+
+    from trueneg.pretraining import reader_of
+    from trueneg.tokenizer import load_tokenizer
+    from trueneg.training.data import row_index
+
+    config = configure()
+    rows = row_index(config, Corpus.open(tagged))
+    read = reader_of(config, rows, load_tokenizer(tagged / "tokenizer"))
+    numbers = np.arange(20)
+    one, again, later = (read(rows, numbers, 1, positions) for positions in (numbers, numbers, numbers + len(rows)))
+    for view in ("synonym", "antonym"):
+        first, second, third = (getattr(views, view).input_ids for views in (one, again, later))
+        assert first.equal(second) and not first.equal(third)
+    assert one.rows.input_ids.equal(later.rows.input_ids)
+
+
+@pytest.mark.parametrize("accumulation", [2, 4])
+def test_accumulation_changes_only_rounding(accumulation: int, configure: Configure, tmp_path: Path) -> None:
+    options = ("train.steps=6", "train.eval_every=0")
+    pretrain(configure(*options), tmp_path / "1", quiet=True)
+    pretrain(configure(*options, f"train.accumulation={accumulation}"), tmp_path / "n", quiet=True)
+    assert weight_distance(tmp_path / "1", tmp_path / "n") < 2e-6
+
+
+def test_two_processes_come_to_the_same(configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.steps=6", "train.eval_every=0")
+    told = together(config, tmp_path / "two", 2)
+    assert [t.get("reason") for t in told] == ["finished"] * 2, told
+    pretrain(config, tmp_path / "one", quiet=True)
+    assert weight_distance(tmp_path / "one", tmp_path / "two") < 2e-6
+
+
+def test_hard_correction_and_soft_regularization_compose_with_it(configure: Configure, tmp_path: Path) -> None:
+    config = configure("correction.detector=lexical", "correction.forms=lemma", "regularization.level=token")
+    pretrain(config, tmp_path / "run", quiet=True)
+    last = [record for record in readings(tmp_path / "run") if record["kind"] == "train"][-1]
+    assert last["loss/sr"] > 0 and "corrected" in last and "nearer" in last
+
+
+def test_a_corpus_without_tags_is_refused_with_the_remedy(configure: Configure, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="has no tags: build it again with --tag"):
+        pretrain(configure(f"corpus.path={corpus}"), tmp_path / "run", quiet=True)
+
+
+def test_other_tags_are_another_run(configure: Configure, tagged: Path, tokenizer_folder: Path, tmp_path: Path) -> None:
+    pretrain(configure("train.steps=3"), tmp_path / "run", quiet=True)
+    text = tagged.parent / "text.txt"
+    build_corpus([str(text)], tokenizer_folder, tmp_path / "other", valid=0.15, tagger="pattern-all")
+    assert Corpus.open(tmp_path / "other").info.fingerprint == Corpus.open(tagged).info.fingerprint
+    with pytest.raises(CheckpointError, match="was trained on other annotations or tags"):
+        pretrain(configure("train.steps=3", f"corpus.path={tmp_path / 'other'}"), tmp_path / "run", resume=True)
