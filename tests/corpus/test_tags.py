@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from trueneg.corpus import encoding
@@ -127,6 +127,25 @@ def test_parts_of_contractions_and_punctuation_belong_to_no_word(kind: str, requ
     assert "boat" in letters["NN"]
     assert letters["NN"].replace("UNK", "").startswith("fisherman") == (kind in ("wordpiece", "bpe"))
     assert "water" in letters["NN"]
+
+
+def test_only_whole_words_have_tags() -> None:
+    vocabulary = ["[UNK]", "d", "##on", "##o", "'", "t", "3", "rd", "go", "##es", "on"]
+    backend = Tokenizer(models.WordPiece({token: n for n, token in enumerate(vocabulary)}, unk_token="[UNK]"))
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), digits])
+    found = Encoder(backend, PATTERN)(["don't do", "on 3rd 3 goes"])
+    assert found.tagged is not None
+    spelt = [backend.id_to_token(number) for number in found.tokens.tolist()]
+    tags = [PENN[tag] for tag in found.tagged.tags.tolist()]
+    pairs = list(zip(spelt, tags, strict=True))
+    assert pairs[:4] == [("d", ""), ("##on", ""), ("'", ""), ("t", "")]  # "d" begins "do", "##on" goes beyond it
+    assert pairs[4:6] == [("d", "VB"), ("##o", "VB")]
+    assert pairs[6:] == [("on", "IN"), ("3", ""), ("rd", ""), ("3", "CD"), ("go", "VBZ"), ("##es", "VBZ")]
+    words = [("do", "VB"), ("on", "IN"), ("3", "CD"), ("goes", "VBZ")]
+    assert {(text, PENN[tag]) for text, tag in found.tagged.forms} == set(words)
+    assert found.tagged.last_tokens.tolist() == [5, 6, 9, 11]
+    assert found.tagged.counts(6, 10) == {(text, PENN.index(tag)): 1 for text, tag in words[1:3]}
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -76,7 +76,7 @@ def test_it_learns_which_view_means_the_same(configure: Configure, tmp_path: Pat
     first, final = (sum(r["nearer"] for r in part) / 5 for part in (trained[:5], trained[-5:]))
     assert final > 0.85 > 0.65 > first
     assert last["nearer"] > 0.65, "also of rows it was not trained on"
-    assert last["mlm_loss"] < 0.8 * trained[0]["mlm_loss"]
+    assert last["mlm_loss"] < 0.95 * trained[0]["mlm_loss"]
     assert last["detection_accuracy"] > 0.75
     assert 0.05 < last["antonym_replaced"] <= 0.25, "a fifth, where there are words to put there"
     assert 0.2 < last["synonym_replaced"] <= 0.45
