@@ -78,6 +78,13 @@ def test_rows_of_many_words(table: ReplacementTable, forms: list[int], tag: int)
     assert grid.shape == (len(forms), len(PENN))
 
 
+def test_a_tag_that_is_none_has_no_row(table: ReplacementTable) -> None:
+    """A key has room for 256 tags: one more must not be read as a tag of the next form."""
+    form, tag = next((f, t) for f, t in zip(table.row_forms, table.row_tags, strict=True) if f % 2)
+    assert table.rows(form, tag) >= 0
+    assert table.rows([form - 1, form, form + 1], [256 + tag, tag - 256, tag - 256]).tolist() == [-1, -1, -1]
+
+
 def test_counts_filter_candidates(wordnet: WordNet) -> None:
     def found(**options: float) -> set[str]:
         made = ReplacementOptions(senses="all", **options)  # type: ignore[arg-type]
@@ -157,6 +164,14 @@ def test_random_words_have_about_the_same_frequency(vocabulary: tuple[WordNet, l
     # A rare word has fewer of them: eight, or one less if one of the eight was the word itself.
     assert table.num_candidates(Kind.RANDOM).max() > 35
     assert len(table.lookup(*words[-1][:2])[Kind.RANDOM]) in (7, 8)
+
+
+def test_a_band_has_words_on_both_sides_however_narrow(vocabulary: tuple[WordNet, list[Word]]) -> None:
+    wordnet, words = vocabulary
+    table = compile_replacements(words, wordnet, ReplacementOptions(senses="all", band=1.0))
+    ranks = {word: rank for rank, (word, _, _) in enumerate(words)}
+    drawn = [ranks[word] - 150 for word in table.lookup(words[150][0], "NN")[Kind.RANDOM]]
+    assert len(drawn) == 63 and min(drawn) == -32 and max(drawn) == 31
 
 
 def test_random_words_from_everywhere(vocabulary: tuple[WordNet, list[Word]]) -> None:

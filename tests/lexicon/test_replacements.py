@@ -25,10 +25,11 @@ EVERY_SENSE = ReplacementOptions(senses="all")
 FILM, LAYER = "film%1:03:00:: 1 {}", "film%1:03:01:: 2 {}"
 
 
-def made_wordnet(folder: Path, synsets: Synsets | None = None, counts: str = "") -> WordNet:
-    """A WordNet of the synsets of the tests, with some put in or in their place, and with counts of senses."""
+def made_wordnet(folder: Path, synsets: Synsets | None = None, counts: str = "", verbs: str = "") -> WordNet:
+    """A WordNet of the synsets of the tests, with some put in or in their place, counts of senses, irregular verbs."""
     module = runpy.run_path(str(TINY_WORDNET / "make.py"))
     module["SYNSETS"].update(synsets or {})
+    module["EXCEPTIONS"]["verb"] += verbs
     folder.mkdir(exist_ok=True)
     for name, text in module["build"]().items():
         (folder / name).write_text(text)
@@ -162,7 +163,20 @@ def test_several_words(wordnet: WordNet) -> None:
     assert not any(" " in found for found in synonyms(wordnet, "movies", "NNS", senses="all"))
 
 
+def test_the_first_word_of_several_is_inflected(tmp_path: Path) -> None:
+    leave: Synsets = {"leave": ("v", "leave go_away", [], "go from a place")}
+    wordnet = made_wordnet(tmp_path / "wn", leave, verbs="left leave\n")
+    found = {tag: synonyms(wordnet, "left", tag, senses="all", multiword=True) for tag in ("VBD", "VBN")}
+    assert found == {"VBD": {"went away"}, "VBN": {"gone away"}}
+
+
 # ---- what is left out ----
+
+
+def test_a_synonym_is_no_hypernym_too(tmp_path: Path) -> None:
+    dogs: Synsets = {"cur": ("n", "cur mutt", [("@", "dog", "0000")], "bad"), "dog": ("n", "dog mutt", [], "barks")}
+    found = Replacements(made_wordnet(tmp_path / "wn", dogs), EVERY_SENSE).of("cur", "NN")
+    assert found[Kind.SYNONYM] == ["mutt"] and found[Kind.HYPERNYM] == ["dog"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +206,7 @@ def test_not_replaced(tmp_path: Path, form: str, tag: str) -> None:
         "x": ("n", "x cross", [], "a mark"),
         "more": ("r", "more rather", [], "to a degree"),
     }
-    wordnet = made_wordnet(tmp_path / "wn", more)
+    wordnet = made_wordnet(tmp_path / "wn", more, verbs="done do\nwas be\n")
     for options in (EVERY_SENSE, ReplacementOptions.released()):
         assert Replacements(wordnet, options).of(form, tag) == {}
 

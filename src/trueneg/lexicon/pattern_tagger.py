@@ -106,10 +106,11 @@ class PatternTagger:
         self._find_tags: Callable[[Sequence[str]], list[list[str]]] = parser.find_tags
         rules = (Rule.parse(line) for line in _read(lexicon.context.path) if line.strip())
         self._rules = [rule for rule in rules if keep(rule)]
-        self._telling = {
-            value for rule in self._rules for kind, _, value in rule.conditions if kind == _WORD
-        }  # words that rules know
-        self._alone = functools.lru_cache(_CACHED_WORDS)(self._look_up)
+        # The words that rules know, and the tags that they change; those that change any are about the word itself.
+        self._telling = {value for rule in self._rules for kind, _, value in rule.conditions if kind == _WORD}
+        self._changing = {rule.old for rule in self._rules}
+        cached = functools.lru_cache(_CACHED_WORDS)
+        self._first, self._other = (cached(functools.partial(self._look_up, is_first=first)) for first in (True, False))
         self._candidates = _Candidates(self._rules)
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -117,15 +118,16 @@ class PatternTagger:
         return [self._tag(words) for words in sentences]
 
     def _tag(self, words: Sequence[str]) -> list[str]:
-        alone = self._alone
-        edge = [_EDGE] * _REACH
-        tags = [alone(word, n == 0) for n, word in enumerate(words)]
+        tags = [*map(self._first, words[:1]), *map(self._other, words[1:])]
         if not self._rules:
             return tags
+        edge, changing = [_EDGE] * _REACH, self._changing
         tags = [*edge, *tags, *edge]
         telling = [*edge, *(word if word in self._telling else "" for word in words), *edge]
         rows = (tags, telling)
         for at in range(_REACH, len(words) + _REACH):
+            if tags[at] not in changing and not telling[at]:
+                continue
             around = (tags[at - 1], tags[at], tags[at + 1], telling[at - 1], telling[at], telling[at + 1])
             for new, conditions in self._candidates[around]:
                 if _hold(conditions, rows, at):

@@ -328,10 +328,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
     for _, members in sorted(slots.items()):
         row = np.array(members, np.int64)
         row = row[np.argsort(-counts[row], kind="stable")]
-        # A form stands in a slot once, though it may have two tags there: with the more frequent of them.
-        _, first = np.unique(form_of[row], return_index=True)
-        pool = row[np.sort(first)]
-        pool = pool[[is_candidate(rows[r][0]) and corpus.of_form[rows[r][0]] >= options.min_count for r in pool]]
+        pool = row[[is_candidate(rows[r][0]) and corpus.of_form[rows[r][0]] >= options.min_count for r in row]]
         low, high = _bands(-counts[pool], counts[row], options)
         wanted = np.clip(counts[row], _FEWEST_RANDOM, None).clip(None, options.num_random)
         # One from each of so many equal parts of the band: all of it where it is no longer than what is wanted.
@@ -342,7 +339,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
         place = low[drawn_for] + ((part + generator.random(len(part))) * width).astype(np.int64)
         pairs.append(np.stack([row[drawn_for], pool[place]]))
     target, other = np.concatenate(pairs, axis=1)
-    is_far = (form_of[target] != form_of[other]) & ~np.isin(close_to[target] * len(rows) + close_to[other], close)
+    is_far = ~np.isin(close_to[target] * len(rows) + close_to[other], close)  # a word is near itself
     ordered = np.unique(target[is_far] * len(names) + form_of[other[is_far]])
     found = [names[n] for n in (ordered % max(len(names), 1)).tolist()]
     begins = np.searchsorted(ordered, np.arange(len(rows) + 1) * len(names)).tolist()
