@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +18,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trueneg.config import FinetuneConfig, differences, encode, load_config, override, save_config, validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, TaskError
-from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
-from trueneg.evaluation.results import Result, find_results, load_result, save_result
+from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score, selection
+from trueneg.evaluation.provenance import versions
+from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task
+from trueneg.evaluation.tasks.contrast_sets import (
+    CONTRAST_METRICS,
+    answer_contrast_set,
+    group_answers,
+    read_contrast_set,
+)
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
 from trueneg.models.backbone import max_length
@@ -232,10 +240,7 @@ def evaluate_finetuned(
         TaskError: if there is no such split.
     """
     folder = Path(folder)
-    source = folder / HUGGING_FACE
-    if not (source / "config.json").is_file():
-        raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
-    trained_as = load_config(FinetuneConfig, folder / CONFIG)
+    trained_as, source = _finetuned_as(folder)
     named = {"task.name": task, "task.data": data}
     config = override(trained_as, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
     asked = make_task(config.task, labels_of(str(source)))
@@ -250,6 +255,61 @@ def evaluate_finetuned(
         save_result(result, answers, target)
         results.append(result)
     return results
+
+
+def evaluate_contrast_set(folder: str | Path, data: str | Path, split: str = "test") -> Result:
+    """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
+
+    The result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        data: A folder with the contrast set as it was released.
+        split: ``test``; of some tasks there is ``dev`` as well.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
+        TaskError: if there is no such set.
+    """
+    started = time.monotonic()
+    folder = Path(folder)
+    config, source = _finetuned_as(folder)
+    contrast = read_contrast_set(config.task.name, data, split)
+    task = make_task(config.task, labels_of(str(source)))
+    model = load_finetuned(task.auto_class, str(source), task.labels, config.attention)
+    cast(torch.nn.Module, model).to(choose_device(config.train.device))
+    tokenizer = load_tokenizer(source)
+    original, revised = answer_contrast_set(
+        model, task, tokenizer, contrast, length=config.task.length, precision=config.train.precision
+    )
+    answers = group_answers(contrast, original, revised)
+    columns = columns_of(answers)
+    result = Result(
+        task=task.name,
+        split=f"contrast-{split}",
+        seed=config.train.seed,
+        metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
+        num_examples=len(answers),
+        model=config.start_from,
+        selection=selection(config),
+        step=config.train.steps,
+        counts=contrast.counts,
+        labels=list(task.labels),
+        train=next((load_result(path).train for path in find_results(folder)), {}),
+        seconds=round(time.monotonic() - started, 3),
+        config=encode(config),
+        versions=versions(),
+    )
+    save_result(result, answers, folder)
+    return result
+
+
+def _finetuned_as(folder: Path) -> tuple[FinetuneConfig, Path]:
+    """How a model was fine-tuned, and where it lies."""
+    source = folder / HUGGING_FACE
+    if not (source / "config.json").is_file():
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
+    return load_config(FinetuneConfig, folder / CONFIG), source
 
 
 @dataclass(frozen=True)

@@ -120,4 +120,4 @@ def test_a_label_that_training_never_saw_is_named_with_its_line(world: World, tm
 def test_evaluate_keeps_its_two_kinds_apart(world: World, results: Path, reviews: Path) -> None:
     assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
     error = fails("evaluate", world.run, "--corpus", world.corpus, "--split", "dev")
-    assert "--data and --split are for fine-tuned models" in error
+    assert "--data, --split and --contrast-set are for fine-tuned models" in error

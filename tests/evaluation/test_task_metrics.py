@@ -128,7 +128,10 @@ def test_a_weight_is_so_many_copies(name: str) -> None:
 def test_scores_prefer_the_better_answer(name: str) -> None:
     better = {"exact": 1, "f1": 1.0, "num_gold": 3, "num_predicted": 3, "num_right": 3}
     better |= {"num_tokens": 5, "num_tokens_right": 5, "gold": 1, "predicted": 1}
+    kinds = ("groups", "pairs", "original", "revised")
+    better |= {"num_groups": 1, "num_original": 1, "num_revised": 4} | {f"num_{kind}_right": 1 for kind in kinds}
     worse = better | {"exact": 0, "f1": 0.2, "num_right": 1, "num_tokens_right": 4, "predicted": 0}
+    worse |= {f"num_{kind}_right": 0 for kind in kinds}
     answers = {column: np.array([better[column], worse[column]]) for column in METRICS[name].columns}
     first, second = METRICS[name].scores(answers)
     assert first > second

@@ -88,13 +88,19 @@ def evaluate_task(
     task: str,
     data: str,
     splits: Sequence[str],
+    contrast_set: str,
     settings: Sequence[str],
     output: Output,
 ) -> None:
     """Evaluate fine-tuned models, those of all seeds below each folder."""
-    from trueneg.finetuning import evaluate_finetuned
+    from trueneg.finetuning import evaluate_contrast_set, evaluate_finetuned
 
     runs = [run for folder in folders for run in _runs_of(folder)]
+    if contrast_set:
+        if task or data or settings:
+            raise ConfigError("--contrast-set is of the task that a model was fine-tuned on: leave the rest out")
+        _show([evaluate_contrast_set(run, contrast_set, s) for run in runs for s in splits or ("test",)], output)
+        return
     _show(
         [found for run in runs for found in evaluate_finetuned(run, task, splits, data=data, settings=settings)], output
     )

@@ -124,6 +124,9 @@ def evaluate(
     split: Annotated[
         list[str] | None, typer.Option(help="Of a fine-tuned model: dev, test, …; repeatable. By default as trained.")
     ] = None,
+    contrast_set: Annotated[
+        str, typer.Option(help="Of a fine-tuned model: a folder with its task's contrast set, as it was released.")
+    ] = "",
     detector: Annotated[
         list[str] | None, typer.Option(help="Who judges mispredictions: lexical, contextual:ENCODER, …; repeatable.")
     ] = None,
@@ -159,12 +162,12 @@ def evaluate(
     A task: `trueneg evaluate results/hc/mrpc --task glue/mrpc --split dev`
     """
     if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
-        evaluate_task(checkpoint, task, data, split or (), settings or (), Output(as_json, quiet))
+        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
         return
     from trueneg.evaluation.held_out import evaluate_table
 
-    if data or split:
-        raise ConfigError("--data and --split are for fine-tuned models: give --text or --corpus")
+    if data or split or contrast_set:
+        raise ConfigError("--data, --split and --contrast-set are for fine-tuned models: give --text or --corpus")
     for file in (out, plot):
         if file is not None and file.is_dir():
             raise ConfigError(f"'{file}' is a folder: name a file to write")

@@ -2,9 +2,9 @@
 
 ``sources`` reads documents, ``build`` turns them into a memory-mapped corpus on disk, ``store`` opens one,
 ``rows`` cuts it into model inputs, and ``order`` says which row comes at which place of which epoch;
-``annotate`` writes down what may stand in the place of each token, ``annotations`` reads it. Nothing here holds a
-position: every row of every epoch is a pure function of (corpus, seed, place), so training
-resumes anywhere at no cost. Nothing here imports torch.
+``annotate`` writes down what may stand in the place of each token, ``annotations`` reads it; ``tags`` are the words'
+parts of speech. Nothing here holds a position: every row of every epoch is a pure function of (corpus, seed, place),
+so training resumes anywhere at no cost. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trueneg.corpus.rows import RowBatch, RowIndex, describe
     from trueneg.corpus.sources import read_documents
     from trueneg.corpus.store import Corpus, CorpusInfo
+    from trueneg.corpus.tags import Tags, TagsInfo, WordTable
     from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "RowBatch",
     "RowIndex",
     "TableAnnotator",
+    "Tags",
+    "TagsInfo",
+    "WordTable",
     "build_corpus",
     "describe",
     "extend_tokenizer",
@@ -52,6 +56,9 @@ _HOMES = {
     "RowBatch": "rows",
     "RowIndex": "rows",
     "TableAnnotator": "annotate",
+    "Tags": "tags",
+    "TagsInfo": "tags",
+    "WordTable": "tags",
     "build_corpus": "build",
     "describe": "rows",
     "extend_tokenizer": "tokenizer_training",

@@ -173,8 +173,14 @@ def _span_f1(columns: Columns, weights: Floats) -> Floats:
     return _share(2 * right, gold + predicted)
 
 
-def _token_accuracy(columns: Columns, weights: Floats) -> Floats:
-    return _share(weights @ columns["num_tokens_right"], weights @ columns["num_tokens"])
+def _ratio(name: str, over: str, under: str) -> Metric:
+    """Of sums over all examples."""
+    return Metric(
+        name,
+        (over, under),
+        lambda columns, weights: _share(weights @ columns[over], weights @ columns[under]),
+        _column(over),
+    )
 
 
 def _nearness(columns: Columns) -> Floats:
@@ -201,13 +207,13 @@ METRICS: Mapping[str, Metric] = {
             # Spans too many or too few: an example's own F1 has no value where it has no spans.
             lambda columns: 2.0 * columns["num_right"] - columns["num_gold"] - columns["num_predicted"],
         ),
-        Metric(
-            "token_accuracy",
-            ("num_tokens", "num_tokens_right"),
-            _token_accuracy,
-            _column("num_tokens_right"),
-        ),
+        _ratio("token_accuracy", "num_tokens_right", "num_tokens"),
+        _ratio("group_consistency", "num_groups_right", "num_groups"),
+        _ratio("pair_consistency", "num_pairs_right", "num_revised"),
+        _ratio("original", "num_original_right", "num_original"),
+        _ratio("revised", "num_revised_right", "num_revised"),
     )
 }
 """By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
-columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro")."""
+columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). The last four
+are of contrast sets: groups and pairs that are right as a whole, originals, and revised examples."""

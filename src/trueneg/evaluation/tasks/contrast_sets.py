@@ -31,8 +31,8 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.answering import answer, pad_id
-from trueneg.evaluation.metrics import Floats, Metric
-from trueneg.evaluation.results import Columns, columns_of
+from trueneg.evaluation.metrics import METRICS, Metric
+from trueneg.evaluation.results import columns_of
 from trueneg.evaluation.significance import resample
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.base import Answer, Split, Task
@@ -187,6 +187,7 @@ def group_answers(contrast: ContrastSet, original: Sequence[Answer], revised: Se
             {
                 "key": group,
                 "group": contrast.clusters.get(group, group),
+                "num_original": 1,
                 "num_original_right": int(is_right),
                 "num_revised": len(of_group),
                 "num_revised_right": sum(of_group),
@@ -224,25 +225,10 @@ def contrast_scores(
     return scores
 
 
-def _ratio(over: str, under: str | None) -> Metric:
-    def formula(columns: Columns, weights: Floats) -> Floats:
-        total = weights.sum(axis=1) if under is None else weights @ columns[under]
-        share: Floats = np.divide(weights @ columns[over], total, out=np.zeros(len(weights)), where=total > 0)
-        return share
-
-    def score(columns: Columns) -> Floats:
-        return np.asarray(columns[over], dtype=np.float64)
-
-    return Metric(over, (over,) if under is None else (over, under), formula, score)
-
-
 CONTRAST_METRICS: Mapping[str, Metric] = {
-    "original": _ratio("num_original_right", None),
-    "revised": _ratio("num_revised_right", "num_revised"),
-    "pair_consistency": _ratio("num_pairs_right", "num_revised"),
-    "group_consistency": _ratio("num_groups_right", "num_groups"),
+    name: METRICS[name] for name in ("group_consistency", "pair_consistency", "original", "revised")
 }
-"""Ori, Rev and Con of pairs and of groups, of ``group_answers``. Originals without revisions count for Ori only."""
+"""Con of groups and of pairs, Ori and Rev, of ``group_answers``. Originals without revisions count for Ori only."""
 
 
 def _contrast_set(task: str, source: Path, split: str, rows: Sequence[_Row], counts: dict[str, int]) -> ContrastSet:
