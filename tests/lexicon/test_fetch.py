@@ -165,3 +165,9 @@ def test_an_existing_folder_is_kept_replaced_or_refused(tmp_path: Path) -> None:
         fetch_wordnet(tmp_path / "other", archive=tmp_path / "archive.zip")
     with pytest.raises(LexiconError, match="not both"):
         fetch_wordnet(out, url="http://127.0.0.1:1/", archive=tmp_path / "archive.zip")
+
+
+def test_counts_of_senses_are_kept_where_there_are_some(tmp_path: Path) -> None:
+    (tmp_path / "with.zip").write_bytes(zip_of(tiny() | {"wordnet/cntlist.rev": b"cat%1:05:00:: 1 18\n"}))
+    out = fetch_wordnet(tmp_path / "out", archive=tmp_path / "with.zip")
+    assert (out / "cntlist.rev").read_bytes() == b"cat%1:05:00:: 1 18\n"

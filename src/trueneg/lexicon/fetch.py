@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from trueneg.errors import LexiconError
-from trueneg.lexicon.places import FILES, fetched_wordnet
+from trueneg.lexicon.places import COUNTS, FILES, fetched_wordnet
 from trueneg.lexicon.wordnet import WordNet
 
 NLTK_URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip"
@@ -106,7 +106,7 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
     try:
         for member, size, content in _members(archive):
             name = PurePosixPath(member).name
-            if name not in FILES and name not in _LICENCES:
+            if name not in (*FILES, COUNTS, *_LICENCES):
                 continue
             if size > _LARGEST:
                 raise LexiconError(f"{origin}: {member} has {size} bytes: not WordNet")

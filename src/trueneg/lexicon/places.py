@@ -22,6 +22,9 @@ SUFFIX: dict[PartOfSpeech, str] = {"n": "noun", "v": "verb", "a": "adj", "r": "a
 FILES: tuple[str, ...] = tuple(name for s in SUFFIX.values() for name in (f"index.{s}", f"data.{s}", f"{s}.exc"))
 """What makes a folder WordNet: an index, the synsets and the irregular forms of each part of speech."""
 
+COUNTS = "cntlist.rev"
+"""How often each sense occurs in WordNet's tagged text; it need not be there, but frequent senses ask for it."""
+
 DEBIAN = Path("/usr/share/wordnet")
 """Where Debian's and Ubuntu's package ``wordnet-base`` puts it."""
 

@@ -22,7 +22,7 @@ from trueneg.errors import ConfigError, LexiconError, unknown_name
 from trueneg.lexicon.agreement import agreeing_substitute
 from trueneg.lexicon.fit import is_number
 from trueneg.lexicon.morphology import inflections, penn_tags
-from trueneg.lexicon.places import PartOfSpeech
+from trueneg.lexicon.places import COUNTS, PartOfSpeech
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import coarse
@@ -41,7 +41,6 @@ POOLS: tuple[Pool, ...] = get_args(Pool)
 AUXILIARIES = frozenset(["be", "have", "do"])
 """Base forms that nothing replaces and that replace nothing, whether they stand as auxiliaries or not."""
 
-_COUNTS = "cntlist.rev"
 _NEAR = ("@", "@i", "~", "~i", "&", "!", "^")  # wninput(5WN): above, below, similar to, opposite, see also
 _POS_OF_SENSE_KEY = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}  # ss_type, senseidx(5WN)
 
@@ -386,7 +385,7 @@ def _sense_counts(path: Path) -> Mapping[tuple[str, str], Mapping[int, int]]:
             counts[_POS_OF_SENSE_KEY[rest[0]], lemma.replace("_", " ")][int(sense)] = int(count)
         except (ValueError, LookupError) as error:
             raise LexiconError(
-                f"{path}/{_COUNTS}, line {number}: not a count of a sense: get WordNet again, or choose senses=first"
+                f"{path}/{COUNTS}, line {number}: not a count of a sense: get WordNet again, or choose senses=first"
             ) from error
     return counts
 
@@ -394,11 +393,11 @@ def _sense_counts(path: Path) -> Mapping[tuple[str, str], Mapping[int, int]]:
 def _read_counts(path: Path) -> bytes:
     try:
         if path.is_dir():
-            return (path / _COUNTS).read_bytes()
+            return (path / COUNTS).read_bytes()
         with zipfile.ZipFile(path) as archive:
-            return archive.read(next(name for name in archive.namelist() if Path(name).name == _COUNTS))
+            return archive.read(next(name for name in archive.namelist() if Path(name).name == COUNTS))
     except (OSError, StopIteration, zipfile.BadZipFile) as error:
         raise LexiconError(
-            f"{path} has no {_COUNTS}, the counts that senses=frequent goes by: choose senses=first, or run  "
+            f"{path} has no {COUNTS}, the counts that senses=frequent goes by: choose senses=first, or run  "
             f"apt-get install --no-install-recommends wordnet-base"
         ) from error
