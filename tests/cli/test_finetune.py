@@ -121,3 +121,49 @@ def test_evaluate_keeps_its_two_kinds_apart(world: World, results: Path, reviews
     assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
     error = fails("evaluate", world.run, "--corpus", world.corpus, "--split", "dev")
     assert "--data, --split and --contrast-set are for fine-tuned models" in error
+
+
+def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) -> None:
+    """Two seeds on reviews; the set's originals and revisions differ by one word."""
+    data = tmp_path / "data"
+    for split in ("train", "test"):
+        for side, word in (("neg", "small"), ("pos", "large")):
+            folder = data / "aclImdb" / split / side
+            folder.mkdir(parents=True)
+            for number in range(20):
+                (folder / f"{number}_1.txt").write_text(f"the {word} film number {number}")
+    contrast = data / "contrast-sets" / "IMDb" / "data"
+    contrast.mkdir(parents=True)
+    for name, words in (("test_original", ("large", "small")), ("test_contrast", ("small", "large"))):
+        kinds = {"large": "Positive", "small": "Negative"}
+        rows = [f"{kinds[word]}\ta {word} city {number}" for number in range(6) for word in words]
+        (contrast / f"{name}.tsv").write_text("\n".join(["Sentiment\tText", *rows]) + "\n")
+    given = ("--task", "imdb", "--data", data, "--length", 24, "--batch-size", 8, "--set", "train.device=cpu")
+    works("finetune", world.run, *given, "--seeds", 2, "--epochs", 1, "--out", tmp_path / "a")
+    works(
+        "finetune",
+        world.run,
+        *given,
+        "--seeds",
+        2,
+        "--epochs",
+        8,
+        "--out",
+        tmp_path / "b",
+        "--set",
+        "learning_rate=3e-3",
+    )
+    for name in ("a", "b"):
+        found = works("evaluate", tmp_path / name / "imdb", "--contrast-set", data, "--json").data["results"]
+        assert [(r["seed"], r["split"], r["num_examples"]) for r in found] == [
+            (1, "contrast-test", 12),
+            (2, "contrast-test", 12),
+        ]
+        for result in found:
+            metrics = result["metrics"]
+            assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
+            assert metrics["group_consistency"] <= min(metrics["original"], metrics["revised"])
+    rows = works("compare", tmp_path / "a", tmp_path / "b", "--resamples", 100, "--json").data["rows"]
+    assert ("imdb", "contrast-test", "group_consistency") in {(r["task"], r["split"], r["metric"]) for r in rows}
+    error = fails("evaluate", tmp_path / "a" / "imdb", "--contrast-set", tmp_path / "nowhere")
+    assert "--contrast-set" in error and "no such file or folder" in error
