@@ -112,3 +112,23 @@ def test_a_torn_checkpoint_is_left_out(world: World, tmp_path: Path) -> None:
     said = trueneg("evaluate", run, "--corpus", world.corpus, "--rows", 4, "--over-training", "--json")
     assert [record["step"] for record in said.data["records"]] == [6]
     assert "is torn (model.safetensors is damaged): it is left out" in said.err
+
+
+def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> None:
+    lines = [
+        {"original": f"the large film {n}", "synonym": f"the big film {n}", "antonym": f"the small film {n}"}
+        for n in range(12)
+    ]
+    triplets = tmp_path / "t.jsonl"
+    triplets.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = works("evaluate", world.run, "--task", "triplets", "--data", triplets, "--json").data["triplets"]
+    assert [record["way"] for record in found] == ["cls", "mean", "bertscore"]
+    assert all(0 <= record["chosen"]["estimate"] <= 1 for record in found)
+    pairs = tmp_path / "STS-B"
+    pairs.mkdir()
+    rows = [f"{n}\tthe large film\tthe {('big', 'small', 'large')[n % 3]} film\t{n % 5}.0" for n in range(15)]
+    (pairs / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tscore", *rows]) + "\n")
+    similar = works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--json").data["sts"]
+    assert [(record["pooling"], record["num_examples"]) for record in similar] == [("cls", 15), ("mean", 15)]
+    assert "reads --data" in fails("evaluate", world.run, "--task", "sts")
+    assert "is wanted" in fails("evaluate", world.run, "--task", "triplets", "--data", tmp_path / "nowhere")

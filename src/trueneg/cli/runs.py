@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trueneg.cli.encoders import ENCODER_TASKS, evaluate_encoders
 from trueneg.cli.finetune import evaluate_task, is_finetuned
 from trueneg.cli.output import Json, Output, Quiet, Settings
 from trueneg.cli.results import has_results, report_glue_zip, report_table
@@ -116,11 +117,14 @@ def evaluate(
     task: Annotated[
         str,
         typer.Option(
-            help="false-negatives: what a masked model is punished for (Table 2); or one that the checkpoint was "
-            "fine-tuned for (`trueneg list tasks`). By default whichever the checkpoint is for."
+            help="false-negatives: what a masked model is punished for (Table 2); triplets, sts: what an encoder's "
+            "vectors tell apart; or one that the checkpoint was fine-tuned for (`trueneg list tasks`). By default "
+            "whichever the checkpoint is for."
         ),
     ] = "",
-    data: Annotated[str, typer.Option(help="Of a fine-tuned model: the task's files, if they lie elsewhere.")] = "",
+    data: Annotated[
+        str, typer.Option(help="Of triplets and sts; of a fine-tuned model if the task's files lie elsewhere.")
+    ] = "",
     split: Annotated[
         list[str] | None, typer.Option(help="Of a fine-tuned model: dev, test, …; repeatable. By default as trained.")
     ] = None,
@@ -160,7 +164,13 @@ def evaluate(
     --detector lexical --detector contextual:ENCODER --out table2.json --plot table2.png`
 
     A task: `trueneg evaluate results/hc/mrpc --task glue/mrpc --split dev`
+
+    Synonyms told from antonyms: `trueneg evaluate bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
     """
+    if task in ENCODER_TASKS:
+        first = (split or [""])[0]
+        evaluate_encoders(checkpoint, task, data, first, wordnet, out, Output(as_json, quiet))
+        return
     if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
         evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
         return

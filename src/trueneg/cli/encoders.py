@@ -1,0 +1,105 @@
+"""``trueneg evaluate`` of encoders as they come: triplets (Hits) and sentence similarity (STS-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trueneg.cli.output import Output
+from trueneg.errors import ConfigError
+
+ENCODER_TASKS = ("triplets", "sts")
+
+
+def evaluate_encoders(
+    checkpoints: Sequence[str], task: str, data: str, split: str, wordnet: str, out: Path | None, output: Output
+) -> None:
+    """Measure encoders that were not fine-tuned."""
+    if not data:
+        raise ConfigError(f"--task {task} reads --data: {_WANTED[task]}")
+    measure = _triplets if task == "triplets" else _similarity
+    rows, records = measure(checkpoints, data, split, wordnet, out, output)
+    output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
+
+
+_WANTED = {
+    "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
+    "sts": "GLUE's STS-B/",
+}
+
+
+def _triplets(
+    checkpoints: Sequence[str], data: str, split: str, wordnet: str, out: Path | None, output: Output
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    from dataclasses import asdict
+
+    from trueneg.evaluation.sentence_similarity import TextReader
+    from trueneg.evaluation.triplet_making import make_triplets
+    from trueneg.evaluation.triplets import WAYS, hits, margins, read_triplets, write_triplets
+    from trueneg.lexicon.tagging import make_tagger
+    from trueneg.lexicon.wordnet import WordNet
+
+    path = Path(data)
+    if path.suffix == ".jsonl":
+        triplets = read_triplets(path)
+    else:
+        sentences = _sentences(path)
+        triplets = make_triplets(sentences, make_tagger("pattern"), WordNet.load(wordnet or None))
+        output.say(f"{len(triplets):,} triplets of {len(sentences):,} sentences")
+    if out is not None:
+        write_triplets(out, triplets)
+    rows, records = [], []
+    for checkpoint in checkpoints:
+        measured = margins(TextReader(checkpoint), triplets)
+        for way in WAYS:
+            found = hits(measured, way)
+            chosen = found.chosen
+            interval = f"{100 * chosen.estimate:.2f} [{100 * chosen.low:.2f}, {100 * chosen.high:.2f}]"
+            rows.append(
+                {
+                    "checkpoint": checkpoint,
+                    "by": way,
+                    "hits (paper: best layer)": f"{100 * found.paper:.2f} (layer {found.paper_layer})",
+                    "hits (layer chosen on a fifth)": f"{interval} (layer {found.chosen_layer})",
+                    "ties": f"{found.chosen_ties:.2%}",
+                }
+            )
+            records.append({"checkpoint": checkpoint, "way": way, "counts": dict(measured.counts), **asdict(found)})
+    return rows, records
+
+
+def _sentences(path: Path) -> list[str]:
+    files = sorted(path.glob("rt-polarity.*")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() for file in files):
+        raise ConfigError(f"--data {path}: {_WANTED['triplets']} is wanted")
+    texts = [file.read_bytes().decode("utf-8", "replace") for file in files]
+    return [line.strip() for text in texts for line in text.split("\n") if line.strip()]
+
+
+def _similarity(
+    checkpoints: Sequence[str], data: str, split: str, wordnet: str, out: Path | None, output: Output
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    from trueneg.evaluation.sentence_similarity import POOLINGS, TextReader, sentence_similarity
+    from trueneg.evaluation.tasks.glue import GlueTask
+
+    examples = GlueTask("stsb", data).read(split or "dev").examples
+    rows, records = [], []
+    for checkpoint in checkpoints:
+        found = sentence_similarity(TextReader(checkpoint), examples)
+        for pooling in POOLINGS:
+            interval = found.interval(pooling)
+            shown = f"{100 * interval.estimate:.2f} [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"
+            rows.append(
+                {"checkpoint": checkpoint, "vectors": pooling, "Spearman x 100": shown, "pairs": f"{len(examples):,}"}
+            )
+            records.append(
+                {
+                    "checkpoint": checkpoint,
+                    "pooling": pooling,
+                    "spearman": interval.estimate,
+                    "interval": [interval.low, interval.high],
+                    "num_examples": len(examples),
+                }
+            )
+    return rows, records
