@@ -25,6 +25,10 @@ class Words:
     size: Ints
     """Its tokens."""
 
+    def where(self, is_chosen: Bools) -> Words:
+        """Some of them, in their order."""
+        return Words(self.line[is_chosen], self.start[is_chosen], self.size[is_chosen])
+
 
 def words_of(is_word_start: Bools, is_special: Bools, is_cut: Bools | None = None) -> Words:
     """Find the words of rows.
@@ -46,8 +50,16 @@ def words_of(is_word_start: Bools, is_special: Bools, is_cut: Bools | None = Non
     words = Words(line, start, end - start)
     if is_cut is None:
         return words
-    is_whole = ~is_cut[line, end - 1]
-    return Words(line[is_whole], start[is_whole], words.size[is_whole])
+    return words.where(~is_cut[line, end - 1])
+
+
+def tokens_of(words: Words, shape: tuple[int, ...]) -> Bools:
+    """Which tokens belong to words, bool of ``shape``: ``[rows, length]``."""
+    change = np.zeros((shape[0], shape[1] + 1), dtype=np.int64)
+    np.add.at(change, (words.line, words.start), 1)
+    np.add.at(change, (words.line, words.start + words.size), -1)
+    is_inside: Bools = np.cumsum(change, axis=1)[:, :-1] > 0
+    return is_inside
 
 
 def hashes_of(pieces: NDArray[np.integer[Any]], starts: Ints, sizes: Ints) -> NDArray[np.uint64]:
@@ -125,10 +137,7 @@ def rewrite(
     """
     num_rows, length = input_ids.shape
     width = (segments > 0).astype(np.int64)
-    is_inside = np.zeros((num_rows, length + 1), dtype=np.int64)
-    np.add.at(is_inside, (words.line, words.start), 1)
-    np.add.at(is_inside, (words.line, words.start + words.size), -1)
-    width[np.cumsum(is_inside, axis=1)[:, :length] > 0] = 0
+    width[tokens_of(words, input_ids.shape)] = 0
     width[words.line, words.start] = piece_sizes
     word_at = np.full((num_rows, length), -1, dtype=np.int64)
     word_at[words.line, words.start] = np.arange(len(words.line))

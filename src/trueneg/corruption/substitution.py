@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trueneg.config import ViewsConfig
 from trueneg.corruption import keyed
-from trueneg.corruption.rewriting import Words, choose_by_share, hashes_of, rewrite, words_of
+from trueneg.corruption.rewriting import Words, choose_by_share, hashes_of, rewrite, tokens_of, words_of
 from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.word_pieces import WordPieces
 from trueneg.lexicon.replacement_table import ReplacementTable
@@ -126,14 +126,12 @@ class Substitution:
         words = words_of(is_tagged & (rows.is_word_start | after_other), ~is_tagged)
         # A word at the end of a full row may go on in the next one.
         whole = words.start + words.size < length - 1
-        words = Words(words.line[whole], words.start[whole], words.size[whole])
+        words = words.where(whole)
         hashes = hashes_of(rows.input_ids.ravel(), words.line * length + words.start, words.size)
         forms, variants = self.pieces.find(hashes)
         entries = self.candidates.entries(forms, rows.tags[words.line, words.start])
         known = entries >= 0
-        found = _Found(
-            Words(words.line[known], words.start[known], words.size[known]), entries[known], variants[known], rows
-        )
+        found = _Found(words.where(known), entries[known], variants[known], rows)
         return self._synonym_view(found), self._antonym_view(found)
 
     def _synonym_view(self, found: _Found) -> View:
@@ -174,9 +172,10 @@ class Substitution:
         sizes = np.where(forms < 0, 0, self.pieces.sizes[forms, found.variants])
         new = sizes > 0
         place = self.pieces.starts[forms[new], found.variants[new]]
-        replaced = Words(words.line[new], words.start[new], words.size[new])
+        replaced = words.where(new)
         written = rewrite(rows.input_ids, rows.segments, replaced, self.pieces.pieces, place, sizes[new], self.pad_id)
-        is_candidate_at = found.spread(is_candidate)
+        candidates = words.where(is_candidate)
+        is_candidate_at = tokens_of(candidates, rows.input_ids.shape)
         source = np.maximum(written.source, 0)
         line = np.arange(len(source))[:, None]
         is_text = written.source >= 0
@@ -213,15 +212,6 @@ class _Found:
         line, size = words.line[is_candidate], words.size[is_candidate]
         chosen[is_candidate] = choose_by_share(line, size, order[is_candidate], wanted)
         return chosen
-
-    def spread(self, is_word: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """From words to their tokens, ``[rows, length]``."""
-        is_inside = np.zeros((len(self.rows.input_ids), self.rows.input_ids.shape[1] + 1), dtype=np.int64)
-        line, start = self.words.line[is_word], self.words.start[is_word]
-        np.add.at(is_inside, (line, start), 1)
-        np.add.at(is_inside, (line, start + self.words.size[is_word]), -1)
-        tokens: NDArray[np.bool_] = np.cumsum(is_inside, axis=1)[:, :-1] > 0
-        return tokens
 
 
 def _pick(lists: Lists, entries: Ints, draw: NDArray[np.float64]) -> Ints:
