@@ -30,7 +30,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     made = World(text, tokenizer, corpus, run, reviews, {})
     made.said["tokenizer"] = works("tokenizer", "train", text, "--vocab-size", 120, "--out", tokenizer, "--json")
     building = ("corpus", "build", text, "--tokenizer", tokenizer, "--out", corpus)
-    made.said["corpus"] = works(*building, "--valid", 0.2, "--workers", 2, "--json")
+    made.said["corpus"] = works(*building, "--valid", 0.2, "--workers", 2, "--tag", "--json")
     chosen = ("--hard-correction", "lexical", "--soft-regularization", "token", "--wordnet", WORDNET)
     settings = ("--set", "log_every=2", "--set", "eval_every=3", "--set", "save_every=3")
     made.said["run"] = works(*pretrain_options(made, run), *chosen, *settings, "--json")

@@ -62,6 +62,9 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
         *(write_result(out / name, "glue/rte", 1, ANSWERS).parents[2] for name in ("base", "hc")),
         *("--resamples", 50),
     ],
+    ("views",): lambda world, out: [
+        *("The large beast will stay .", "--corpus", world.corpus, "--set", "senses=all", "-n", 2)
+    ],
     ("inspect",): lambda world, out: [world.run, "The large beast will stay .", "--html", out / "page.html"],
     ("detect", "prototypes"): lambda world, out: [
         *("--encoder", world.run, "--corpus", world.corpus, "--least", 1, "--out", out / "p.safetensors")

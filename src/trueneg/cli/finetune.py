@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, Settings
-from trueneg.errors import ConfigError, Interrupted
+from trueneg.errors import ConfigError, Interrupted, unknown_name
 
 if TYPE_CHECKING:
     from trueneg.evaluation.results import Result
@@ -91,10 +91,14 @@ def evaluate_task(
     contrast_set: str,
     settings: Sequence[str],
     output: Output,
+    others: Sequence[str],
 ) -> None:
-    """Evaluate fine-tuned models, those of all seeds below each folder."""
+    """Evaluate fine-tuned models, those of all seeds below each folder; ``others`` are tasks of other models."""
+    from trueneg.evaluation.tasks import ABOUT
     from trueneg.finetuning import evaluate_contrast_set, evaluate_finetuned
 
+    if task and task not in ABOUT:
+        raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))
     runs = [run for folder in folders for run in _runs_of(folder)]
     if contrast_set:
         if task or data or settings:

@@ -172,7 +172,9 @@ def evaluate(
         evaluate_encoders(checkpoint, task, data, first, wordnet, out, Output(as_json, quiet))
         return
     if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
-        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
+        others = (*TASKS, *ENCODER_TASKS)
+        output = Output(as_json, quiet)
+        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), output, others)
         return
     from trueneg.evaluation.held_out import evaluate_table
 
