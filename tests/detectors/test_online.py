@@ -254,3 +254,6 @@ def test_an_encoder_of_another_tokenizer(bert: str, roberta: str, tokenizer: Pre
         wanted = judge.acceptance([Substitution(TEXT[0], 4, 9, "old")])
         np.testing.assert_allclose(credit.numpy(), [wanted], atol=1e-6)
         assert credit.all()
+        with torch.autocast("cpu", torch.bfloat16):  # as in a step of train.precision=bf16
+            within = OnlineDetector(judge, tokenizer).credit(place.gold, predicted, place)
+        assert torch.equal(within, credit)

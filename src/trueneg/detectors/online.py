@@ -78,7 +78,9 @@ class OnlineDetector(Detector):
         self.num_asked += len(asked)
         if substitutions:
             self.judge.to(gold.device)
-            acceptance = self.judge.acceptance(substitutions)
+            # A judge has a precision of its own, whatever the step around it is computed in.
+            with torch.autocast(gold.device.type, enabled=False):
+                acceptance = self.judge.acceptance(substitutions)
             accepted = np.where(acceptance >= 0.5, acceptance, 0.0)
             credit[asked[:, 0], asked[:, 1]] = torch.from_numpy(accepted).to(torch.float32)
         return credit.to(gold.device)
