@@ -179,10 +179,12 @@ def test_every_option_reaches_its_place(
     }
     tokenizer = tiny.make_tokenizer()
     built = load("objective", name, OBJECTIVES)(decode(ObjectiveConfig, options), tokenizer, tiny.VOCAB_SIZE)
-    masked = built if name == "mlm" else built.generator
+    masked = {"mlm": built, "electra": getattr(built, "generator", None), "cline": getattr(built, "masked_lm", None)}[
+        name
+    ]
     assert isinstance(masked, MaskedLM)
     expected = {"mlm": 1.0, "sr": 0.3, "sr_sentence": 0.3}
-    assert built.weights == (expected if name == "mlm" else expected | {"mlm": 0.7, "rtd": 11.0})
+    assert built.weights == (expected | {"mlm": 0.7, "rtd": 11.0} if name == "electra" else expected)
     assert (masked.prediction, masked.temperature) == ("sampled", 0.5)
     assert (masked.masking.config.rate, masked.masking.config.unit) == (0.2, "word")
     assert masked.masking.mask_id == tiny.MASK
