@@ -126,9 +126,9 @@ def test_results_over_seeds_and_glues_average(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(found.csv())))
     assert [(row["model"], row["task"], row["seeds"]) for row in rows] == [
         ("base", "glue/rte", "3"),
-        ("base", "GLUE average", ""),
+        ("base", "GLUE average, 1 of 8 tasks", ""),
         ("hc", "glue/rte", "2"),
-        ("hc", "GLUE average", ""),
+        ("hc", "GLUE average, 1 of 8 tasks", ""),
     ]
     first = rows[0]
     assert (first["split"], first["metric"], first["examples"], first["selection"]) == (

@@ -56,7 +56,8 @@ def results_table(folders: Sequence[str | Path]) -> Table:
         ]
         average = glue_average(summaries)
         if average.value is not None:
-            rows.append([name, "GLUE average", "dev", "mean of medians", *[None] * 6])
+            label = f"GLUE average, {len(average.medians)} of {len(GLUE_AVERAGE)} tasks"
+            rows.append([name, label, "dev", "mean of medians", *[None] * 6])
             rows[-1][5] = average.value
             notes.append(
                 f"GLUE average of {name}: {len(average.medians)} of {len(GLUE_AVERAGE)} tasks (Spearman for STS-B, "
