@@ -18,8 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trueneg.config import FinetuneConfig, differences, encode, load_config, override, save_config, validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, TaskError
-from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score, selection
-from trueneg.evaluation.provenance import versions
+from trueneg.evaluation.answering import answer, evaluate_model, make_result, pad_id, score
 from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task
@@ -37,7 +36,7 @@ from trueneg.models.quiet import quiet_transformers
 from trueneg.models.task_model import labels_of, load_finetuned, load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
-from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, load_checkpoint
+from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -129,7 +128,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     _check(config)
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
-    if finished := _finished(config, folder, task):
+    if finished := _finished(config, folder):
         return finished
     device = choose_device(config.train.device)
     with join_processes(device.type) as processes:
@@ -159,8 +158,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             raise ConfigError(f"task.length={config.task.length}: this model has only {longest} positions")
         run = Run.new(model, task.objective(), config.optimizer, config.train, device, processes)
         if found:
-            load_checkpoint(found[0], run.module, run.optimizer)
-            run.step = found[1].step
+            run.restore(*found)
         metrics = None
         if processes.is_main:
             folder.mkdir(parents=True, exist_ok=True)
@@ -243,11 +241,8 @@ def evaluate_finetuned(
     trained_as, source = _finetuned_as(folder)
     named = {"task.name": task, "task.data": data}
     config = override(trained_as, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
-    asked = make_task(config.task, labels_of(str(source)))
-    model = load_finetuned(asked.auto_class, str(source), asked.labels, config.attention)
-    cast(torch.nn.Module, model).to(choose_device(config.train.device))
-    tokenizer, step = load_tokenizer(source), config.train.steps
-    trained = next((load_result(path).train for path in find_results(folder)), {})
+    asked, model, tokenizer = _opened(config, source)
+    trained, step = _training_of(folder), config.train.steps
     target = folder_of(asked.name, config.train.seed, folder.parents[1])
     results = []
     for split in splits or asked.dev_splits:
@@ -257,51 +252,58 @@ def evaluate_finetuned(
     return results
 
 
-def evaluate_contrast_set(folder: str | Path, data: str | Path, split: str = "test") -> Result:
+def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
     """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
 
-    The result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it.
+    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
         data: A folder with the contrast set as it was released.
-        split: ``test``; of some tasks there is ``dev`` as well.
+        splits: ``test``; of some tasks there is ``dev`` as well.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
         TaskError: if there is no such set.
     """
-    started = time.monotonic()
     folder = Path(folder)
     config, source = _finetuned_as(folder)
-    contrast = read_contrast_set(config.task.name, data, split)
+    sets = [read_contrast_set(config.task.name, data, split) for split in splits]
+    task, model, tokenizer = _opened(config, source)
+    results = []
+    for split, contrast in zip(splits, sets, strict=True):
+        started = time.monotonic()
+        original, revised = answer_contrast_set(
+            model, task, tokenizer, contrast, length=config.task.length, precision=config.train.precision
+        )
+        answers = group_answers(contrast, original, revised)
+        columns = columns_of(answers)
+        result = make_result(
+            task,
+            f"contrast-{split}",
+            answers,
+            config,
+            metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
+            counts=contrast.counts,
+            step=config.train.steps,
+            trained=_training_of(folder),
+            started=started,
+        )
+        save_result(result, answers, folder)
+        results.append(result)
+    return results
+
+
+def _opened(config: FinetuneConfig, source: Path) -> tuple[Task[Any], torch.nn.Module, PreTrainedTokenizerFast]:
+    """A task, and a fine-tuned model of it with its tokenizer."""
     task = make_task(config.task, labels_of(str(source)))
-    model = load_finetuned(task.auto_class, str(source), task.labels, config.attention)
-    cast(torch.nn.Module, model).to(choose_device(config.train.device))
-    tokenizer = load_tokenizer(source)
-    original, revised = answer_contrast_set(
-        model, task, tokenizer, contrast, length=config.task.length, precision=config.train.precision
-    )
-    answers = group_answers(contrast, original, revised)
-    columns = columns_of(answers)
-    result = Result(
-        task=task.name,
-        split=f"contrast-{split}",
-        seed=config.train.seed,
-        metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
-        num_examples=len(answers),
-        model=config.start_from,
-        selection=selection(config),
-        step=config.train.steps,
-        counts=contrast.counts,
-        labels=list(task.labels),
-        train=next((load_result(path).train for path in find_results(folder)), {}),
-        seconds=round(time.monotonic() - started, 3),
-        config=encode(config),
-        versions=versions(),
-    )
-    save_result(result, answers, folder)
-    return result
+    model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
+    return task, model.to(choose_device(config.train.device)), load_tokenizer(source)
+
+
+def _training_of(folder: Path) -> dict[str, Any]:
+    """What a run's first results say of its training."""
+    return next((load_result(path).train for path in find_results(folder)), {})
 
 
 def _finetuned_as(folder: Path) -> tuple[FinetuneConfig, Path]:
@@ -360,7 +362,7 @@ def _check(config: FinetuneConfig) -> None:
         raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
 
 
-def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
+def _finished(config: FinetuneConfig, folder: Path) -> Finetuned | None:
     """What a run that has finished came to, if it had these options.
 
     Raises:

@@ -30,14 +30,13 @@ from trueneg.presets import preset as find_preset
 from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.checkpoint import check_same_run, latest_checkpoint, load_checkpoint, write_error
+from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_error
 from trueneg.training.data import Read, TrainingOrder, fingerprint_of, movable, read_rows, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.held_out import held_out_readings
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
-from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 from trueneg.training.views import ViewReader, make_substitution
 
@@ -180,13 +179,8 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
-        seconds_before = 0.0
         if found:
-            load_checkpoint(found[0], run.module, run.optimizer)
-            run.step, seconds_before = found[1].step, found[1].seconds
-            if processes.is_main:
-                sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in found[1].sums.items()}
-                run.meter = Meter({name: value.to(device) for name, value in sums.items()})
+            run.restore(*found)
         metrics = None
         if processes.is_main:
             folder.mkdir(parents=True, exist_ok=True)
@@ -208,7 +202,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 on_save=lambda: _export(run, config, tokenizer, folder),
                 metrics=metrics,
                 tracker=tracker,
-                seconds_before=seconds_before,
+                seconds_before=found[1].seconds if found else 0.0,
             )
             try:
                 ending = loop.train()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_runs import PowerCut, before_step, cut_power, documents, ending, start, terminate, together
+from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readings, start, terminate, together
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from trueneg.config import FinetuneConfig, load_config, override
@@ -129,9 +129,7 @@ def test_a_run_cut_anywhere_ends_as_the_uninterrupted_one(
             except PowerCut:
                 continue
     assert_same_run(finetune(config, tmp_path / "cut", resume=True, quiet=True), whole)
-    assert [r["step"] for r in read_metrics(tmp_path / "cut/sst2/seed-1/metrics.jsonl")] == [
-        r["step"] for r in read_metrics(whole.folder / "metrics.jsonl")
-    ]
+    assert readings(tmp_path / "cut" / "sst2" / "seed-1") == readings(whole.folder)
 
 
 def test_a_run_told_to_stop_saves_and_goes_on(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trueneg.cli.output import Json, Output, Quiet, Settings
+from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def finetune(
             output.say(f"time is up at step {done.step:,} of {done.steps:,} of seed {number}: continue with --resume")
             break
         results += done.results.values()
-    if _is_main_process():
+    if is_main_process():
         _show(results, output)
 
 
@@ -103,7 +102,8 @@ def evaluate_task(
     if contrast_set:
         if task or data or settings:
             raise ConfigError("--contrast-set is of the task that a model was fine-tuned on: leave the rest out")
-        _show([evaluate_contrast_set(run, contrast_set, s) for run in runs for s in splits or ("test",)], output)
+        asked = splits or ("test",)
+        _show([found for run in runs for found in evaluate_contrast_set(run, contrast_set, asked)], output)
         return
     _show(
         [found for run in runs for found in evaluate_finetuned(run, task, splits, data=data, settings=settings)], output
@@ -135,10 +135,6 @@ def _show(results: Sequence[Result], output: Output) -> None:
         ("task", "split", "seed", "examples", "metric", "x 100"),
         rows,
     )
-
-
-def _is_main_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"
 
 
 def register(app: typer.Typer) -> None:

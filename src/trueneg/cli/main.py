@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from trueneg import __version__
 from trueneg.cli import compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
-from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
 INTERRUPTED = 130
@@ -198,7 +197,7 @@ def main() -> None:
         try:
             app(prog_name="trueneg")
         except Interrupted as error:
-            if _is_main_process():
+            if is_main_process():
                 _say("stopped", str(error))
             sys.exit(INTERRUPTED)
         except (TruenegError, OSError, MemoryError, RuntimeError) as error:
@@ -218,11 +217,6 @@ def _explain(error: Exception) -> str:
     raise error
 
 
-def _is_main_process() -> bool:
-    """False for all but one of the processes that a launcher started: what all would say is said once."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def _say(kind: str, message: str) -> None:
     style = {"error": "bold red", "warning": "yellow"}.get(kind, "bold")
     console = Console(stderr=True)
@@ -239,5 +233,5 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Show our warnings as one line; others concern programmers."""
-    if issubclass(category, TruenegWarning) and _is_main_process():
+    if issubclass(category, TruenegWarning) and is_main_process():
         _say("warning", str(message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +65,11 @@ class Output:
         for row in rows:
             table.add_row(*(str(cell) for cell in row))
         Console(highlight=False, markup=False).print(table)
+
+
+def is_main_process() -> bool:
+    """False for all but one of the processes that a launcher started: what all would say is said once."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from trueneg.cli.encoders import ENCODER_TASKS, evaluate_encoders
 from trueneg.cli.finetune import evaluate_task, is_finetuned
-from trueneg.cli.output import Json, Output, Quiet, Settings
+from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
@@ -97,7 +96,7 @@ def pretrain(
     done = run(wanted, out, resume=resume, quiet=quiet)
     if done.reason == "interrupted":
         raise Interrupted(f"saved step {done.step:,} of {wanted.train.steps:,} in '{out}': continue with --resume")
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_main_process():
         ended = "time is up" if done.reason == "time" else "finished"
         text = (
             f"{ended} at step {done.step:,} of {wanted.train.steps:,} after {done.seconds:,.0f} s; "

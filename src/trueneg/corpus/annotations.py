@@ -10,7 +10,6 @@ where it is, and what belongs to it lies together.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
+from trueneg.corpus.files import check_size, fingerprint_of
 from trueneg.corpus.store import Corpus, checksum
 from trueneg.errors import CorpusError
 
@@ -106,8 +105,7 @@ class AnnotationsInfo:
     def with_fingerprint(self) -> AnnotationsInfo:
         """The same, with the fingerprint that follows from the content."""
         content = dataclasses.asdict(self) | {"fingerprint": None}
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        return dataclasses.replace(self, fingerprint=digest[:16])
+        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
 
     @classmethod
     def read(cls, folder: str | Path) -> AnnotationsInfo:

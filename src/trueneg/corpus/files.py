@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -25,6 +26,11 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         flush(file)
     provisional.replace(path)
+
+
+def fingerprint_of(content: dict[str, Any]) -> str:
+    """A name for a description: 16 hexadecimal digits of a SHA-256 over it as JSON."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_size(file: Path, size: int, remedy: str) -> None:

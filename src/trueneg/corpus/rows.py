@@ -179,7 +179,7 @@ class RowIndex:
         """Every piece of the rows, in order: line in the batch, column, first token, size."""
         layout, offsets, capacity = self._layout, self.corpus.offsets, self.length - 2
         first = np.searchsorted(layout.last_row, rows, side="left")
-        line, within = _expand(np.searchsorted(layout.row, rows, side="right") - first)
+        line, within = expand(np.searchsorted(layout.row, rows, side="right") - first)
         document = first[line] + within
         depth = rows[line] - layout.row[document]  # rows since the document's first
         begun = offsets[document] + np.where(depth > 0, layout.length[document] + (depth - 1) * capacity, 0)
@@ -245,7 +245,7 @@ def describe_tags(path: str | Path) -> dict[str, Any] | None:
     }
 
 
-def _expand(counts: _Int64s) -> tuple[_Int64s, _Int64s]:
+def expand(counts: _Int64s) -> tuple[_Int64s, _Int64s]:
     """For each of sum(counts) items: the group it belongs to, and its number within the group."""
     group = np.repeat(np.arange(len(counts)), counts)
     return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)

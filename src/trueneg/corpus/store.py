@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
+from trueneg.corpus.files import check_size, fingerprint_of
 from trueneg.errors import CorpusError
 
 FORMAT_VERSION = 1
@@ -102,8 +102,7 @@ class CorpusInfo:
     def with_fingerprint(self) -> CorpusInfo:
         """The same, with the fingerprint that follows from the content."""
         content = dataclasses.asdict(self) | {"sources": None, "fingerprint": None}
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        return dataclasses.replace(self, fingerprint=digest[:16])
+        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
 
     @classmethod
     def read(cls, folder: str | Path) -> CorpusInfo:

@@ -13,7 +13,6 @@ that reaches over its ends. So the tokens "don", "'" and "t" have none, since th
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
+from trueneg.corpus.files import check_size, fingerprint_of
 from trueneg.corpus.store import Corpus, checksum, shard_path
 from trueneg.errors import CorpusError
 from trueneg.lexicon.tags import NUMBERS, PENN
@@ -77,8 +76,7 @@ class TagsInfo:
     def with_fingerprint(self) -> TagsInfo:
         """The same, with the fingerprint that follows from the content."""
         content = dataclasses.asdict(self) | {"fingerprint": None}
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        return dataclasses.replace(self, fingerprint=digest[:16])
+        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
 
     @classmethod
     def read(cls, folder: str | Path) -> TagsInfo:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trueneg.corpus.rows import expand
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -39,7 +41,7 @@ def words_of(is_word_start: Bools, is_special: Bools, is_cut: Bools | None = Non
     Args:
         is_word_start: ``[rows, length]``.
         is_special: Start, end and padding tokens, ``[rows, length]``.
-        is_cut: Last tokens of rows whose word goes on in the next row, ``[rows, length]``; by default none does.
+        is_cut: Last tokens of rows whose word goes on, or may, in the next row, ``[rows, length]``; by default none.
     """
     length = is_word_start.shape[1]
     line, start = np.nonzero(is_word_start & ~is_special)
@@ -70,8 +72,7 @@ def hashes_of(pieces: NDArray[np.integer[Any]], starts: Ints, sizes: Ints) -> ND
         starts: Where each sequence begins in ``pieces``.
         sizes: Its length, at least 1.
     """
-    number = np.repeat(np.arange(len(starts)), sizes)
-    within = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    number, within = expand(sizes)
     tokens = pieces[starts[number] + within].astype(np.uint64) + np.uint64(1)
     with np.errstate(over="ignore"):
         mixed = _mixed(tokens + (within.astype(np.uint64) << np.uint64(40)))
@@ -144,8 +145,7 @@ def rewrite(
 
     column = np.cumsum(width, axis=1) - width
     totals = width.sum(axis=1)
-    token = np.repeat(np.arange(num_rows * length), width.ravel())
-    within = np.arange(len(token)) - np.repeat(np.cumsum(width.ravel()) - width.ravel(), width.ravel())
+    token, within = expand(width.ravel())
     line, source = np.divmod(token, length)
     word = word_at[line, source]
     is_new = word >= 0

@@ -59,8 +59,9 @@ class TableCandidates:
 
     def __init__(self, table: ReplacementTable) -> None:
         self.table = table
+        forms = table.candidates.astype(np.int64)
         self._lists = {
-            kind: Lists(offsets[:-1], np.diff(offsets), table.candidates.astype(np.int64))
+            kind: Lists(offsets[:-1], np.diff(offsets), forms)
             for kind, offsets in zip(KINDS, table.offsets, strict=True)
         }
 
@@ -123,10 +124,10 @@ class Substitution:
         is_tagged = (rows.tags > 0) & ~rows.is_special
         after_other = np.ones_like(is_tagged)
         after_other[:, 1:] = ~is_tagged[:, :-1]
-        words = words_of(is_tagged & (rows.is_word_start | after_other), ~is_tagged)
         # A word at the end of a full row may go on in the next one.
-        whole = words.start + words.size < length - 1
-        words = words.where(whole)
+        is_cut = np.zeros_like(is_tagged)
+        is_cut[:, length - 2] = True
+        words = words_of(is_tagged & (rows.is_word_start | after_other), ~is_tagged, is_cut)
         hashes = hashes_of(rows.input_ids.ravel(), words.line * length + words.start, words.size)
         forms, variants = self.pieces.find(hashes)
         entries = self.candidates.entries(forms, rows.tags[words.line, words.start])

@@ -93,23 +93,49 @@ def evaluate_model(
     answers = answer(
         model, task, examples, encoded, pad_id(tokenizer), precision=config.train.precision, processes=processes
     )
-    result = Result(
+    result = make_result(
+        task,
+        split,
+        answers,
+        config,
+        metrics=score(task, answers) if read.is_labelled else {},
+        counts={**read.counts, **encoded.counts, **_missing(answers)},
+        step=step,
+        trained=trained,
+        started=started,
+    )
+    return result, answers
+
+
+def make_result(
+    task: Task[Any],
+    split: str,
+    answers: Sequence[Answer],
+    config: FinetuneConfig,
+    *,
+    metrics: dict[str, float],
+    counts: Mapping[str, int],
+    step: int,
+    trained: Mapping[str, Any],
+    started: float,
+) -> Result:
+    """What answers came to, with all that it depends on; ``started`` is when answering began, as ``time.monotonic``."""
+    return Result(
         task=task.name,
         split=split,
         seed=config.train.seed,
-        metrics=score(task, answers) if read.is_labelled else {},
-        num_examples=len(examples),
+        metrics=metrics,
+        num_examples=len(answers),
         model=config.start_from,
         selection=selection(config),
         step=step,
-        counts={**read.counts, **encoded.counts, **_missing(answers)},
+        counts=dict(counts),
         labels=list(task.labels),
         train=dict(trained),
         seconds=round(time.monotonic() - started, 3),
         config=encode(config),
         versions=versions(),
     )
-    return result, answers
 
 
 def _missing(answers: Sequence[Answer]) -> dict[str, int]:

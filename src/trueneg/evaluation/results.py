@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueneg import __version__
+from trueneg.corpus.files import write_json
 from trueneg.errors import TaskError
 
 SCHEMA = 1
@@ -65,9 +66,7 @@ def save_result(result: Result, answers: Sequence[Mapping[str, Any]], folder: Pa
     answers_path(path).write_text(
         "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers), encoding="utf-8"
     )
-    provisional = path.with_suffix(".part")
-    provisional.write_text(json.dumps(asdict(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    provisional.replace(path)
+    write_json(path, asdict(result))
     return path
 
 

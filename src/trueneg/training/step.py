@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from trueneg.config import OptimizerConfig, TrainConfig
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.masking import Rows
 from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.training.checkpoint import State, load_checkpoint
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
@@ -66,6 +68,18 @@ class Run:
         module = TrainingModule(model, objective).to(device)
         optimizer = make_optimizer(module, optimizer_config)
         return cls(module, optimizer, optimizer_config, config, device, processes or Processes())
+
+    def restore(self, checkpoint: Path, state: State) -> None:
+        """Continue where a checkpoint was written; what its meter had added up is the main process's.
+
+        Raises:
+            CheckpointError: if its tensors are not this model's.
+        """
+        load_checkpoint(checkpoint, self.module, self.optimizer)
+        self.step = state.step
+        if self.processes.is_main:
+            sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in state.sums.items()}
+            self.meter = Meter({name: value.to(self.device) for name, value in sums.items()})
 
     def leave(self) -> None:
         """Let go of what other processes have to do with this run, before they are left.
