@@ -113,6 +113,8 @@ class RegularizationConfig:
 class ViewsConfig:
     """Which words of a text are replaced in its views, and by what (Wang et al. 2021, section 3.1)."""
 
+    lexicon: str = ""
+    """Where replacements come from: empty for WordNet, or ``wn:LEXICON`` of the package ``wn``, for other languages."""
     synonym_share: float = 0.4
     """Of a text's tokens, those that the synonym view replaces, as far as there are words to put there."""
     antonym_share: float = 0.2
@@ -128,6 +130,11 @@ class ViewsConfig:
     random: Literal["band", "uniform", "none"] = "band"
     """Words that fill the antonym view where there is no antonym: of the same class and about as frequent, of the same
     class, or none."""
+    articles: bool = True
+    """Write "an" before a word put there that begins with a vowel, "a" before others; the authors' code leaves them."""
+    entities: Literal["tags", "capitals"] = "tags"
+    """Names that stay: what the tagger calls a proper noun, or words with a capital within a sentence as well (with a
+    tokenizer that tells capitals)."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,21 @@ class ClineConfig:
     temperature: float = 1.0
     in_batch_negatives: bool = False
     """Contrast with all other rows of the micro-batch too."""
+    pooling: Literal["cls", "mean"] = "cls"
+    """What is contrasted: the vector of the first token (the paper), or the mean over text that most sentence encoders
+    are read by."""
     weights: Literal["learned", "fixed"] = "learned"
     """Of the terms (Eq. 7)."""
+    mlm_weight: float = 1.0
+    """Each term is multiplied by its own, learned weights or not. An encoder that is there to give sentence vectors,
+    and has no head for masked words yet, keeps more of them with a small one here."""
+    rtd_weight: float = 1.0
+    contrast_weight: float = 1.0
+    guard: str = ""
+    """A detector, as ``correction.detector``: a row whose synonym view it discredits, or whose antonym view it credits,
+    counts less in the contrast. Empty for none."""
+    guard_floor: float = 0.0
+    """The least that a view is trusted."""
     views: ViewsConfig = field(default_factory=ViewsConfig)
 
 
@@ -260,6 +280,38 @@ class TaskConfig:
 
 
 @dataclass(frozen=True)
+class FreeLBConfig:
+    """Free large-batch adversarial training (Zhu et al. 2020, Algorithm 1)."""
+
+    steps: int = 3
+    """Passes forward and backward, each at a perturbation; fairseq's ``--adv-steps`` counts one less."""
+    step_size: float = 0.1
+    """Length of a step of ascent, in ``norm``."""
+    magnitude: float = 0.1
+    """Of the perturbation that the first pass sees, drawn at random; 0 for none."""
+    bound: float = 0.0
+    """Norm of a perturbation at most; 0 for no limit."""
+    norm: Literal["l2", "linf"] = "l2"
+    """Over all tokens and dimensions of an example."""
+
+
+@dataclass(frozen=True)
+class SmartConfig:
+    """Smoothness-inducing adversarial regularization (Jiang et al. 2020, section 3.1)."""
+
+    weight: float = 1.0
+    steps: int = 1
+    """Steps of ascent."""
+    step_size: float = 1e-3
+    """Largest change of a dimension in a step of ascent."""
+    noise: float = 1e-5
+    """Standard deviation of the random perturbation at which the first step looks where to go: at the text itself all
+    directions are equal. bf16 rounds the paper's 1e-5 away; 1e-2 it tells."""
+    bound: float = 0.0
+    """Largest value of a perturbation's dimension; 0 for no limit (the paper's is 1e-5)."""
+
+
+@dataclass(frozen=True)
 class FinetuneConfig:
     """One fine-tuning run, whole: of one checkpoint, on one task, with one seed (``train.seed``)."""
 
@@ -284,6 +336,10 @@ class FinetuneConfig:
     keep_model: bool = True
     """Leave the fine-tuned model in the result's folder."""
     attention: Literal["sdpa", "eager"] = "sdpa"
+    adversarial: Literal["", "freelb", "smart"] = ""
+    """Train on word embeddings that are perturbed to the model's harm."""
+    freelb: FreeLBConfig = field(default_factory=FreeLBConfig)
+    smart: SmartConfig = field(default_factory=SmartConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     train: TrainConfig = field(default_factory=lambda: TrainConfig(steps=0, log_every=100, eval_every=0, save_every=0))
 
@@ -356,6 +412,16 @@ _AT_LEAST = {
         "train.max_minutes",
         "task.max_train_examples",
         "task.max_dev_examples",
+        "objective.cline.mlm_weight",
+        "objective.cline.rtd_weight",
+        "objective.cline.contrast_weight",
+        "freelb.step_size",
+        "freelb.magnitude",
+        "freelb.bound",
+        "smart.weight",
+        "smart.step_size",
+        "smart.noise",
+        "smart.bound",
     ),
     1: (
         "length_window",
@@ -363,6 +429,8 @@ _AT_LEAST = {
         "task.max_query",
         "task.max_answer",
         "task.num_best",
+        "freelb.steps",
+        "smart.steps",
         "model.num_layers",
         "model.hidden_size",
         "model.num_heads",
@@ -382,6 +450,7 @@ _SHARES = (
     "warmup_share",
     "objective.cline.views.synonym_share",
     "objective.cline.views.antonym_share",
+    "objective.cline.guard_floor",
 )  # 0 and 1 among them
 _BELOW_ONE = ("optimizer.beta1", "optimizer.beta2", "valid_fraction")  # from 0
 _DROPOUTS = ("model.dropout", "dropout")

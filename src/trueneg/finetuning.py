@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -17,16 +19,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config import FinetuneConfig, differences, encode, load_config, override, save_config, validate
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.answering import answer, evaluate_model, make_result, pad_id, score
 from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task
 from trueneg.evaluation.tasks.contrast_sets import (
     CONTRAST_METRICS,
+    ContrastSet,
     answer_contrast_set,
     group_answers,
     read_contrast_set,
+    training_counts,
 )
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
@@ -36,6 +40,7 @@ from trueneg.models.quiet import quiet_transformers
 from trueneg.models.task_model import labels_of, load_finetuned, load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
+from trueneg.training.adversarial import with_adversary
 from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
@@ -47,6 +52,9 @@ from trueneg.training.step import Run
 
 BEST = "best.safetensors"
 """In a run's folder: the weights that did best on the validation part so far."""
+
+LEAST_NOISE = 1e-3
+"""Of SMART in bf16: at 1e-2 the cosine of its direction with that in float64 is 0.999, here 0.89, at 1e-5 none."""
 
 FREE = frozenset(FREE_TO_CHANGE | {"task.data", "task.max_dev_examples", "keep_model", "preset"})
 """Options that a resumed run may change."""
@@ -156,7 +164,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         )
         if config.task.length > (longest := max_length(model)):
             raise ConfigError(f"task.length={config.task.length}: this model has only {longest} positions")
-        run = Run.new(model, task.objective(), config.optimizer, config.train, device, processes)
+        objective, passes = with_adversary(config, task.objective())
+        run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)
         if found:
             run.restore(*found)
         metrics = None
@@ -237,16 +246,15 @@ def evaluate_finetuned(
         ModelError: if its labels are not the task's.
         TaskError: if there is no such split.
     """
-    folder = Path(folder)
-    trained_as, source = _finetuned_as(folder)
     named = {"task.name": task, "task.data": data}
-    config = override(trained_as, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
-    asked, model, tokenizer = _opened(config, source)
-    trained, step = _training_of(folder), config.train.steps
-    target = folder_of(asked.name, config.train.seed, folder.parents[1])
+    opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
+    config, asked = opened.config, opened.task
+    target = folder_of(asked.name, config.train.seed, Path(folder).parents[1])
     results = []
     for split in splits or asked.dev_splits:
-        result, answers = evaluate_model(model, asked, tokenizer, config, split, step=step, trained=trained)
+        result, answers = evaluate_model(
+            opened.model, asked, opened.tokenizer, config, split, step=config.train.steps, trained=opened.trained
+        )
         save_result(result, answers, target)
         results.append(result)
     return results
@@ -255,7 +263,8 @@ def evaluate_finetuned(
 def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
     """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
 
-    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it.
+    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it. Its counts say how
+    many originals the model was trained on (``trained_on``), and how many were left out of training for it.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
@@ -267,14 +276,19 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
         TaskError: if there is no such set.
     """
     folder = Path(folder)
-    config, source = _finetuned_as(folder)
-    sets = [read_contrast_set(config.task.name, data, split) for split in splits]
-    task, model, tokenizer = _opened(config, source)
+    opened = open_finetuned(folder)
+    config, task = opened.config, opened.task
+    sets = [read_contrast_set(task.name, data, split) for split in splits]
     results = []
     for split, contrast in zip(splits, sets, strict=True):
         started = time.monotonic()
         original, revised = answer_contrast_set(
-            model, task, tokenizer, contrast, length=config.task.length, precision=config.train.precision
+            opened.model,
+            task,
+            opened.tokenizer,
+            contrast,
+            length=config.task.length,
+            precision=config.train.precision,
         )
         answers = group_answers(contrast, original, revised)
         columns = columns_of(answers)
@@ -284,9 +298,9 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             answers,
             config,
             metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
-            counts=contrast.counts,
+            counts={**contrast.counts, **_seen(contrast, opened)},
             step=config.train.steps,
-            trained=_training_of(folder),
+            trained=opened.trained,
             started=started,
         )
         save_result(result, answers, folder)
@@ -294,24 +308,38 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
     return results
 
 
-def _opened(config: FinetuneConfig, source: Path) -> tuple[Task[Any], torch.nn.Module, PreTrainedTokenizerFast]:
-    """A task, and a fine-tuned model of it with its tokenizer."""
-    task = make_task(config.task, labels_of(str(source)))
-    model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
-    return task, model.to(choose_device(config.train.device)), load_tokenizer(source)
+@dataclass(frozen=True)
+class OpenedModel:
+    """A fine-tuned model read back, and what it was fine-tuned for."""
+
+    config: FinetuneConfig
+    task: Task[Any]
+    model: torch.nn.Module
+    tokenizer: PreTrainedTokenizerFast
+    trained: dict[str, Any]
+    """What its results say of its training."""
 
 
-def _training_of(folder: Path) -> dict[str, Any]:
-    """What a run's first results say of its training."""
-    return next((load_result(path).train for path in find_results(folder)), {})
+def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedModel:
+    """Read a fine-tuned model back.
 
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        settings: ``key=value``, where it is to be used otherwise than it was trained.
 
-def _finetuned_as(folder: Path) -> tuple[FinetuneConfig, Path]:
-    """How a model was fine-tuned, and where it lies."""
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model.
+        ModelError: if its labels are not the task's.
+    """
+    folder = Path(folder)
     source = folder / HUGGING_FACE
     if not (source / "config.json").is_file():
         raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
-    return load_config(FinetuneConfig, folder / CONFIG), source
+    config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
+    task = make_task(config.task, labels_of(str(source)))
+    model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
+    trained = next((load_result(path).train for path in find_results(folder)), {})
+    return OpenedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
 
 
 @dataclass(frozen=True)
@@ -358,6 +386,10 @@ class _Choice:
 def _check(config: FinetuneConfig) -> None:
     """Find mistakes before anything is loaded."""
     validate(replace(config, train=replace(config.train, steps=max(config.train.steps, 1))))
+    if config.adversarial and config.train.compile:
+        raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
+    if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
+        raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")
     if config.evals_per_epoch > 100:
         raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
 
@@ -399,9 +431,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     if not split.is_labelled:
         raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
     seed = config.train.seed
-    examples = train_fraction(task, split.examples, options.train_fraction, seed)
-    if 0 < options.max_train_examples < len(examples):
-        examples = task.subset(examples, options.max_train_examples, seed)
+    examples = _chosen(task, config, split.examples)
     valid: list[Any] = []
     if config.select == "best":
         num_valid = max(1, round(config.valid_fraction * len(examples)))
@@ -422,6 +452,28 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
         num_examples,
         {**split.counts, **train.counts},
     )
+
+
+def _chosen(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
+    """Those training examples that a run uses."""
+    options, seed = config.task, config.train.seed
+    chosen = train_fraction(task, examples, options.train_fraction, seed)
+    if 0 < options.max_train_examples < len(chosen):
+        chosen = task.subset(chosen, options.max_train_examples, seed)
+    return list(chosen)
+
+
+def _seen(contrast: ContrastSet, opened: OpenedModel) -> dict[str, int]:
+    """What a model has seen of a contrast set's originals, as far as its training files are still there."""
+    try:
+        return training_counts(contrast, opened.task, partial(_chosen, opened.task, opened.config))
+    except TaskError as error:
+        warnings.warn(
+            f"whether the contrast set's originals were trained on cannot be told: {error}",
+            TruenegWarning,
+            stacklevel=3,
+        )
+        return {}
 
 
 def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:

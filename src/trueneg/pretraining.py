@@ -123,8 +123,9 @@ def _load(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Modu
     if config.objective.name == "electra":
         return load_electra(config.model, tokenizer)
     if config.objective.name == "cline":
-        is_released = config.objective.cline.variant == "released"
-        return load_semantic(config.model, tokenizer, num_classes=3 if is_released else 1, has_pooler=is_released)
+        cline = config.objective.cline
+        num_classes = (3 if cline.variant == "released" else 1) if cline.rtd else 0
+        return load_semantic(config.model, tokenizer, num_classes, cline.variant == "released" and cline.contrast)
     return load_masked_lm(config.model, tokenizer)
 
 

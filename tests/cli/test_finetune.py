@@ -63,6 +63,20 @@ def test_a_table_for_people(world: World, reviews: Path, results: Path) -> None:
     assert reviews.stem in said.out and "accuracy" in said.out and said.out.count("30") >= 2
 
 
+@pytest.mark.parametrize(
+    ("method", "setting", "reading"),
+    [("freelb", "freelb.steps=2", "adversarial_rise"), ("smart", "smart.weight=3", "loss/smart")],
+)
+def test_adversarial_training_is_one_option(
+    method: str, setting: str, reading: str, world: World, reviews: Path, tmp_path: Path
+) -> None:
+    given = [*options(reviews, tmp_path), "--seed", 1, "--adversarial", method, "--set", setting]
+    (result,) = works("finetune", world.run, *given, "--json").data["results"]
+    assert result["config"]["adversarial"] == method
+    records = (tmp_path / reviews.stem / "seed-1" / "metrics.jsonl").read_text().splitlines()
+    assert reading in json.loads(records[-1])
+
+
 def test_evaluate_finds_the_seeds_and_their_task(reviews: Path, results: Path) -> None:
     folder = results / "fast" / reviews.stem
     by_folder = works("evaluate", folder, "--json").data["results"]
@@ -97,6 +111,9 @@ def test_runs_and_results_are_reported_apart(world: World, results: Path, tmp_pa
         (["--data", "no/such/place"], "no/such/place"),
         (["--preset", "electra"], "unknown preset 'electra'"),
         (["--select", "middle"], "unknown value of select 'middle'"),
+        (["--adversarial", "freeLB"], "did you mean 'freelb'"),
+        (["--adversarial", "smart", "--set", "smart.step=1"], "did you mean 'smart.steps'"),
+        (["--adversarial", "smart", "--set", "train.compile=true"], "leave train.compile=false"),
         (["--set", "learning_rat=1"], "did you mean 'learning_rate'"),
         (["--train-fraction", "0"], "task.train_fraction"),
     ],
@@ -163,6 +180,7 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) 
             metrics = result["metrics"]
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
             assert metrics["group_consistency"] <= min(metrics["original"], metrics["revised"])
+            assert result["counts"]["trained_on"] == 0, "no original is a training review"
     rows = works("compare", tmp_path / "a", tmp_path / "b", "--resamples", 100, "--json").data["rows"]
     assert ("imdb", "contrast-test", "group_consistency") in {(r["task"], r["split"], r["metric"]) for r in rows}
     error = fails("evaluate", tmp_path / "a" / "imdb", "--contrast-set", tmp_path / "nowhere")

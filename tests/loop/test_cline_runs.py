@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny_runs import (
@@ -14,6 +15,7 @@ from tiny_runs import (
     before_step,
     cut_power,
     documents,
+    final_tensors,
     make_config,
     readings,
     together,
@@ -21,12 +23,14 @@ from tiny_runs import (
 )
 from transformers import AutoModelForMaskedLM
 
+import tiny
 from trueneg.config import PretrainConfig, override
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
-from trueneg.errors import CheckpointError, CorpusError
+from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
 from trueneg.presets import with_objective
 from trueneg.pretraining import pretrain
+from trueneg.tokenizer import load_tokenizer
 
 Configure = Callable[..., PretrainConfig]
 
@@ -49,7 +53,18 @@ def configure(tagged: Path) -> Configure:
     return make
 
 
-@pytest.mark.parametrize("settings", [[], ["cline.variant=released"], ["corpus.pack=true", "cline.negatives=random"]])
+GUARDED = ["cline.guard=lexical", "cline.guard_floor=0.1"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["cline.variant=released", *GUARDED],
+        ["corpus.pack=true", "cline.negatives=random"],
+        ["cline.guard=ema[momentum=0.9]@0.01"],
+    ],
+)
 def test_a_run_cut_at_random_steps_ends_as_the_uninterrupted_one(
     settings: list[str], configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +103,6 @@ def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Pat
     import numpy as np
 
     from trueneg.pretraining import reader_of
-    from trueneg.tokenizer import load_tokenizer
     from trueneg.training.data import row_index
 
     config = configure()
@@ -110,12 +124,16 @@ def test_accumulation_changes_only_rounding(accumulation: int, configure: Config
     assert weight_distance(tmp_path / "1", tmp_path / "n") < 2e-6
 
 
-def test_two_processes_come_to_the_same(configure: Configure, tmp_path: Path) -> None:
-    config = configure("train.steps=6", "train.eval_every=0")
+@pytest.mark.parametrize(
+    "settings", [[], GUARDED, ["cline.rtd=false"], ["cline.variant=released", "cline.contrast=false"]]
+)
+def test_two_processes_come_to_the_same(settings: list[str], configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.steps=6", "train.eval_every=0", *settings)
     told = together(config, tmp_path / "two", 2)
     assert [t.get("reason") for t in told] == ["finished"] * 2, told
     pretrain(config, tmp_path / "one", quiet=True)
-    assert weight_distance(tmp_path / "one", tmp_path / "two") < 2e-6
+    # Steps of 1e-3: where a gradient is nearly zero, Adam's step has the sign of its rounding.
+    assert weight_distance(tmp_path / "one", tmp_path / "two") < 5e-5
 
 
 def test_hard_correction_and_soft_regularization_compose_with_it(configure: Configure, tmp_path: Path) -> None:
@@ -125,9 +143,52 @@ def test_hard_correction_and_soft_regularization_compose_with_it(configure: Conf
     assert last["loss/sr"] > 0 and "corrected" in last and "nearer" in last
 
 
+@pytest.mark.parametrize("guard", ["lexical", "contextual:ENCODER@0.01 & !antonym"])
+def test_a_guard_says_how_far_views_are_trusted(
+    guard: str, configure: Configure, tokenizer_folder: Path, tmp_path: Path
+) -> None:
+    tokenizer = load_tokenizer(tokenizer_folder)
+    tiny.make_hf_masked_lm("bert", vocab_size=len(tokenizer), initializer_range=0.3).save_pretrained(tmp_path / "enc")
+    tokenizer.save_pretrained(str(tmp_path / "enc"))
+    guard = guard.replace("ENCODER", str(tmp_path / "enc"))
+    config = configure("train.steps=4", "train.log_every=2", "train.eval_every=4", f"cline.guard={guard}")
+    pretrain(config, tmp_path / "run", quiet=True)
+    for record in readings(tmp_path / "run"):
+        assert 0 < record["synonym_trust"] < 1 and 0 < record["antonym_trust"] <= 1
+        assert 0.3 < record["judged"] <= 1, "most words are one token here"
+    assert not [name for name in final_tensors(tmp_path / "run") if "guard" in name], "it is no part of the model"
+
+
 def test_a_corpus_without_tags_is_refused_with_the_remedy(configure: Configure, corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="has no tags: build it again with --tag"):
         pretrain(configure(f"corpus.path={corpus}"), tmp_path / "run", quiet=True)
+
+
+SPANISH = """la ciudad tiene muchas iglesias antiguas y un mercado grande . ella trabaja como maestra en una escuela
+y vive con su marido en un pueblo . ayer vimos una buena pelicula que era muy larga ."""
+
+
+@pytest.fixture
+def spanish(tokenizer_folder: Path, tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("\n\n".join([SPANISH.replace("\n", " ")] * 20))
+    with pytest.warns(TruenegWarning, match="unknown to the tokenizer"):
+        build_corpus([str(tmp_path / "text.txt")], tokenizer_folder, tmp_path / "corpus", tagger="pattern")
+    return tmp_path / "corpus"
+
+
+def test_text_in_another_language_is_refused_with_the_remedy(configure: Configure, spanish: Path) -> None:
+    with pytest.raises(LexiconError, match=r"only \d.*WordNet, which is English.*views\.lexicon=wn:LEXICON, and tag"):
+        pretrain(configure(f"corpus.path={spanish}"), spanish.parent / "run", quiet=True)
+
+
+def test_a_lexicon_of_another_language_asks_for_its_tagger(
+    configure: Configure, spanish: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(name="wn:mcr", language="es", is_english=False, digest="0")
+    monkeypatch.setattr("trueneg.training.views.WnLexicon", lambda name: found)
+    with pytest.raises(ConfigError, match=r"wn:mcr is of the language 'es'.*by 'pattern', which knows English"):
+        config = configure(f"corpus.path={spanish}", "cline.views.lexicon=wn:mcr", "cline.views.agree=false")
+        pretrain(config, spanish.parent / "run", quiet=True)
 
 
 def test_other_tags_are_another_run(configure: Configure, tagged: Path, tokenizer_folder: Path, tmp_path: Path) -> None:

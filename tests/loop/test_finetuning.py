@@ -23,6 +23,8 @@ from trueneg.training.log import read_metrics
 
 POSITIVE = ("happy", "glad", "cheerful")
 Configure = Callable[..., FinetuneConfig]
+FREELB = ["adversarial=freelb"]
+SMART = ["adversarial=smart", "smart.weight=5", "smart.step_size=0.1", "smart.noise=0.01"]
 
 
 def write_sst2(folder: Path, num_train: int = 200, num_dev: int = 60) -> Path:
@@ -114,7 +116,16 @@ def test_transformers_loads_the_model_and_says_the_same(configure: Configure, tm
         np.testing.assert_allclose(answer["probabilities"], logits.softmax(0), atol=2e-5)
 
 
-@pytest.mark.parametrize("settings", [[], ["select=best", "evals_per_epoch=2"], ["train.precision=bf16"]])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["select=best", "evals_per_epoch=2"],
+        ["train.precision=bf16"],
+        FREELB,
+        [*SMART, "train.precision=bf16"],
+    ],
+)
 def test_a_run_cut_anywhere_ends_as_the_uninterrupted_one(
     settings: list[str], configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,16 +179,20 @@ def test_seeds_differ_and_the_same_seed_does_not(configure: Configure, tmp_path:
     assert not torch.equal(weights(one)["classifier.weight"], weights(two)["classifier.weight"])
 
 
-@pytest.mark.parametrize("accumulation", [2, 4])
-def test_accumulation_changes_only_rounding(accumulation: int, configure: Configure, tmp_path: Path) -> None:
-    whole = finetune(configure("dropout=0", "epochs=1"), tmp_path / "1", quiet=True)
-    cut = finetune(configure("dropout=0", "epochs=1", f"train.accumulation={accumulation}"), tmp_path / "n", quiet=True)
+@pytest.mark.parametrize(("accumulation", "settings"), [(2, []), (4, []), (4, FREELB), (4, SMART)])
+def test_accumulation_changes_only_rounding(
+    accumulation: int, settings: list[str], configure: Configure, tmp_path: Path
+) -> None:
+    settings = [*settings, "dropout=0", "epochs=1"]
+    whole = finetune(configure(*settings), tmp_path / "1", quiet=True)
+    cut = finetune(configure(*settings, f"train.accumulation={accumulation}"), tmp_path / "n", quiet=True)
     ours, theirs = weights(whole), weights(cut)
     assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 1e-5
 
 
-def test_two_processes_come_to_the_same_result(configure: Configure, tmp_path: Path) -> None:
-    config = configure("dropout=0", "epochs=1", "select=best")
+@pytest.mark.parametrize("settings", [[], [*FREELB, "train.accumulation=2"], SMART])
+def test_two_processes_come_to_the_same_result(settings: list[str], configure: Configure, tmp_path: Path) -> None:
+    config = configure("dropout=0", "epochs=1", "select=best", *settings)
     told = together(config, tmp_path / "two", 2)
     assert [t["reason"] for t in told] == ["finished"] * 2, told
     alone = finetune(config, tmp_path / "one", quiet=True)
@@ -187,8 +202,9 @@ def test_two_processes_come_to_the_same_result(configure: Configure, tmp_path: P
     assert load_result(together_folder / "dev.json").metrics == alone.results["dev"].metrics
 
 
-def test_a_killed_run_goes_on(configure: Configure, tmp_path: Path) -> None:
-    config = configure("train.save_every=2")
+@pytest.mark.parametrize("settings", [[], FREELB])
+def test_a_killed_run_goes_on(settings: list[str], configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.save_every=2", *settings)
     process = start(config, tmp_path / "killed", before_step=(9, _kill))
     process.join(60)
     assert process.exitcode == -9
@@ -275,6 +291,10 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: 
         "warmup_share=2": "warmup_share: a share",
         "task.length=100": "task.length=100: this model has only 64 positions",
         "swap_pairs=true": "swap_pairs",
+        "freelb.steps=0": "freelb.steps: at least 1",
+        "freelb.bound=-1": "freelb.bound: at least 0",
+        "smart.steps=0": "smart.steps: at least 1",
+        "smart.noise=-1": "smart.noise: at least 0",
         "task.name=glue/nothing": "unknown task 'glue/nothing'",
         "task.data=/nowhere": "/nowhere",
     }.items():
@@ -282,6 +302,39 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: 
             finetune(configure(setting), tmp_path, quiet=True)
         assert type(caught.value).__module__ == "trueneg.errors", caught.value
     assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "extra"),
+    [
+        ([*FREELB, "freelb.step_size=0.01", "magnitude=0.01"], {"adversarial_rise", "perturbation"}),
+        (["adversarial=smart", "smart.step_size=0.01"], {"loss/smart"}),
+    ],
+)
+def test_adversarial_training_learns_and_tells_of_it(
+    settings: list[str], extra: set[str], configure: Configure, tmp_path: Path
+) -> None:
+    done = finetune(configure("epochs=8", *settings), tmp_path / "adversarial", quiet=True)
+    assert done.results["dev"].metrics["accuracy"] > 0.9
+    plain = finetune(configure("epochs=1"), tmp_path / "plain", quiet=True)
+    assert weights(done).keys() == weights(plain).keys(), "nothing of it stays in the model"
+    told = readings(done.folder)
+    assert all(record.keys() == readings(plain.folder)[0].keys() | extra for record in told)
+    assert np.mean([record.get("adversarial_rise", 2) for record in told]) > 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ([*FREELB, "train.compile=true"], "adversarial=freelb: its step is not compiled: leave train.compile=false"),
+        (["adversarial=smart", "train.precision=bf16"], "smart.noise=1e-05: bf16 rounds it away: use smart.noise=0.01"),
+    ],
+)
+def test_what_adversarial_training_cannot_do_is_refused(
+    settings: list[str], complaint: str, configure: Configure, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        finetune(configure(*settings), tmp_path, quiet=True)
 
 
 def test_a_config_file_does_it_again(configure: Configure, tmp_path: Path) -> None:

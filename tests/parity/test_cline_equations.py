@@ -175,6 +175,23 @@ def test_cosine_temperature_and_negatives_of_the_batch() -> None:
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+def test_contrast_of_means_over_text(architecture: str) -> None:
+    model, objective = make(architecture, pooling="mean", weights="fixed")
+    views = make_views()
+    batch = objective.corrupt(views)
+    with torch.no_grad():
+        found = float(objective(model, batch).terms["contrast"])
+        read = [(batch.masked.input_ids, views.rows.segments)]
+        read += [(view.input_ids, view.segments) for view in (views.synonym, views.antonym)]
+        # ``alone`` is zero at padding: a sum over all is one over text.
+        ori, syn, ant = (
+            alone(model, ids, segments).sum(1) / (segments > 0).sum(1, keepdim=True).numpy() for ids, segments in read
+        )
+    expected = np.log1p(np.exp((ori * ant).sum(1) - (ori * syn).sum(1))).sum()
+    assert found == pytest.approx(float(expected), rel=1e-4)
+
+
 def test_large_dot_products_do_not_overflow() -> None:
     model, objective = make(weights="fixed")
     with torch.no_grad():

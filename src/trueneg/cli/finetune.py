@@ -35,6 +35,10 @@ def finetune(
     length: Annotated[int | None, typer.Option(help="Tokens a row at most.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
     select: Annotated[str | None, typer.Option(help="last, or best on a part split off the training examples.")] = None,
+    adversarial: Annotated[
+        str | None,
+        typer.Option(help="freelb or smart: train on perturbed word embeddings, at two to three times the cost."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
     settings: Settings = None,
     as_json: Json = False,
@@ -62,6 +66,7 @@ def finetune(
         "task.length": length,
         "epochs": epochs,
         "select": select,
+        "adversarial": adversarial,
         "train.batch_size": batch_size,
         "train.precision": precision,
     }
@@ -98,7 +103,7 @@ def evaluate_task(
 
     if task and task not in ABOUT:
         raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))
-    runs = [run for folder in folders for run in _runs_of(folder)]
+    runs = [run for folder in folders for run in runs_of(folder)]
     if contrast_set:
         if task or data or settings:
             raise ConfigError("--contrast-set is of the task that a model was fine-tuned on: leave the rest out")
@@ -116,7 +121,12 @@ def is_finetuned(checkpoint: str) -> bool:
     return (path.name.startswith("seed-") and path.is_dir()) or any(path.glob("seed-*/config.json"))
 
 
-def _runs_of(folder: str) -> list[Path]:
+def runs_of(folder: str) -> list[Path]:
+    """Folders of each seed of a fine-tuned model.
+
+    Raises:
+        ConfigError: if there are none.
+    """
     path = Path(folder)
     found = [path] if path.name.startswith("seed-") else sorted(path.glob("seed-*"))
     if not found:

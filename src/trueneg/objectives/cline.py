@@ -18,6 +18,7 @@ from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives import mlm
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.contrast import contrast_loss, others_of_batch, released_loss, similarities
+from trueneg.objectives.guard import Guard, Trust, make_guard
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import detection_stats
 
@@ -31,6 +32,8 @@ class ClineBatch:
     masked: MaskedRows
     views: tuple[View, ...]
     """The synonym view and, unless negatives are other rows, the antonym view."""
+    trust: Trust | None = None
+    """What the guard makes of them."""
 
 
 class Cline(Objective[Views, ClineBatch]):
@@ -44,37 +47,41 @@ class Cline(Objective[Views, ClineBatch]):
     Args:
         masked_lm: Masking, with its correction and regularizers.
         config: Variant, what is left out, similarity, negatives, weights.
+        guard: Weighs each row's ``contrast`` by how far its views can be trusted. ``released`` also leaves out of
+            ``rtd`` the words whose class it doubts; in ``paper`` what was replaced is replaced whatever it means.
 
     Terms: ``mlm`` (nats) over masked positions; ``rtd`` over tokens of the views that are not padding (``released``: of
-    candidate words); ``contrast`` over rows. With learned weights each is multiplied by ``exp(-s)`` (Eq. 7), and
-    ``balance`` adds the ``s`` up (``released``: those above 0), a row's share for each row.
+    candidate words); ``contrast`` over rows, or their weights. With learned weights each is multiplied by ``exp(-s)``
+    (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share for each row.
     """
 
-    def __init__(self, masked_lm: MaskedLM, config: ClineConfig) -> None:
+    def __init__(self, masked_lm: MaskedLM, config: ClineConfig, guard: Guard | None = None) -> None:
         super().__init__()
         self.masked_lm = masked_lm
         self.config = config
+        self.guard = guard
         self.terms = tuple(
             name for name, is_on in zip(TERMS, (True, config.rtd, config.contrast), strict=True) if is_on
         )
         self.log_scales = nn.Parameter(torch.zeros(len(self.terms)), requires_grad=config.weights == "learned")
-        self.weights = dict(masked_lm.weights)
+        factors = {"mlm": config.mlm_weight, "rtd": config.rtd_weight, "contrast": config.contrast_weight}
+        self.weights = masked_lm.weights | {name: factors[name] for name in self.terms}
 
     def corrupt(self, rows: Views) -> ClineBatch:
-        """Mask the original; take the views that are read."""
+        """Mask the original; take the views that are read, and judge them."""
         needs_antonym = self.config.negatives == "antonyms"
-        return ClineBatch(
-            self.masked_lm.corrupt(rows.rows), (rows.synonym, rows.antonym) if needs_antonym else (rows.synonym,)
-        )
+        views = (rows.synonym, rows.antonym) if needs_antonym else (rows.synonym,)
+        trust = None if self.guard is None else self.guard(rows.rows, views)
+        return ClineBatch(self.masked_lm.corrupt(rows.rows), views, trust)
 
     def counts(self, batch: ClineBatch) -> Sums:
         """Masked positions, tokens of the views, and rows."""
         counts = self.masked_lm.counts(batch.masked)
         num_rows = torch.tensor(float(len(batch.masked.input_ids)), device=batch.masked.input_ids.device)
         if "rtd" in self.terms:
-            counts["rtd"] = torch.stack([self._is_judged(view).sum() for view in batch.views]).sum().float()
+            counts["rtd"] = self._is_judged(batch).sum().float()
         if "contrast" in self.terms:
-            counts["contrast"] = num_rows
+            counts["contrast"] = num_rows if batch.trust is None else batch.trust.rows.sum()
         if self.log_scales.requires_grad:
             counts["balance"] = num_rows
         return counts
@@ -83,27 +90,34 @@ class Cline(Objective[Views, ClineBatch]):
         """Sums over the batch: original and views are read in one pass."""
         masked, num_rows = batch.masked, len(batch.masked.input_ids)
         ids = torch.cat([masked.input_ids, *(view.input_ids for view in batch.views)])
-        hidden = model.encode(ids, Stack.of([masked.rows, *batch.views]))
+        stack = Stack.of([masked.rows, *batch.views])
+        hidden = model.encode(ids, stack)
         prediction = self.masked_lm.read(model, hidden[:num_rows], masked)
         outcome = self.masked_lm.outcome(model, prediction)
         terms, stats = dict(outcome.terms), dict(outcome.stats)
         if "rtd" in self.terms:
-            terms["rtd"], found = self._detect(model, hidden[num_rows:], batch.views)
+            terms["rtd"], found = self._detect(model, hidden[num_rows:], batch)
             stats |= found
         if "contrast" in self.terms:
-            vectors = model.sentence_vectors(hidden).unflatten(0, (-1, num_rows))
-            terms["contrast"], found = self._contrast(vectors)
+            vectors = model.sentence_vectors(hidden, stack.segments > 0, self.config.pooling).unflatten(
+                0, (-1, num_rows)
+            )
+            terms["contrast"], found = self._contrast(vectors, batch.trust)
             stats |= found
-        stats |= {f"raw_{name}": terms[name] for name in self.terms} | _replaced(batch.views)
+        stats = {f"raw_{name}": terms[name] for name in self.terms} | stats | _replaced(batch.views) | _trusted(batch)
         return Outcome(self._weighed(terms, num_rows), stats)
 
     def attach(self, model: SemanticEncoder) -> None:
-        """Show the model to the detector of false negatives."""
+        """Show the model to the detectors."""
         self.masked_lm.attach(model)
+        if self.guard is not None:
+            self.guard.detector.attach(model)
 
     def after_step(self, model: SemanticEncoder) -> None:
-        """Show the changed model to the detector of false negatives."""
+        """Show the changed model to the detectors."""
         self.masked_lm.after_step(model)
+        if self.guard is not None:
+            self.guard.detector.after_step(model)
 
     def monitor(self, model: SemanticEncoder) -> dict[str, float]:
         """The masked LM's readings, and the learned weights."""
@@ -124,14 +138,19 @@ class Cline(Objective[Views, ClineBatch]):
         scales = self.log_scales.clamp(min=0) if self.config.variant == "released" else self.log_scales
         return {**terms, **weighed, "balance": scales.sum() * num_rows}
 
-    def _is_judged(self, view: View) -> Tensor:
-        is_text = view.segments > 0
-        return is_text & view.is_candidate if self.config.variant == "released" else is_text
+    def _is_judged(self, batch: ClineBatch) -> Tensor:
+        """Which tokens of the views, one below the other, ``rtd`` is about."""
+        is_judged = torch.cat([view.segments > 0 for view in batch.views])
+        if self.config.variant == "released":
+            is_judged = is_judged & torch.cat([view.is_candidate for view in batch.views])
+            if batch.trust is not None:
+                is_judged = is_judged & ~batch.trust.is_doubted
+        return is_judged
 
-    def _detect(self, model: SemanticEncoder, hidden: Tensor, views: tuple[View, ...]) -> tuple[Tensor, Sums]:
+    def _detect(self, model: SemanticEncoder, hidden: Tensor, batch: ClineBatch) -> tuple[Tensor, Sums]:
         """Sum of Eq. 4 over the views, and what is reported of it."""
-        labels = torch.cat([view.labels for view in views])
-        is_judged = torch.cat([self._is_judged(view) for view in views])
+        labels = torch.cat([view.labels for view in batch.views])
+        is_judged = self._is_judged(batch)
         logits = model.replaced_logits(hidden).float()
         is_replaced = (labels != KEPT).float()
         if self.config.variant == "released":
@@ -144,7 +163,7 @@ class Cline(Objective[Views, ClineBatch]):
             loss = (losses * is_judged).sum()
         return loss, detection_stats(score, is_replaced, is_judged.float())
 
-    def _contrast(self, vectors: Tensor) -> tuple[Tensor, Sums]:
+    def _contrast(self, vectors: Tensor, trust: Trust | None) -> tuple[Tensor, Sums]:
         """Sum of Eq. 6, and in how many rows the synonym view is nearer: ``vectors`` is ``[2 or 3, rows, hidden]``."""
         config, original, synonym = self.config, vectors[0], vectors[1]
         negative = vectors[2] if len(vectors) > 2 else original.roll(1, 0)
@@ -163,10 +182,12 @@ class Cline(Objective[Views, ClineBatch]):
             losses = contrast_loss(positive, torch.cat(negatives, 1))
         with torch.no_grad():
             stats = {
+                # The plain loss whatever the guard says, so that runs can be compared.
+                "raw_contrast": losses.sum(),
                 "num_nearer": (positive > wrong).sum().float(),
                 "num_pairs": torch.tensor(float(len(positive)), device=positive.device),
             }
-        return losses.sum(), stats
+        return (losses if trust is None else losses * trust.rows).sum(), stats
 
 
 @torch.no_grad()
@@ -179,13 +200,26 @@ def _replaced(views: tuple[View, ...]) -> Sums:
     return sums
 
 
+@torch.no_grad()
+def _trusted(batch: ClineBatch) -> Sums:
+    """Trust in each kind of view, and the share of replaced tokens that were judged."""
+    if batch.trust is None:
+        return {}
+    sums = {
+        f"trust_{name}": total for name, total in zip(("synonym", "antonym"), batch.trust.views.sum(0), strict=False)
+    }
+    num_put = torch.stack([(view.labels != KEPT).sum() for view in batch.views]).sum().float()
+    return {**sums, "num_judged": batch.trust.num_judged, "num_put": num_put}
+
+
 def from_config(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> Cline:
     """Make the objective that a configuration describes.
 
     Raises:
-        ConfigError: for options that the released variant does not have.
+        ConfigError: for options that the released variant does not have, or a guard that is none.
     """
     cline = config.cline
     if cline.variant == "released" and (cline.similarity != "dot" or cline.in_batch_negatives):
         raise ConfigError("cline.similarity and in_batch_negatives are of cline.variant=paper: leave them out")
-    return Cline(mlm.from_config(config, tokenizer, vocab_size), config.cline)
+    guard = make_guard(config, tokenizer) if cline.guard else None
+    return Cline(mlm.from_config(config, tokenizer, vocab_size), cline, guard)

@@ -131,7 +131,7 @@ class Loop:
         readings = run.meter.read(run.processes, run.objective.weights)
         readings["tokens_per_second"] = self._tokens_per_second()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
-        readings |= run.objective.monitor(run.module.model)
+        readings |= run.objective.monitor(run.module.model) | run.passes.readings()
         self._raise_alarm(run.objective.alarm(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:

@@ -24,6 +24,9 @@ RATIOS = {
     "nearer": ("num_nearer", "num_pairs"),
     "synonym_replaced": ("num_synonym_replaced", "num_synonym_tokens"),
     "antonym_replaced": ("num_antonym_replaced", "num_antonym_tokens"),
+    "synonym_trust": ("trust_synonym", "num_rows"),
+    "antonym_trust": ("trust_antonym", "num_rows"),
+    "judged": ("num_judged", "num_put"),
 }
 """Reading to (numerator, denominator). ``corrected`` and ``corrected_rows`` are the paper's Table 2: the share of
 mispredictions, and of rows, in which a correction happened."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,36 @@ from torch.optim import AdamW
 from trueneg.config import OptimizerConfig, TrainConfig
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.masking import Rows
-from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.objectives.base import Objective, Outcome, Sums, TrainingModule
 from trueneg.training.checkpoint import State, load_checkpoint
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
+
+Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
+"""One pass of a micro-batch: see ``Passes``."""
+
+
+class Passes:
+    """The passes forward and backward that a micro-batch is put through: one."""
+
+    def __call__(self, run: Run, batch: Any, take_pass: Pass) -> tuple[Tensor, Outcome]:
+        """Add a micro-batch's gradients to the parameters'.
+
+        Args:
+            run: Its model and its step.
+            batch: What the model sees.
+            take_pass: Goes forward and backward once, with the same random state each time. Given the share of its
+                loss in the step's, and whether it is the last of this micro-batch; returns the loss and its sums.
+
+        Returns:
+            Loss and sums to be reported.
+        """
+        return take_pass(1.0, True)
+
+    def readings(self) -> dict[str, float]:
+        """What the log is told of the last step."""
+        return {}
 
 
 @dataclass
@@ -38,6 +64,7 @@ class Run:
     step: int = 0
     """Optimizer steps done."""
     meter: Meter = field(default_factory=Meter)
+    passes: Passes = field(default_factory=Passes)
 
     def __post_init__(self) -> None:
         forward: nn.Module = self.module
@@ -63,11 +90,13 @@ class Run:
         config: TrainConfig,
         device: torch.device,
         processes: Processes | None = None,
+        passes: Passes | None = None,
     ) -> Run:
         """Put a model and its objective on a device, with a fresh optimizer."""
         module = TrainingModule(model, objective).to(device)
         optimizer = make_optimizer(module, optimizer_config)
-        return cls(module, optimizer, optimizer_config, config, device, processes or Processes())
+        processes, passes = processes or Processes(), passes or Passes()
+        return cls(module, optimizer, optimizer_config, config, device, processes, passes=passes)
 
     def restore(self, checkpoint: Path, state: State) -> None:
         """Continue where a checkpoint was written; what its meter had added up is the main process's.
@@ -125,14 +154,10 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
     is_finite = torch.ones((), dtype=torch.bool, device=run.device)
     for number, batch in enumerate(batches):
-        torch.manual_seed(mixed_seed(config.seed, run.step, run.processes.rank, number))
-        with run.wait_before_reducing(is_last=number == len(batches) - 1):
-            with run.autocast():
-                loss, outcome = run.forward(batch, counts)
-            # Data-parallel training averages gradients; the whole step's sum is wanted.
-            (loss * run.processes.world_size).backward()
+        take_pass = partial(_take_pass, run, batch, counts, number, number == len(batches) - 1)
+        loss, outcome = run.passes(run, batch, take_pass)
         run.meter.add(outcome, local_counts[number])
-        is_finite = is_finite & loss.detach().isfinite()
+        is_finite = is_finite & loss.isfinite()
     max_norm = run.optimizer_config.max_norm or float("inf")
     norm = nn.utils.clip_grad_norm_(run.module.parameters(), max_norm)
     is_finite = is_finite & norm.isfinite()
@@ -143,6 +168,18 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     objective.after_step(run.module.model)
     run.step += 1
     return norm
+
+
+def _take_pass(
+    run: Run, batch: Any, counts: Sums, number: int, is_last_batch: bool, share: float, is_last: bool
+) -> tuple[Tensor, Outcome]:
+    torch.manual_seed(mixed_seed(run.config.seed, run.step, run.processes.rank, number))
+    with run.wait_before_reducing(is_last=is_last_batch and is_last):
+        with run.autocast():
+            loss, outcome = run.forward(batch, counts)
+        # Data-parallel training averages gradients; the whole step's sum is wanted.
+        (loss * (run.processes.world_size * share)).backward()
+    return loss.detach(), outcome
 
 
 def add_up(counts: Sequence[Sums]) -> Sums:

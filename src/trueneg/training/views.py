@@ -14,17 +14,24 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config import ViewsConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.tags import Tags
+from trueneg.corruption.articles import Articles
+from trueneg.corruption.names import Names
 from trueneg.corruption.substitution import Substitution, TableCandidates, TextRows
 from trueneg.corruption.views import Views
 from trueneg.corruption.word_pieces import WordPieces
-from trueneg.errors import LexiconError, TruenegWarning
+from trueneg.errors import ConfigError, LexiconError, TruenegWarning
 from trueneg.lexicon.places import cache_folder, find_wordnet, wordnet_digest
 from trueneg.lexicon.replacement_table import REPLACEMENTS_VERSION, ReplacementTable, Word, compile_replacements
-from trueneg.lexicon.replacements import ReplacementOptions
+from trueneg.lexicon.replacements import KINDS, ReplacementOptions
 from trueneg.lexicon.tags import PENN
+from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.tokenizer import special_ids
 from trueneg.training.data import rows_of
+
+LEAST_COVERAGE, FEWEST_WORDS = 0.35, 100
+"""Share of content words that must have a replacement, in a corpus of so many: of English text 0.92 have one; of German
+and Spanish, which share "war" and "piano" with it, 0.2 have."""
 
 
 class ViewReader:
@@ -76,14 +83,25 @@ def make_substitution(
         wordnet: WordNet's folder; empty to look for it.
 
     Raises:
-        LexiconError: if there is no WordNet, or the cache cannot be written.
+        ConfigError: for names told by capitals, with a tokenizer that has none; for options that a lexicon of ``wn``
+            has nothing for.
+        LexiconError: if there is no WordNet, the cache cannot be written, or the text and the lexicon are of different
+            languages.
         CorpusError: if the table of words is torn.
     """
-    table = cached_replacements(tags, options_of(config), wordnet)
+    table = cached_replacements(tags, options_of(config), config.lexicon or wordnet)
+    _check_coverage(table, tags)
     pad_id = special_ids(tokenizer)["pad"]
     if pad_id is None:
         raise AssertionError("load_tokenizer lets no tokenizer without a padding token pass")
-    return Substitution(TableCandidates(table), WordPieces.of(table.forms, tokenizer), config, pad_id)
+    return Substitution(
+        TableCandidates(table),
+        WordPieces.of(table.forms, tokenizer),
+        config,
+        pad_id,
+        Articles.of(table.forms, tokenizer) if config.articles else None,
+        Names.of(tokenizer) if config.entities == "capitals" else None,
+    )
 
 
 def options_of(config: ViewsConfig) -> ReplacementOptions:
@@ -100,21 +118,50 @@ def options_of(config: ViewsConfig) -> ReplacementOptions:
 def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = "") -> ReplacementTable:
     """The replacements of a corpus's words, compiled once for its tags, a WordNet and options.
 
+    Args:
+        tags: Of a corpus's training split, whose words are counted.
+        options: What is asked of a candidate.
+        wordnet: WordNet's folder, empty to look for it; or ``wn:LEXICON``.
+
     Raises:
+        ConfigError: for another ``wn:LEXICON`` than an English one, if the tags are of an English tagger.
         LexiconError: if there is no WordNet, or the cache cannot be written.
     """
-    place = find_wordnet(wordnet or None)
+    lexicon = WnLexicon(wordnet.removeprefix("wn:")) if wordnet.startswith("wn:") else None
+    if lexicon is None:
+        place = find_wordnet(wordnet or None)
+        digest = wordnet_digest(place)
+    else:
+        digest = lexicon.digest
+        if not lexicon.is_english and not tags.info.tagger.startswith("spacy:"):
+            raise ConfigError(
+                f"{lexicon.name} is of the language '{lexicon.language}', and the corpus was tagged by "
+                f"'{tags.info.tagger}', which knows English: build it with --tag --tagger spacy:MODEL"
+            )
     asked = json.dumps([asdict(options), tags.corpus.split, REPLACEMENTS_VERSION], sort_keys=True)
-    name = f"{tags.info.fingerprint}-{wordnet_digest(place)}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+    name = f"{tags.info.fingerprint}-{digest}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
     path = cache_folder() / "replacements" / f"{name}.safetensors"
     if path.exists():
         try:
             return ReplacementTable.load(path)
         except LexiconError as error:
             warnings.warn(f"compiling the replacements again: {error}", TruenegWarning, stacklevel=2)
-    table = compile_replacements(_words(tags), WordNet.load(place), options)
+    table = compile_replacements(_words(tags), lexicon or WordNet.load(place), options)
     table.save(path)
     return table
+
+
+def _check_coverage(table: ReplacementTable, tags: Tags) -> None:
+    """Refuse text that the lexicon hardly knows a word of: both views would be the text itself."""
+    num_words, share = int(table.provenance["num_content_words"]), table.coverage(*KINDS)
+    if num_words >= FEWEST_WORDS and share < LEAST_COVERAGE:
+        source = table.provenance["source"]
+        english = ", which is English" if source == "WordNet" else ""
+        raise LexiconError(
+            f"only {share:.1%} of the nouns, verbs, adjectives and adverbs of '{tags.corpus.path}' have anything in "
+            f"{source}{english}, to be replaced by: if the text is in another "
+            f"language, name a lexicon of it, views.lexicon=wn:LEXICON, and tag it with --tagger spacy:MODEL"
+        )
 
 
 def _words(tags: Tags) -> Iterable[Word]:
