@@ -3,6 +3,8 @@
     python benchmarks/views.py CORPUS --length 128 --batch-size 64 --rounds 5
 
 CORPUS was built with ``--tag``. Replacements are compiled, or read from the cache, before anything is measured.
+``--step-ms 20`` also takes steps of 20 ms that do nothing, the next one's rows being read meanwhile as in training, and
+says what share of them training waits for its rows: without views, and with them.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from statistics import median
 
 import numpy as np
 
-from trueneg.config import ViewsConfig
+from trueneg.config import TrainConfig, ViewsConfig
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import read_rows
+from trueneg.training.data import Read, TrainingOrder, read_rows
+from trueneg.training.distributed import Processes
 from trueneg.training.views import ViewReader, make_substitution
 
 
@@ -30,6 +33,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--step-ms", type=float, nargs="*", default=[])
     options = parser.parse_args()
     corpus = Corpus.open(options.corpus)
     tags = Tags.open(corpus)
@@ -52,6 +56,23 @@ def main() -> None:
     for name, measured in seconds.items():
         per_round = median(measured)
         print(f"{name}: {words / per_round:,.0f} words/s, {per_round / options.batches * 1e3:.2f} ms a batch")
+    for step in options.step_ms:
+        shares = {
+            name: median(waiting(rows, read, options.batch_size, step / 1e3, options.batches) for _ in range(3))
+            for name, read in (("rows alone", read_rows), ("rows and views", reader))
+        }
+        print(f"steps of {step:g} ms: waits " + ", ".join(f"{share:.1%} ({name})" for name, share in shares.items()))
+
+
+def waiting(rows: RowIndex, read: Read, batch_size: int, seconds: float, steps: int) -> float:
+    """Share of the time of steps that they wait for their rows, the first step left out."""
+    order = TrainingOrder(rows, TrainConfig(batch_size=batch_size), Processes(), read)
+    batches = order.from_step(0, steps + 1)
+    next(batches)
+    started = time.perf_counter()
+    for _ in batches:
+        time.sleep(seconds)
+    return 1 - steps * seconds / (time.perf_counter() - started)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from trueneg.evaluation.tasks.contrast_sets import (
     num_trained_on,
     originals_beside,
     read_contrast_set,
+    training_counts,
 )
 from trueneg.evaluation.tasks.text import TextExample
 
@@ -221,6 +222,23 @@ def test_originals_are_told_from_training_examples(tmp_path: Path) -> None:
     assert num_trained_on(contrast, training) == 1
     assert originals_beside("imdb", tmp_path / "aclImdb") == {"itisbadso|", "good|"}
     assert originals_beside("imdb", tmp_path / IMDB) == originals_beside("mr", tmp_path / "aclImdb") == frozenset()
+
+
+def test_what_a_model_has_seen_of_the_originals_is_counted(tmp_path: Path) -> None:
+    """One original is left out of training, one is trained on though it is named nowhere, one stands nowhere."""
+    contrast = read_contrast_set("imdb", made_imdb(tmp_path))
+    for name, text in (("pos/0_9", "GOOD"), ("pos/1_9", "Fine."), ("neg/0_1", "It is bad! So"), ("neg/1_1", "Dull.")):
+        file = tmp_path / "aclImdb" / "train" / f"{name}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    task = ClineTask("imdb", tmp_path, left_out={"good|"})
+    found = training_counts(contrast, task, chosen=lambda examples: examples)
+    assert found == {"trained_on": 1, "left_out_of_training": 1}
+    assert training_counts(contrast, task, chosen=lambda examples: [])["trained_on"] == 0
+    everything = ClineTask("imdb", tmp_path)
+    assert training_counts(contrast, everything, chosen=lambda examples: examples) == {"trained_on": 2}
+    guarded = ClineTask("imdb", tmp_path, left_out=originals_beside("imdb", tmp_path / "aclImdb"))
+    assert training_counts(contrast, guarded, lambda examples: examples) == {"trained_on": 0, "left_out_of_training": 2}
 
 
 def made_contrast(rights: Sequence[tuple[bool, Sequence[bool]]]) -> tuple[ContrastSet, list[Any], list[Any]]:

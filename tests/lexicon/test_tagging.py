@@ -212,10 +212,10 @@ class MadeUpPipeline:
     """As much of spaCy as a tagger asks for: tags are the words in capitals."""
 
     vocab = object()
-    meta = {"version": "3.8.0"}  # noqa: RUF012
 
-    def __init__(self, *pipe_names: str) -> None:
+    def __init__(self, *pipe_names: str, lang: str = "en") -> None:
         self.pipe_names = pipe_names
+        self.meta = {"version": "3.8.0", "lang": lang}
 
     def pipe(self, documents: object) -> object:
         return documents
@@ -226,11 +226,11 @@ def spacy(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(model: str, exclude: Sequence[str]) -> MadeUpPipeline:
         if model == "missing":
             raise OSError("[E050] Can't find model 'missing'")
-        return MadeUpPipeline(*(("tagger",) if model == "good" else ()))
+        return MadeUpPipeline(*(("tagger",) if model in ("good", "gut") else ()), lang="de" if model == "gut" else "en")
 
     def document(vocab: object, words: list[str]) -> list[types.SimpleNamespace]:
         assert vocab is MadeUpPipeline.vocab
-        return [types.SimpleNamespace(tag_=word.upper()) for word in words]
+        return [types.SimpleNamespace(tag_=word.upper(), pos_=word) for word in words]
 
     module, tokens = types.ModuleType("spacy"), types.ModuleType("spacy.tokens")
     module.load, tokens.Doc = load, document  # type: ignore[attr-defined]
@@ -244,6 +244,11 @@ def test_spacy_tags_words_as_they_are_handed_over(spacy: None) -> None:
     assert tagger.name == "spacy:good"
     assert tagger.provenance == {"spacy": "spacy 1.0", "model": "good", "model_version": "3.8.0"}
     assert tagger([["do", "n't"], [], ["go"]]) == [["DO", "N'T"], [], ["GO"]]
+
+
+def test_of_other_languages_spacys_universal_parts_of_speech_count(spacy: None) -> None:
+    found = make_tagger("spacy:gut")([["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV", "DET", "PUNCT", "X"]])
+    assert found == [["NN", "NNP", "VB", "MD", "JJ", "RB", "DT", "", ""]]
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,7 @@ def test_every_option_reaches_its_place(
         "generator_weight": 0.7,
         "discriminator_weight": 11.0,
         "masking": {"rate": 0.2, "unit": "word"},
+        "cline": {"mlm_weight": 0.6, "rtd_weight": 0.2, "contrast_weight": 2.0},
         "correction": {
             "detector": "lexical",
             "forms": "lemma",
@@ -183,8 +184,12 @@ def test_every_option_reaches_its_place(
         name
     ]
     assert isinstance(masked, MaskedLM)
-    expected = {"mlm": 1.0, "sr": 0.3, "sr_sentence": 0.3}
-    assert built.weights == (expected | {"mlm": 0.7, "rtd": 11.0} if name == "electra" else expected)
+    own = {
+        "mlm": {"mlm": 1.0},
+        "electra": {"mlm": 0.7, "rtd": 11.0},
+        "cline": {"mlm": 0.6, "rtd": 0.2, "contrast": 2.0},
+    }
+    assert built.weights == own[name] | {"sr": 0.3, "sr_sentence": 0.3}
     assert (masked.prediction, masked.temperature) == ("sampled", 0.5)
     assert (masked.masking.config.rate, masked.masking.config.unit) == (0.2, "word")
     assert masked.masking.mask_id == tiny.MASK

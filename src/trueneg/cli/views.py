@@ -27,6 +27,7 @@ def views(
     """Show views of a text: one that keeps its meaning, one that does not, what changed in colour.
 
     `--set` changes what pre-training with `--objective cline` would: `--set synonym_share=0.2`, `--set senses=all`, ….
+    Other languages: `--set lexicon=wn:LEXICON --set agree=false --set senses=first`.
 
     Example: `trueneg views "Batman is a fictional superhero written by ..." --corpus corpus/ -n 5`
     """

@@ -88,16 +88,19 @@ def choose_by_share(line: Ints, size: Ints, order: NDArray[np.floating], wanted:
     Args:
         line: Row of each word, ``[words]``.
         size: Its tokens.
-        order: Words of smaller numbers come first within a row.
+        order: Words of smaller numbers come first within a row; 0 or more.
         wanted: Tokens wanted of each row, ``[rows]``.
     """
-    place = np.lexsort((order, line))
-    rows, sizes = line[place], size[place]
+    if not len(line):
+        return np.zeros(0, dtype=bool)
+    spread = float(order.max()) + 1.0
+    place = np.argsort(line * spread + order, kind="stable")
+    rows, sizes = np.take(line, place), np.take(size, place)
     total = np.cumsum(sizes)
-    first = np.searchsorted(rows, rows)
-    before = total - sizes - (total - sizes)[first]
+    of_row = np.bincount(line, size, minlength=len(wanted)).astype(np.int64)
+    before = total - sizes - np.take(np.cumsum(of_row) - of_row, rows)
     is_chosen = np.zeros(len(line), dtype=bool)
-    is_chosen[place] = before + sizes / 2 <= wanted[rows]
+    is_chosen[place] = before + sizes / 2 <= np.take(wanted, rows)
     return is_chosen
 
 
@@ -143,32 +146,38 @@ def rewrite(
     word_at = np.full((num_rows, length), -1, dtype=np.int64)
     word_at[words.line, words.start] = np.arange(len(words.line))
 
-    column = np.cumsum(width, axis=1) - width
     totals = width.sum(axis=1)
-    token, within = expand(width.ravel())
-    line, source = np.divmod(token, length)
-    word = word_at[line, source]
-    is_new = word >= 0
-    values = input_ids[line, source]
-    values[is_new] = pieces[piece_starts[word[is_new]] + within[is_new]]
-    target = column[line, source] + within
-    # The last token of a row is its end token, which stays.
-    is_last = target == totals[line] - 1
-    target = np.where(is_last, np.minimum(target, length - 1), target)
-    is_kept = is_last | (target < np.minimum(totals[line], length) - (totals[line] > length))
-    line, target = line[is_kept], target[is_kept]
+    # Places count through all rows, as in an array that is flat.
+    source, within = expand(width.ravel())
+    is_new = np.take(word_at, source) >= 0
+    values = np.take(input_ids, source)
+    new = np.flatnonzero(is_new)
+    word = np.take(word_at, np.take(source, new))
+    values[new] = np.take(pieces, np.take(piece_starts, word) + np.take(within, new))
+    line = np.repeat(np.arange(num_rows), totals)
+    first = np.arange(num_rows) * length
+    target = np.arange(len(source)) + np.take(first - (np.cumsum(totals) - totals), line)
+    num_cut = 0
+    if totals.max(initial=0) > length:
+        # The last token of a row is its end token, which stays.
+        ends = np.cumsum(totals[totals > 0]) - 1
+        is_kept = target - np.take(first, line) < np.take(np.where(totals > length, length - 1, length), line)
+        is_kept[ends] = True
+        target[ends] = np.minimum(target[ends], np.take(first, line[ends]) + length - 1)
+        num_cut = int((~is_kept).sum())
+        source, values, is_new, line, target = (array[is_kept] for array in (source, values, is_new, line, target))
 
     found = Rewritten(
         np.full((num_rows, length), pad_id, dtype=np.int64),
         np.zeros((num_rows, length), dtype=np.int32),
         np.full((num_rows, length), -1, dtype=np.int64),
         np.zeros((num_rows, length), dtype=bool),
-        int((~is_kept).sum()),
+        num_cut,
     )
-    found.input_ids[line, target] = values[is_kept]
-    found.segments[line, target] = segments[line, source[is_kept]]
-    found.source[line, target] = source[is_kept]
-    found.is_replaced[line, target] = is_new[is_kept]
+    found.input_ids.ravel()[target] = values
+    found.segments.ravel()[target] = np.take(segments, source)
+    found.source.ravel()[target] = source - np.take(first, line)
+    found.is_replaced.ravel()[target] = is_new
     return found
 
 

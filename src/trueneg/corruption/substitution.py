@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from trueneg.config import ViewsConfig
 from trueneg.corruption import keyed
+from trueneg.corruption.articles import Articles
+from trueneg.corruption.names import Names
 from trueneg.corruption.rewriting import Words, choose_by_share, hashes_of, rewrite, tokens_of, words_of
 from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.word_pieces import WordPieces
 from trueneg.lexicon.replacement_table import ReplacementTable
 from trueneg.lexicon.replacements import KINDS, Kind
+from trueneg.lexicon.tags import PENN
 
 Ints = NDArray[np.int64]
 
@@ -64,10 +67,13 @@ class TableCandidates:
             kind: Lists(offsets[:-1], np.diff(offsets), forms)
             for kind, offsets in zip(KINDS, table.offsets, strict=True)
         }
+        # A step into memory for each word, where the table itself is searched. The last row is for no form.
+        self._rows = np.full((len(table.text_offsets), len(PENN)), -1, dtype=np.int32)
+        self._rows[table.row_forms, table.row_tags] = np.arange(len(table))
 
     def entries(self, forms: Ints, tags: NDArray[np.uint8]) -> Ints:
         """Rows of the table."""
-        return self.table.rows(forms, tags)
+        return np.take(self._rows, forms * len(PENN) + tags, mode="wrap").astype(np.int64)
 
     @property
     def meaning(self) -> tuple[Lists, ...]:
@@ -108,16 +114,28 @@ class Substitution:
         pieces: The candidates' forms as the tokenizer writes them.
         config: How much is replaced.
         pad_id: Of the tokenizer.
+        articles: Makes the article before a replaced word agree; None to leave articles as they are.
+        names: Finds words that stay because they are part of a name; None for those that the tagger calls so only.
     """
 
-    def __init__(self, candidates: Candidates, pieces: WordPieces, config: ViewsConfig, pad_id: int) -> None:
+    def __init__(
+        self,
+        candidates: Candidates,
+        pieces: WordPieces,
+        config: ViewsConfig,
+        pad_id: int,
+        articles: Articles | None = None,
+        names: Names | None = None,
+    ) -> None:
         self.candidates, self.pieces, self.config, self.pad_id = candidates, pieces, config, pad_id
+        self.articles, self.names = articles, names
 
     def views(self, rows: TextRows) -> tuple[View, View]:
         """The synonym view and the antonym view.
 
         A word is replaced whole, whatever its number of pieces, in its own capitals. About ``synonym_share`` and
         ``antonym_share`` of a row's tokens are, as far as there are candidates; antonyms come before random words.
+        An article that changes with the word after it counts as kept: it is grammar, no replacement.
         """
         length = rows.input_ids.shape[1]
         # A tokenizer's word may hold punctuation, which has no tag: "(cat)," in SentencePiece.
@@ -132,6 +150,8 @@ class Substitution:
         forms, variants = self.pieces.find(hashes)
         entries = self.candidates.entries(forms, rows.tags[words.line, words.start])
         known = entries >= 0
+        if self.names is not None:
+            known &= ~self.names.among(rows.input_ids, words)
         found = _Found(words.where(known), entries[known], variants[known], rows)
         return self._synonym_view(found), self._antonym_view(found)
 
@@ -174,19 +194,22 @@ class Substitution:
         new = sizes > 0
         place = self.pieces.starts[forms[new], found.variants[new]]
         replaced = words.where(new)
-        written = rewrite(rows.input_ids, rows.segments, replaced, self.pieces.pieces, place, sizes[new], self.pad_id)
+        input_ids = rows.input_ids
+        if self.articles is not None:
+            input_ids = self.articles.agreeing(input_ids, rows.tags, replaced, forms[new])
+        written = rewrite(input_ids, rows.segments, replaced, self.pieces.pieces, place, sizes[new], self.pad_id)
         candidates = words.where(is_candidate)
         is_candidate_at = tokens_of(candidates, rows.input_ids.shape)
-        source = np.maximum(written.source, 0)
-        line = np.arange(len(source))[:, None]
         is_text = written.source >= 0
+        first = np.arange(len(is_text))[:, None] * is_text.shape[1]
         return View(
             torch.from_numpy(written.input_ids),
             torch.from_numpy(written.segments.astype(np.int64)),
             torch.from_numpy(np.where(written.is_replaced, label, KEPT)),
-            torch.from_numpy(is_candidate_at[line, source] & is_text),
+            torch.from_numpy(np.take(is_candidate_at, first + written.source, mode="wrap") & is_text),
             is_full=rows.is_full and bool(is_text.all()),
             is_packed=rows.is_packed,
+            source=torch.from_numpy(written.source),
         )
 
 

@@ -41,11 +41,14 @@ class View:
     segments: Tensor
     """int64, as of ``Rows``; where words got longer a row's end is cut, where they got shorter it is padded."""
     labels: Tensor
-    """int64: ``KEPT``, ``SYNONYM`` or ``ANTONYM``."""
+    """int64: ``KEPT``, ``SYNONYM`` or ``ANTONYM``; an article that agrees with a word put after it is kept."""
     is_candidate: Tensor
     """bool: a token of a word that might have been replaced, or was."""
     is_full: bool = False
     is_packed: bool = False
+    source: Tensor | None = None
+    """int64: the column of the original that a token comes from, or whose word it replaces; -1 at padding. Who judges
+    replacements needs it."""
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         return replace(
@@ -54,6 +57,7 @@ class View:
             segments=function(self.segments),
             labels=function(self.labels),
             is_candidate=function(self.is_candidate),
+            source=None if self.source is None else function(self.source),
         )
 
 

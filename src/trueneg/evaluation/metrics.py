@@ -84,6 +84,10 @@ def _is_right(columns: Columns) -> Floats:
     return np.asarray(columns["gold"] == columns["predicted"], dtype=np.float64)
 
 
+def _was_right(columns: Columns) -> Floats:
+    return np.asarray(columns["gold"] == columns["predicted_before"], dtype=np.float64)
+
+
 def _mean_of(values: Callable[[Columns], Floats]) -> Callable[[Columns, Floats], Floats]:
     return lambda columns, weights: _share(weights @ values(columns), weights.sum(axis=1))
 
@@ -212,8 +216,13 @@ METRICS: Mapping[str, Metric] = {
         _ratio("pair_consistency", "num_pairs_right", "num_revised"),
         _ratio("original", "num_original_right", "num_original"),
         _ratio("revised", "num_revised_right", "num_revised"),
+        Metric("accuracy_before", ("gold", "predicted_before"), _mean_of(_was_right), _was_right),
+        _ratio("withstood", "is_withstood", "is_attacked"),
+        Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
+        Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),
     )
 }
 """By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
-columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). The last four
-are of contrast sets: groups and pairs that are right as a whole, originals, and revised examples."""
+columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
+sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, what was so ``before``
+them, and how many examples that were right ``withstood`` them."""

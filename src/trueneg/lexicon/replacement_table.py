@@ -35,6 +35,7 @@ from trueneg.lexicon.replacements import (
 )
 from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import NUMBERS, PENN, coarse
+from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
 
 REPLACEMENTS_VERSION = "1"
@@ -210,7 +211,7 @@ class ReplacementTable:
 
 
 def compile_replacements(
-    words: Iterable[Word], wordnet: WordNet, options: ReplacementOptions | None = None
+    words: Iterable[Word], wordnet: WordNet | WnLexicon, options: ReplacementOptions | None = None
 ) -> ReplacementTable:
     """Find the replacements of all words of a corpus (about 15 s for 100,000 forms with a tag).
 
@@ -228,6 +229,7 @@ def compile_replacements(
 
     Raises:
         LexiconError: if a count is negative, or the WordNet lacks what the options need.
+        ConfigError: if a lexicon of ``wn`` does.
     """
     options = options or ReplacementOptions()
     corpus = _Counted.of(words)
@@ -245,7 +247,7 @@ def compile_replacements(
         kinds[Kind.RANDOM] = drawn
         found[word] = {kind: candidates for kind, candidates in kinds.items() if candidates}
     about = {
-        "source": "WordNet",
+        "source": "WordNet" if isinstance(wordnet, WordNet) else wordnet.name,
         "wordnet_version": wordnet.version,
         "wordnet_digest": wordnet.digest,
         "wordnet_path": str(wordnet.path),

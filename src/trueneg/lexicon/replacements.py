@@ -26,6 +26,7 @@ from trueneg.lexicon.places import COUNTS, PartOfSpeech
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import coarse
+from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import Synset, WordNet
 
 Senses = Literal["first", "frequent", "all"]
@@ -124,16 +125,20 @@ class Replacements:
     What WordNet writes only with a capital ("China", "French") neither has candidates nor is one.
 
     Args:
-        wordnet: where they come from.
+        wordnet: where they come from: WordNet, or a lexicon of another language, whose words are not inflected.
         options: what is asked of them.
 
     Raises:
         LexiconError: if ``senses`` is "frequent" and the WordNet has no counts.
+        ConfigError: if candidates are to agree, and the lexicon is not English.
     """
 
-    def __init__(self, wordnet: WordNet, options: ReplacementOptions | None = None) -> None:
+    def __init__(self, wordnet: WordNet | WnLexicon, options: ReplacementOptions | None = None) -> None:
         self.wordnet = wordnet
         self.options = options or ReplacementOptions()
+        self._is_english = isinstance(wordnet, WordNet) or wordnet.is_english
+        if isinstance(wordnet, WnLexicon):
+            _check_wn(wordnet, self.options)
         self._counts = _sense_counts(wordnet.path) if self.options.senses == "frequent" else {}
         self._synset = cache(wordnet.synset)
         self._lemmas = cache(wordnet.lemmas)
@@ -172,7 +177,7 @@ class Replacements:
                     if candidate and candidate not in taken:
                         taken.add(candidate)
                         found[kind].append(candidate)
-            for forms in inflections(base, pos).values():
+            for forms in inflections(base, pos).values() if self._is_english else ():
                 if is_candidate(forms[0]) and forms[0] not in taken:
                     taken.add(forms[0])
                     found[Kind.INFLECTION].append(forms[0])
@@ -277,7 +282,7 @@ class Replacements:
             for lemma in self._antonyms(self._synset(pos, offset), base, indirect=True)
         }
         for kind in (Kind.SYNONYM, Kind.HYPERNYM):
-            found[kind] = [x for x in found[kind] if x not in opposites and not same_spelling(x, base)]
+            found[kind] = [x for x in found[kind] if x not in opposites and not self._is_variant(x, base)]
         return {kind: tuple(dict.fromkeys(lemmas)) for kind, lemmas in found.items()}
 
     def _read_readable(self, pos: PartOfSpeech, offset: int) -> tuple[str, ...]:
@@ -300,12 +305,28 @@ class Replacements:
                 if pointer.symbol == "!" and (indirect or synset.lemmas[pointer.source - 1] == base):
                     yield self._lemmas(pointer.pos, pointer.offset)[pointer.target - 1]
 
+    def _is_variant(self, word: str, other: str) -> bool:
+        """Whether two synonyms are one word, in English also if they spell it in two ways."""
+        return word == other or (self._is_english and same_spelling(word, other))
+
     def _is_candidate(self, lemma: str) -> bool:
         if lemma != lemma.lower() or lemma in AUXILIARIES:
             return False
         if self.options.multiword and not lemma.isalpha():
             return lemma.replace("-", "").replace(" ", "").isalpha()
         return is_candidate(lemma)
+
+
+def _check_wn(lexicon: WnLexicon, options: ReplacementOptions) -> None:
+    """Refuse what such a lexicon has nothing to say about."""
+    lacking = []
+    if options.agree and not lexicon.is_english:
+        lacking.append(("inflections", "agree=false"))
+    if options.senses == "frequent":
+        lacking.append(("counts of senses", "senses=first"))
+    if lacking:
+        what, remedy = (" and ".join(part) for part in zip(*lacking, strict=True))
+        raise ConfigError(f"{lexicon.name} ({lexicon.language}) comes without {what}: choose {remedy}")
 
 
 def is_content(form: str, tag: str) -> bool:

@@ -7,12 +7,33 @@ from collections.abc import Sequence
 
 from trueneg.errors import LexiconError, MissingExtraError
 
+_PENN_OF_UNIVERSAL = {
+    "NOUN": "NN",
+    "PROPN": "NNP",
+    "VERB": "VB",
+    "AUX": "MD",
+    "ADJ": "JJ",
+    "ADV": "RB",
+    "DET": "DT",
+    "PRON": "PRP",
+    "ADP": "IN",
+    "SCONJ": "IN",
+    "CCONJ": "CC",
+    "NUM": "CD",
+    "PART": "RP",
+    "INTJ": "UH",
+}
+"""What stands for a universal part of speech where a language has fine-grained tags of its own."""
+
 
 class SpacyTagger:
     """The tags of a spaCy pipeline, on words as they are handed over, one sentence a document.
 
+    An English one's fine-grained tags are those of the Penn Treebank. Of other languages the universal part of speech
+    counts, without inflection: every noun is ``NN``, every verb ``VB``.
+
     Args:
-        model: name or folder of an installed pipeline with fine-grained tags of the Penn Treebank.
+        model: name or folder of an installed pipeline.
 
     Raises:
         MissingExtraError: if spaCy is not installed.
@@ -35,6 +56,7 @@ class SpacyTagger:
         if "tagger" not in self._pipeline.pipe_names:
             raise LexiconError(f"spaCy's pipeline '{model}' has no tagger: name one that has, such as en_core_web_sm")
         self._make_document = Doc
+        self._is_english = self._pipeline.meta.get("lang", "en") == "en"
         self.provenance = {
             "spacy": importlib.metadata.version("spacy"),
             "model": model,
@@ -45,4 +67,7 @@ class SpacyTagger:
         """Tag sentences."""
         vocabulary = self._pipeline.vocab
         documents = (self._make_document(vocabulary, words=list(words)) for words in sentences)
-        return [[word.tag_ for word in document] for document in self._pipeline.pipe(documents)]
+        tagged = self._pipeline.pipe(documents)
+        if self._is_english:
+            return [[word.tag_ for word in document] for document in tagged]
+        return [[_PENN_OF_UNIVERSAL.get(word.pos_, "") for word in document] for document in tagged]

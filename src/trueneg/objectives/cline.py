@@ -65,7 +65,7 @@ class Cline(Objective[Views, ClineBatch]):
         )
         self.log_scales = nn.Parameter(torch.zeros(len(self.terms)), requires_grad=config.weights == "learned")
         factors = {"mlm": config.mlm_weight, "rtd": config.rtd_weight, "contrast": config.contrast_weight}
-        self.weights = masked_lm.weights | {name: factors[name] for name in self.terms}
+        self.weights = {**masked_lm.weights, **{name: factors[name] for name in self.terms}}
 
     def corrupt(self, rows: Views) -> ClineBatch:
         """Mask the original; take the views that are read, and judge them."""

@@ -101,8 +101,7 @@ class ClineTask(TextTask):
         """
         is_part = split in ("train", *self.dataset.set_aside)
         source = "train" if is_part else split
-        records = self.dataset.records(self.place, source)
-        whole = examples_of(split, records, self.dataset.columns, self.labels, undecided=self.dataset.undecided)
+        whole = self._whole(split, source)
         counts = {**whole.counts, "missing_from_release": self.dataset.released.get(source, 0) - len(whole.examples)}
         for oddity, pattern in self.dataset.oddities.items():
             counts[oddity] = sum(bool(re.search(pattern, f"{e.text} {e.second or ''}")) for e in whole.examples)
@@ -114,6 +113,18 @@ class ClineTask(TextTask):
             examples = self._part(examples, split)
             counts["set_aside" if split == "train" else "of_train"] = num_usable - len(examples)
         return replace(whole, examples=examples, counts={name: number for name, number in counts.items() if number > 0})
+
+    def released(self, split: str) -> Sequence[TextExample]:
+        """All usable examples of a split as it was released, those that are left out among them.
+
+        Raises:
+            TaskError: as ``read``.
+        """
+        return self._whole(split, split).examples
+
+    def _whole(self, split: str, source: str) -> Split[TextExample]:
+        records = self.dataset.records(self.place, source)
+        return examples_of(split, records, self.dataset.columns, self.labels, undecided=self.dataset.undecided)
 
     def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
         """What is left of the training examples after each set aside, or that which the split is."""

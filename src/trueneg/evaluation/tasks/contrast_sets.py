@@ -36,7 +36,7 @@ from trueneg.evaluation.results import columns_of
 from trueneg.evaluation.significance import resample
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.base import Answer, Split, Task
-from trueneg.evaluation.tasks.cline import CLINE, fingerprint, plain_review, read_json
+from trueneg.evaluation.tasks.cline import CLINE, ClineTask, fingerprint, plain_review, read_json
 from trueneg.evaluation.tasks.records import MALFORMED_SHARE, Records, listing, read_records
 from trueneg.evaluation.tasks.text import TextExample
 
@@ -127,6 +127,31 @@ def num_trained_on(contrast: ContrastSet, examples: Sequence[TextExample]) -> in
     """How many originals are among training examples, whatever their case, spaces and punctuation."""
     seen = {fingerprint(example) for example in examples}
     return sum(fingerprint(example) in seen for example in contrast.original.examples)
+
+
+def training_counts(
+    contrast: ContrastSet, task: Task[Any], chosen: Callable[[Sequence[TextExample]], Sequence[TextExample]]
+) -> dict[str, int]:
+    """How many of a contrast set's originals a model has seen: what its figures are to be read with.
+
+    Args:
+        contrast: Of the task.
+        task: That the model was fine-tuned on.
+        chosen: Of the task's training examples, those that it was fine-tuned on.
+
+    Returns:
+        ``trained_on``: originals among those examples. ``left_out_of_training``: originals that stand in the training
+        files and were left out because they are in a contrast set.
+
+    Raises:
+        TaskError: if the training files are not there any more.
+    """
+    counts = {"trained_on": num_trained_on(contrast, chosen(task.read(task.train_split).examples))}
+    if isinstance(task, ClineTask) and task.left_out:
+        released = {fingerprint(example) for example in task.released(task.train_split)}
+        own = [fingerprint(example) for example in contrast.original.examples]
+        counts["left_out_of_training"] = sum(one in released and one in task.left_out for one in own)
+    return counts
 
 
 def answer_contrast_set(
