@@ -35,6 +35,21 @@ VERBS = dict(verbs(typer.main.get_command(app)))
 
 JUDGED: Arguments = ["--data", WORDNET.parent / "swords" / "tiny.json", "--detector", "lexical", "--folds", 5]
 
+
+def finetuned(world: World, out: Path) -> Path:
+    works(
+        *("finetune", world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--quiet"),
+        *("--out", out / "results", "--length", 16, "--set", "train.steps=2"),
+    )
+    return out / "results" / world.reviews.stem
+
+
+def adversaries(out: Path) -> Path:
+    path = out / "adversaries.tsv"
+    path.write_text("original\tadversarial\tlabel\nthe happy film\tthe glad film\t0\nthe small film\tthe film\t1\n")
+    return path
+
+
 CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("doctor",): lambda world, out: [out],
     ("list",): lambda world, out: ["presets"],
@@ -62,6 +77,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
         *(write_result(out / name, "glue/rte", 1, ANSWERS).parents[2] for name in ("base", "hc")),
         *("--resamples", 50),
     ],
+    ("attack",): lambda world, out: [finetuned(world, out), "--load", adversaries(out)],
     ("views",): lambda world, out: [
         *("The large beast will stay .", "--corpus", world.corpus, "--set", "senses=all", "-n", 2)
     ],

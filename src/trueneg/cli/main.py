@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 
 from trueneg import __version__
-from trueneg.cli import compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
+from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 
@@ -112,11 +113,18 @@ def _tasks() -> dict[str, str]:
     return ABOUT
 
 
+def _attacks() -> Mapping[str, str]:
+    from trueneg.attacks.making import ABOUT
+
+    return ABOUT
+
+
 LISTS: dict[str, Any] = {
     "presets": _presets,
     "objectives": _objectives,
     "detectors": _detectors,
     "tasks": _tasks,
+    "attacks": _attacks,
     "options": _options,
     "finetune-options": _finetune_options,
 }
@@ -128,7 +136,7 @@ def list_names(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the names that options take: presets, objectives, detectors, tasks; or every option of a run.
+    """List the names that options take: presets, objectives, detectors, tasks, attacks; or every option of a run.
 
     Example: `trueneg list presets`
     """
@@ -183,6 +191,7 @@ app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
 finetune.register(app)
 compare.register(app)
+attack.register(app)
 inspect.register(app)
 views.register(app)
 app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")

@@ -11,12 +11,22 @@ from trueneg.cli.output import Json, Output, Quiet
 
 
 def reproduce(
-    recipe: Annotated[str, typer.Argument(help="planted: what to do with a false negative, where all are known.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="planted: what to do with a false negative, where all are known; pilot: adversarial training on "
+            "adversarial and on revised examples (CLINE's Table 2)."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the results: what is there is not done again.")],
-    scale: Annotated[str, typer.Option(help="tiny (seconds; means nothing) or mini (a minute or two a run).")] = "mini",
+    scale: Annotated[
+        str, typer.Option(help="tiny (seconds; means nothing), mini (minutes a run); pilot also: paper.")
+    ] = "mini",
     arms: Annotated[
         str,
-        typer.Option(help="Arms by comma, as drop,set@0.5/0.25 (PRECISION/RECALL); or all, mlm, rtd, grid."),
+        typer.Option(
+            help="By comma. planted: drop,set@0.5/0.25 (PRECISION/RECALL), all, mlm, rtd, grid; pilot: freelb,smart."
+        ),
     ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 5,
     corpus: Annotated[
@@ -33,6 +43,9 @@ def reproduce(
     """Do an experiment again, with seeds and intervals. Ctrl-C loses the runs under way only.
 
     Example: `trueneg reproduce planted --scale mini --seeds 5 --arms baseline,drop,set,ceiling --out results/planted`
+
+    CLINE's pilot: `trueneg reproduce pilot --out results/pilot --set encoder=runs/base --set data=cline_eval
+    --set task=imdb --set adversaries=textfooler-imdb.csv`
     """
     from trueneg.recipes import RECIPES
     from trueneg.registry import load

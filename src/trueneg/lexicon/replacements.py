@@ -139,7 +139,7 @@ class Replacements:
         self._is_english = isinstance(wordnet, WordNet) or wordnet.is_english
         if isinstance(wordnet, WnLexicon):
             _check_wn(wordnet, self.options)
-        self._counts = _sense_counts(wordnet.path) if self.options.senses == "frequent" else {}
+        self._counts = sense_counts(wordnet.path) if self.options.senses == "frequent" else {}
         self._synset = cache(wordnet.synset)
         self._lemmas = cache(wordnet.lemmas)
         self._offsets = cache(self._read_offsets)
@@ -393,7 +393,7 @@ def sense_counts_digest(path: Path) -> str:
     return hashlib.blake2b(_read_counts(path), digest_size=8).hexdigest()
 
 
-def _sense_counts(path: Path) -> Mapping[tuple[str, str], Mapping[int, int]]:
+def sense_counts(path: Path) -> Mapping[tuple[str, str], Mapping[int, int]]:
     """How often each meaning of a word occurs in the texts WordNet's authors tagged, by (pos, word) and sense number.
 
     Lines of ``cntlist.rev`` (cntlist(5WN)) are ``sense_key sense_number tag_cnt``.

@@ -1,0 +1,290 @@
+"""Attacks by name, with what they need loaded and their options decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from trueneg.attacks.base import Adversary
+from trueneg.config import override
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.lexicon.places import wordnet_digest
+from trueneg.registry import load
+
+if TYPE_CHECKING:
+    from trueneg.attacks.neighbours import NeighbourTable
+    from trueneg.attacks.victim import Victim
+    from trueneg.lexicon.tagging import Tagger
+    from trueneg.lexicon.vectors import Vectors
+    from trueneg.lexicon.wordnet import WordNet
+
+ATTACKS: Mapping[str, str] = {
+    "textfooler": "trueneg.attacks.making:make_textfooler",
+    "masked-lm": "trueneg.attacks.making:make_masked_lm",
+    "typos": "trueneg.attacks.making:make_typos",
+    "swap-synonyms": "trueneg.attacks.making:make_swap_synonyms",
+    "add-sentence": "trueneg.attacks.making:make_add_sentence",
+}
+"""What makes each attack of a :class:`Request`."""
+
+ABOUT: Mapping[str, str] = {
+    "textfooler": "words become counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE",
+    "masked-lm": "words become what a masked LM proposes until a classifier errs (Li et al. 2020): --masked-lm FOLDER",
+    "typos": "slips of the keyboard in texts or SQuAD contexts: a control that asks no model",
+    "swap-synonyms": "words of a SQuAD context become synonyms by WordNet (TextFlint's SwapSynWordNet)",
+    "add-sentence": "a SQuAD context gets a sentence that answers another question (Jia and Liang 2017)",
+}
+
+Progress = Callable[[int, int], None]
+
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for."""
+
+    name: str
+    """One of :data:`ATTACKS`."""
+    profile: str = ""
+    """Whose variant; by default the attack's first."""
+    seed: int = 0
+    neighbours: str = ""
+    """A table of neighbours (JSON), or word vectors."""
+    encoder: str = ""
+    """A checkpoint whose mean vectors say how alike texts are; ``none`` for no limit."""
+    masked_lm: str = ""
+    """A checkpoint that proposes words."""
+    parses: str = ""
+    """Bracketed trees of questions, JSONL."""
+    tagger: str = "pattern"
+    wordnet: str = ""
+    settings: Sequence[str] = ()
+    """``key=value``, of the attack's own options."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack, ready to run."""
+
+    name: str
+    of: Sequence[Literal["text", "squad"]]
+    """Kinds of examples."""
+    asks_victim: bool
+    """Whether it depends on the model: else one set serves all."""
+    description: Mapping[str, Any]
+    """Options, seed and resources, as JSON: what a set of it is labelled with."""
+    run: Callable[[Sequence[Any], Victim | None, Progress], list[Adversary[Any]]]
+
+
+def make_attack(request: Request) -> Attack:
+    """Load what an attack needs.
+
+    Raises:
+        ConfigError: for an unknown attack, profile or option, or something that it needs and nobody named.
+        TruenegError: for resources that cannot be read.
+    """
+    made: Attack = load("attack", request.name, ATTACKS)(request)
+    return made
+
+
+def make_textfooler(request: Request) -> Attack:
+    """TextFooler, in the profiles ``textattack`` and ``jin2019``."""
+    from trueneg.attacks.textfooler import PROFILES, textfooler
+    from trueneg.lexicon.tagging import make_tagger
+
+    options = override(_profile(request, PROFILES), request.settings)
+    neighbours = _neighbours(request)
+    similarity = _similarity(request)
+    tagger = make_tagger(request.tagger)
+    resources = {**neighbours.provenance, **_provenance(similarity), "tagger": tagger.name}
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        return cast(
+            list[Adversary[Any]],
+            textfooler(
+                _needed(victim, request.name),
+                examples,
+                neighbours=neighbours,
+                tagger=tagger,
+                similarity=similarity,
+                options=options,
+                progress=progress,
+            ),
+        )
+
+    return Attack(request.name, ["text"], True, _described(request, PROFILES, options, resources), run)
+
+
+def make_masked_lm(request: Request) -> Attack:
+    """Words of a masked LM, in the profiles ``bert-attack`` and ``bae``."""
+    from trueneg.attacks.greedy import greedy_attack
+    from trueneg.attacks.masked_lm import BERT_MASK, PROFILES, MaskedLMCandidates
+    from trueneg.lexicon.tagging import make_tagger
+
+    options = override(_profile(request, PROFILES), request.settings)
+    if not request.masked_lm:
+        raise ConfigError(f"{request.name} needs --masked-lm: a checkpoint that proposes words")
+    # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
+    similarity = _similarity(request) if request.encoder or options.is_masked else None
+    candidates = MaskedLMCandidates(request.masked_lm, options)
+    tagger = None if options.part_of_speech == "any" else make_tagger(request.tagger)
+    resources = {**candidates.provenance, **_provenance(similarity), **({"tagger": tagger.name} if tagger else {})}
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        asked = _needed(victim, request.name)
+        mask = asked.tokenizer.mask_token if options.unknown == BERT_MASK else None
+        return cast(
+            list[Adversary[Any]],
+            greedy_attack(
+                asked,
+                examples,
+                candidates,
+                options=replace(options, unknown=mask) if mask else options,
+                tagger=tagger,
+                similarity=similarity,
+                progress=progress,
+            ),
+        )
+
+    return Attack(request.name, ["text"], True, _described(request, PROFILES, options, resources), run)
+
+
+def make_typos(request: Request) -> Attack:
+    """Slips of the keyboard, in the one profile ``default``."""
+    from trueneg.attacks.typos import TypoOptions, typos
+
+    profiles = {"default": TypoOptions()}
+    options = override(_profile(request, profiles), request.settings)
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        found: list[Adversary[Any]] = typos(examples, seed=request.seed, options=options)
+        progress(len(examples), len(examples))
+        return found
+
+    return Attack(request.name, ["text", "squad"], False, _described(request, profiles, options, {}), run)
+
+
+def make_swap_synonyms(request: Request) -> Attack:
+    """SwapSynWordNet, in the profiles ``strict`` and ``textflint``."""
+    from trueneg.attacks.swap_synonyms import SwapOptions, swap_synonyms
+    from trueneg.lexicon.tagging import make_tagger
+    from trueneg.lexicon.wordnet import WordNet
+
+    profiles = {"strict": SwapOptions(), "textflint": SwapOptions.textflint()}
+    options = override(_profile(request, profiles), request.settings)
+    wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        found: list[Adversary[Any]] = []
+        for part in _parts(examples):
+            found += swap_synonyms(part, seed=request.seed, wordnet=wordnet, tagger=tagger, options=options)
+            progress(len(found), len(examples))
+        return found
+
+    return Attack(
+        request.name, ["squad"], False, _described(request, profiles, options, _of_wordnet(wordnet, tagger)), run
+    )
+
+
+def make_add_sentence(request: Request) -> Attack:
+    """AddSent and AddSentDiverse, in the profiles ``strict``, ``jia2017`` and ``textflint``."""
+    from trueneg.attacks.add_sentence import ADD_PROFILES, AddOptions, add_sentence
+    from trueneg.attacks.declarative_trees import read_trees
+    from trueneg.attacks.question_alteration import VectorNeighbours
+    from trueneg.lexicon.tagging import make_tagger
+    from trueneg.lexicon.vectors import load_vectors
+    from trueneg.lexicon.wordnet import WordNet
+
+    profiles: dict[str, AddOptions] = {name: AddOptions.named(name) for name in ADD_PROFILES}
+    options = override(_profile(request, profiles), request.settings)
+    wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
+    neighbours = VectorNeighbours(load_vectors(request.neighbours), tagger) if request.neighbours else None
+    parser = read_trees(request.parses) if request.parses else None
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        found: list[Adversary[Any]] = []
+        for part in _parts(examples):
+            found += add_sentence(
+                part,
+                seed=request.seed,
+                wordnet=wordnet,
+                tagger=tagger,
+                options=options,
+                neighbours=neighbours,
+                parser=parser,
+            )
+            progress(len(found), len(examples))
+        return found
+
+    return Attack(
+        request.name, ["squad"], False, _described(request, profiles, options, _of_wordnet(wordnet, tagger)), run
+    )
+
+
+def _profile(request: Request, profiles: Mapping[str, Any]) -> Any:
+    name = request.profile or next(iter(profiles))
+    if name not in profiles:
+        raise ConfigError(unknown_name(f"profile of {request.name}", name, profiles))
+    return profiles[name]
+
+
+def _parts(examples: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Examples in runs of a few, so that people see how far it has come."""
+    for start in range(0, len(examples), _AT_ONCE):
+        yield examples[start : start + _AT_ONCE]
+
+
+def _of_wordnet(wordnet: WordNet, tagger: Tagger) -> dict[str, str]:
+    return {"wordnet": wordnet_digest(wordnet.path), "tagger": tagger.name}
+
+
+def _neighbours(request: Request) -> NeighbourTable | Vectors:
+    from trueneg.attacks.neighbours import load_neighbours
+    from trueneg.lexicon.vectors import load_vectors
+
+    if not request.neighbours:
+        raise ConfigError(
+            f"{request.name} needs --neighbours: word vectors, counter-fitted ones best (of others antonyms are "
+            f"neighbours too), or a JSON table of neighbours"
+        )
+    if Path(request.neighbours).suffix == ".json":
+        return load_neighbours(request.neighbours)
+    return load_vectors(request.neighbours)
+
+
+def _similarity(request: Request) -> Any:
+    from trueneg.attacks.similarity import MeanVectors
+
+    if not request.encoder:
+        raise ConfigError(
+            f"{request.name} needs --encoder: a checkpoint whose vectors say how alike texts are, or none for no limit"
+        )
+    return None if request.encoder == "none" else MeanVectors(request.encoder)
+
+
+def _needed(victim: Victim | None, name: str) -> Victim:
+    if victim is None:
+        raise ConfigError(f"{name} asks a model: name a fine-tuned classifier's folder")
+    return victim
+
+
+def _provenance(similarity: Any) -> dict[str, str]:
+    return {"similarity": "none"} if similarity is None else dict(similarity.provenance)
+
+
+def _described(
+    request: Request, profiles: Mapping[str, Any], options: Any, resources: Mapping[str, str]
+) -> dict[str, Any]:
+    """What tells this attack from another, as JSON."""
+    from trueneg.attacks.greedy import GreedyOptions
+
+    return {
+        "name": request.name,
+        "profile": request.profile or next(iter(profiles)),
+        "seed": request.seed,
+        "options": options.described() if isinstance(options, GreedyOptions) else asdict(options),
+        "resources": dict(resources),
+    }

@@ -1,0 +1,153 @@
+"""Adversaries that others have published: what TextAttack logs, what TextFooler's authors wrote, or a table.
+
+======================  ================================================================================================
+TextAttack's log        CSV with ``original_text``, ``perturbed_text`` (changed words in ``[[ ]]``), ``result_type``, …
+TextFooler's output     ``orig sent (1):`` and ``adv sent (0):``, or ``orig premise:``, ``orig hypothesis (1):`` and
+                        ``adv hypothesis (0):``, a blank line after each
+a table of one's own    TSV, CSV or JSONL with ``original``, ``adversarial``, ``label`` and, of pairs, ``first``, the
+                        text that both share
+======================  ================================================================================================
+
+The first two hold attacks on *their* victim: asking another model is a matter of transfer, not of that model's own
+robustness, and TextFooler's files have only what succeeded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from trueneg.attacks.base import Adversary, Outcome
+from trueneg.errors import TaskError
+from trueneg.evaluation.tasks.records import Records, read_lines, read_records
+from trueneg.evaluation.tasks.text import TextExample
+
+_OUTCOMES: Mapping[str, Outcome] = {
+    "Successful": "succeeded",
+    "Failed": "failed",
+    "Skipped": "skipped",
+    "Maximized": "succeeded",
+}
+_CHANGED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+_COLUMN = re.compile(r"\[\[\[\[\w+\]\]\]\]: ")
+_LINE = re.compile(r"(orig|adv) (sent|premise|hypothesis)(?: \((.*?)\))?:\s*(.*)")
+FORMATS = "give a log of TextAttack's, TextFooler's output, or a table with the columns original, adversarial and label"
+
+
+@dataclass(frozen=True)
+class _Row:
+    line: int
+    first: str | None
+    """Of pairs: the text that is not attacked."""
+    original: str
+    adversarial: str
+    label: str
+    outcome: Outcome
+    num_queries: int = 0
+
+
+def read_published(path: Path, labels: Sequence[str], names: Sequence[str] = ()) -> list[Adversary[TextExample]]:
+    """Read published adversaries of a task, in the order of the file; keys are line numbers.
+
+    Args:
+        path: The file; its form is told from its content.
+        labels: Of the task.
+        names: What the file's labels 0, 1, … stand for, each one of ``labels``; by default the labels themselves.
+
+    Raises:
+        TaskError: naming file and line: for a file of another form, or a label that the task does not have.
+    """
+    for name in names:
+        if name not in labels:
+            raise TaskError(f"--label-names: the task has no label '{name}', but {', '.join(labels)}")
+    rows = list(_rows(path))
+    if not rows:
+        raise TaskError(f"'{path}' holds no adversaries: {FORMATS}")
+    return [_adversary(path, row, labels, names) for row in rows]
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    if not path.is_file():
+        raise TaskError(f"--load {path}: no such file")
+    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    if _LINE.match(first):
+        return _textfooler(path)
+    records = read_records(path)
+    return _textattack(records) if "perturbed_text" in records.names else _table(records)
+
+
+def _textattack(records: Records) -> Iterator[_Row]:
+    columns = ("original_text", "perturbed_text", "ground_truth_output", "result_type")
+    places = [records.column(name) for name in columns]
+    queries = records.names.index("num_queries") if "num_queries" in records.names else None
+    for number, row in enumerate(records.rows):
+        original_text, perturbed_text, label, kind = (row[place] for place in places)
+        try:
+            (first, original), (_, adversarial) = _texts(original_text), _texts(perturbed_text)
+            num_queries = 0 if queries is None else int(float(row[queries]))
+            outcome = _OUTCOMES[kind]
+            label = str(int(float(label)))
+        except (KeyError, ValueError) as error:
+            raise TaskError(f"{records.where(number)}: no row of TextAttack's log ({error!r}): {FORMATS}") from error
+        yield _Row(records.lines[number], first, original, adversarial, label, outcome, num_queries)
+
+
+def _texts(text: str) -> tuple[str | None, str]:
+    """The last text, and the one before it if there are two, without the marks of changed words."""
+    parts = [_CHANGED.sub(r"\1", _COLUMN.sub("", part)) for part in text.split(">>>>")]
+    if len(parts) > 2:
+        raise ValueError(f"{len(parts)} texts in an example")
+    return (parts[0], parts[1]) if len(parts) == 2 else (None, parts[0])
+
+
+def _textfooler(path: Path) -> Iterator[_Row]:
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    last = 0
+    for number, line in chain(read_lines(path), [(0, "")]):
+        if line.strip():
+            match = _LINE.fullmatch(line.strip())
+            if match is None:
+                raise TaskError(f"{path}:{number}: neither 'orig …:' nor 'adv …:': {FORMATS}")
+            whose, what, label, content = match.groups()
+            found[whose, what] = (content, label or "")
+            last = number
+        elif found:
+            kind = "hypothesis" if ("orig", "hypothesis") in found else "sent"
+            for whose in ("orig", "adv"):
+                if (whose, kind) not in found:
+                    raise TaskError(f"{path}:{last}: the entry that ends here has no '{whose} {kind}': mend it")
+            first = found.get(("orig", "premise"), (None, ""))[0]
+            original, label = found["orig", kind]
+            yield _Row(last, first, original, found["adv", kind][0], label, "succeeded")
+            found = {}
+
+
+def _table(records: Records) -> Iterator[_Row]:
+    original, adversarial, label = (records.column(name) for name in ("original", "adversarial", "label"))
+    first = records.names.index("first") if "first" in records.names else None
+    for number, row in enumerate(records.rows):
+        shared = None if first is None else row[first]
+        yield _Row(records.lines[number], shared, row[original], row[adversarial], row[label], "changed")
+
+
+def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> Adversary[TextExample]:
+    numbered = names or labels
+    if row.label in labels and not (names and row.label.isdecimal()):
+        label = labels.index(row.label)
+    elif row.label.isdecimal() and int(row.label) < len(numbered):
+        label = labels.index(numbered[int(row.label)])
+    else:
+        raise TaskError(
+            f"{path}:{row.line}: the task has no label '{row.label}', but {', '.join(labels)}: "
+            f"say with --label-names what 0, 1, … stand for"
+        )
+
+    def example(text: str) -> TextExample:
+        if row.first is None:
+            return TextExample(str(row.line), text, None, label)
+        return TextExample(str(row.line), row.first, text, label)
+
+    return Adversary(example(row.original), example(row.adversarial), row.outcome, row.num_queries)

@@ -1,0 +1,115 @@
+"""What an attack did to a model: figures before and after, with intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trueneg.attacks.base import Adversary
+from trueneg.evaluation.metrics import METRICS, Metric
+from trueneg.evaluation.results import Columns, columns_of
+from trueneg.evaluation.significance import resample
+from trueneg.evaluation.statistics import Interval
+from trueneg.evaluation.tasks.base import Answer
+
+TEXT_METRICS = ("accuracy", "accuracy_before", "withstood")
+"""After the attack, before it, and how many of those that were right stayed so."""
+SQUAD_METRICS = ("exact_match", "squad_f1", "exact_match_before", "squad_f1_before")
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A metric before and after an attack, of the same examples."""
+
+    metric: str
+    before: Interval
+    after: Interval
+    drop: Interval
+    """Before minus after."""
+
+
+def text_answers(
+    adversaries: Sequence[Adversary[Any]], before: Sequence[Answer], after: Sequence[Answer]
+) -> list[Answer]:
+    """One answer an example, as ``TEXT_METRICS`` read them.
+
+    ``predicted`` is what the model says after the attack, and ``is_attacked`` whether it was right before it: who is
+    wrong already is not attacked, and counts as wrong.
+    """
+    return [
+        {
+            **{name: value for name, value in now.items() if name != "probabilities"},
+            "predicted_before": then["predicted"],
+            "outcome": adversary.outcome,
+            "num_queries": adversary.num_queries,
+            "num_examples": 1,
+            "is_attacked": int(then["predicted"] == then["gold"]),
+            "is_withstood": int(then["predicted"] == then["gold"] == now["predicted"]),
+        }
+        for adversary, then, now in zip(adversaries, before, after, strict=True)
+    ]
+
+
+def squad_answers(
+    adversaries: Sequence[Adversary[Any]], before: Sequence[Answer], after: Sequence[Answer]
+) -> list[Answer]:
+    """One answer a question, as ``SQUAD_METRICS`` read them."""
+    return [
+        {**now, **{f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}, "outcome": adversary.outcome}
+        for adversary, then, now in zip(adversaries, before, after, strict=True)
+    ]
+
+
+def outcomes(adversaries: Sequence[Adversary[Any]]) -> dict[str, int]:
+    """How often each outcome came, and the queries that all took."""
+    counts: dict[str, int] = dict(Counter(adversary.outcome for adversary in adversaries))
+    num_queries = sum(adversary.num_queries for adversary in adversaries)
+    return counts | ({"queries": num_queries} if num_queries else {})
+
+
+def drops(
+    answers: Sequence[Answer],
+    metrics: Sequence[str],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> list[Drop]:
+    """Each metric before and after, with percentile intervals of one bootstrap, over groups where answers have them.
+
+    Args:
+        answers: Of ``text_answers`` or ``squad_answers``.
+        metrics: Of the answers' kind; what has no "before" is left out.
+        confidence: Of the intervals.
+        resamples: How many.
+        seed: Of the draws, which are the same for before and after.
+    """
+    columns = columns_of(answers)
+    groups = columns.get("group")
+    num_groups = len(answers) if groups is None else len(np.unique(groups))
+    tail = (1 - confidence) / 2
+    found = []
+    for name in metrics:
+        before = _before(METRICS[name], columns)
+        if before is None:
+            continue
+        pair = [before, columns]
+        drawn = resample(METRICS[name], pair, groups, resamples=resamples, seed=seed)
+        was, now = (METRICS[name](side) for side in pair)
+        figures = [(was, drawn[:, 0]), (now, drawn[:, 1]), (was - now, drawn[:, 0] - drawn[:, 1])]
+        intervals = [
+            Interval(value, float(np.quantile(samples, tail)), float(np.quantile(samples, 1 - tail)), num_groups)
+            for value, samples in figures
+        ]
+        found.append(Drop(name, *intervals))
+    return found
+
+
+def _before(metric: Metric, columns: Columns) -> Columns | None:
+    """Columns in which a metric of afterwards reads what was so before; None if it reads nothing of the kind."""
+    renamed = {name: columns[f"{name}_before"] for name in metric.columns if f"{name}_before" in columns}
+    return {**columns, **renamed} if renamed else None

@@ -1,0 +1,179 @@
+"""Slips of the keyboard in a few words: a control, for what an attack does that knows no meaning and asks no model.
+
+A slip may make another word ("form", "from"), which is not looked for.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar, get_args
+
+from trueneg.attacks.base import Adversary
+from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance
+from trueneg.attacks.words import Attacked, Passage
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.evaluation.tasks.squad_reading import SquadExample
+from trueneg.evaluation.tasks.text import TextExample
+
+E = TypeVar("E", TextExample, SquadExample)
+
+_WORD = re.compile(r"[^\W_]+")
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypoOptions:
+    """How many slips there are, and where.
+
+    Raises:
+        ConfigError: if an option has no such value.
+    """
+
+    share: float = 0.1
+    """Of the words, rounded down; one word in any case, if one is long enough."""
+    min_letters: int = 4
+    """Of a word that may change; words with digits never do."""
+    keeps_ends: bool = True
+    """Whether a word's first and last letters stay, by which readers go."""
+    attacked: Attacked = "second"
+    """Which texts of a pair may change: of NLI the hypothesis. Of SQuAD it is the context."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share: more than 0, at most 1 is wanted, not {self.share}")
+        if self.min_letters < 1:
+            raise ConfigError(f"min_letters: at least 1 is wanted, not {self.min_letters}")
+        if self.attacked not in get_args(Attacked):
+            raise ConfigError(unknown_name("attacked", self.attacked, get_args(Attacked)))
+
+
+def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[Adversary[E]]:
+    """Put slips into texts, or into the contexts of questions.
+
+    Answers stay as they are: of SQuAD no word of any answer changes, wherever it stands, and none becomes one.
+
+    Args:
+        examples: What to attack.
+        seed: Which words slip, and how; for an example it counts together with its key only.
+        options: See there.
+
+    Returns:
+        One for each example: ``changed``, with ``notes["changed"]`` as ``[place, old, new]``, the place a word's number
+        in a text (or in both of a pair) and its first character in a context; or ``unchanged``, with a ``reason``.
+    """
+    options = options or TypoOptions()
+    found: list[Adversary[E]] = []
+    for example in examples:
+        randomness = example_randomness(seed, example.key)
+        if isinstance(example, SquadExample):
+            found.append(_in_context(example, randomness, options))
+        else:
+            found.append(_in_text(example, randomness, options))
+    return found
+
+
+def _in_text(example: TextExample, randomness: random.Random, options: TypoOptions) -> Adversary[TextExample]:
+    original = changed = Passage.of(example, _WORD, options.attacked)
+    num = len(original.attackable)
+    for place, word in _slips(original.words, original.attackable, num, randomness, options, frozenset()).items():
+        changed = changed.with_word(place, word)
+    if changed is original:
+        return _unchanged(example)
+    return Adversary(example, changed.to_example(), "changed", notes={"changed": changed.changed_from(original)})
+
+
+def _in_context(example: SquadExample, randomness: random.Random, options: TypoOptions) -> Adversary[SquadExample]:
+    if reason := hindrance(example):
+        return Adversary(example, example, "unchanged", notes={"reason": reason})
+    kept = frozenset(word.casefold() for answer in example.answers for word in _WORD.findall(answer.text))
+    words = list(_WORD.finditer(example.context))
+    may_change = [
+        place
+        for place, word in enumerate(words)
+        if word.group().casefold() not in kept and not _in_answer(word.start(), word.end(), example)
+    ]
+    slips = _slips([word.group() for word in words], may_change, len(words), randomness, options, kept)
+    if not slips:
+        return _unchanged(example)
+    edits = [Edit(*words[place].span(), slipped) for place, slipped in slips.items()]
+    notes = {"changed": [[words[place].start(), words[place].group(), slipped] for place, slipped in slips.items()]}
+    return Adversary(example, edited_context(example, edits), "changed", notes=notes)
+
+
+def _unchanged(example: E) -> Adversary[E]:
+    return Adversary(example, example, "unchanged", notes={"reason": "no word is long enough"})
+
+
+def _in_answer(start: int, end: int, example: SquadExample) -> bool:
+    return any(
+        answer.start is not None and start < answer.start + len(answer.text) and answer.start < end
+        for answer in example.answers
+    )
+
+
+def _slips(
+    words: Sequence[str],
+    may_change: Sequence[int],
+    num_words: int,
+    randomness: random.Random,
+    options: TypoOptions,
+    taken: frozenset[str],
+) -> dict[int, str]:
+    """New words by their places, in order."""
+    possible = {
+        place: kinds
+        for place in may_change
+        if words[place].isalpha() and len(words[place]) >= options.min_letters
+        if (kinds := _kinds(words[place], options.keeps_ends, taken))
+    }
+    num = min(len(possible), max(1, int(options.share * num_words)))
+    chosen = sorted(randomness.sample(sorted(possible), num))
+    return {place: randomness.choice(randomness.choice(possible[place])) for place in chosen}
+
+
+def _kinds(word: str, keeps_ends: bool, taken: frozenset[str]) -> list[list[str]]:
+    """What a word can become by each kind of slip that is possible in it."""
+    places = range(1, len(word) - 1) if keeps_ends else range(len(word))
+    made = ([new for at in places for new in slip(word, at, places)] for slip in SLIPS.values())
+    found = ([new for new in kind if new != word and new.casefold() not in taken] for kind in made)
+    return [kind for kind in found if kind]
+
+
+def _swapped(word: str, at: int, places: range) -> list[str]:
+    return [word[:at] + word[at + 1] + word[at] + word[at + 2 :]] if at + 1 in places else []
+
+
+def _dropped(word: str, at: int, places: range) -> list[str]:
+    return [word[:at] + word[at + 1 :]] if len(word) > 1 else []
+
+
+def _doubled(word: str, at: int, places: range) -> list[str]:
+    return [word[: at + 1] + word[at:]]
+
+
+def _beside(word: str, at: int, places: range) -> list[str]:
+    keys = NEAR_KEYS.get(word[at].lower(), "")
+    return [word[:at] + (key.upper() if word[at].isupper() else key) + word[at + 1 :] for key in keys]
+
+
+SLIPS: Mapping[str, Callable[[str, int, range], list[str]]] = MappingProxyType(
+    {"swap": _swapped, "drop": _dropped, "double": _doubled, "key": _beside}
+)
+"""What a slip at a letter can make of a word: each kind is as probable as another, and so is each outcome of a kind."""
+
+
+def _near(row: int, column: int) -> str:
+    """Keys that touch one, each row being shifted by half a key or so against the one above."""
+    places = [(row, column - 1), (row, column + 1), (row - 1, column), (row - 1, column + 1)]
+    places += [(row + 1, column - 1), (row + 1, column)]
+    return "".join(_ROWS[r][c] for r, c in places if 0 <= r < len(_ROWS) and 0 <= c < len(_ROWS[r]))
+
+
+NEAR_KEYS: Mapping[str, str] = MappingProxyType(
+    {key: _near(row, column) for row, keys in enumerate(_ROWS) for column, key in enumerate(keys)}
+)
+"""The letters beside each letter on an American keyboard (QWERTY)."""

@@ -1,0 +1,197 @@
+"""The model under attack: asked about many texts at once, without needless padding, and never twice about the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.errors import ConfigError, ModelError
+from trueneg.evaluation.answering import pad_id
+from trueneg.evaluation.tasks.text import TextExample, TextTask
+from trueneg.objectives.classification import Classification
+from trueneg.objectives.labelled import LabelledBatch
+from trueneg.training.features import Features
+from trueneg.training.predict import TOKENS_AT_ONCE, predict
+
+CPU_TOKENS_AT_ONCE = 1024
+"""Padded tokens of a batch on a processor, whose caches hold no more."""
+
+_REMEMBERED = 1 << 17  # answers: some 50 MB of them
+
+
+class Classifier(Protocol):
+    """Whatever can be attacked: it says how probable each label is for a text, or a pair of texts."""
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels there are."""
+
+    def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
+        """Probabilities of the labels, ``[examples, labels]``; those of an example do not depend on the others."""
+
+
+@dataclass
+class Counts:
+    """What a victim did."""
+
+    examples: int = 0
+    """Asked about."""
+    remembered: int = 0
+    """Answered without the model, because their tokens had been asked about before."""
+    forwards: int = 0
+    """Batches that the model read."""
+    tokens: int = 0
+    padded_tokens: int = 0
+    """Tokens with the padding that made them batches."""
+    truncated: int = 0
+    """Texts that were longer than the victim reads."""
+
+
+class Victim:
+    """A model that was fine-tuned for a classification task.
+
+    Probabilities are computed in float64 from float32 logits. Which texts share a batch shows in their last digits
+    (about 1e-7), as on any hardware; texts of the same tokens have the same answer to the last digit, as long as
+    answers are remembered.
+
+    Args:
+        model: Fine-tuned, with the task's head.
+        task: The task.
+        tokenizer: The model's.
+        length: Tokens of a text that it reads at most.
+        precision: ``fp32`` or ``bf16``.
+        tokens_at_once: Padded tokens of a batch; by default what the model's device is busy with.
+        remembers: Whether answers are kept, so that texts of the same tokens are read once.
+
+    Raises:
+        ConfigError: for a task that gives amounts, not labels.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        task: TextTask,
+        tokenizer: PreTrainedTokenizerFast,
+        length: int,
+        *,
+        precision: str = "fp32",
+        tokens_at_once: int = 0,
+        remembers: bool = True,
+    ) -> None:
+        if not task.labels:
+            raise ConfigError(f"'{task.name}' gives amounts, and this attack changes labels: attack a classification")
+        self.model = model
+        self.task = task
+        self.tokenizer = tokenizer
+        self.length = length
+        self.counts = Counts()
+        self._precision = precision
+        is_on_cpu = next(model.parameters()).device.type == "cpu"
+        self._tokens_at_once = tokens_at_once or (CPU_TOKENS_AT_ONCE if is_on_cpu else TOKENS_AT_ONCE)
+        self._pad_id = pad_id(tokenizer)
+        self._objective = _Counted(self.counts)
+        self._known: dict[bytes, NDArray[np.float64]] = {}
+        self._remembers = remembers
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it tells apart."""
+        return self.task.labels
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels there are."""
+        return len(self.task.labels)
+
+    def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
+        """Say how probable each label is.
+
+        Args:
+            examples: Texts, or pairs of texts; not both.
+
+        Returns:
+            float64 ``[examples, labels]``; rows add up to 1.
+
+        Raises:
+            ModelError: for outputs that are not finite.
+        """
+        if not examples:
+            return np.zeros((0, self.num_labels))
+        encoded = self.task.encode(examples, self.tokenizer, self.length, is_training=False)
+        features = encoded.features
+        self.counts.examples += len(examples)
+        self.counts.truncated += encoded.counts["truncated"]
+        if not self._remembers:
+            return self._read(features, examples)
+        names = _names(features)
+        first = {name: row for row, name in reversed(list(enumerate(names)))}
+        new = sorted(row for name, row in first.items() if name not in self._known)
+        self.counts.remembered += len(examples) - len(new)
+        if new:
+            rows = self._read(_rows(features, new), [examples[row] for row in new])
+            self._known.update((names[row], found) for row, found in zip(new, rows, strict=True))
+        answers = np.stack([self._known[name] for name in names])
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return answers
+
+    def _read(self, features: Features, examples: Sequence[TextExample]) -> NDArray[np.float64]:
+        outputs = predict(
+            self.model,
+            self._objective,
+            features,
+            self._pad_id,
+            precision=self._precision,
+            tokens_at_once=self._tokens_at_once,
+        )
+        logits = np.stack(outputs).astype(np.float64)
+        if not np.isfinite(logits).all():
+            key = examples[int(np.flatnonzero(~np.isfinite(logits).all(axis=1))[0])].key
+            raise ModelError(f"{self.task.name}: the victim's output for '{key}' is not finite: train it again")
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+class _Counted(Classification):
+    """Counts what is read."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def outputs(self, model: Any, batch: LabelledBatch) -> Tensor:
+        self._counts.forwards += 1
+        self._counts.tokens += int(batch.attention_mask.sum())
+        self._counts.padded_tokens += batch.attention_mask.numel()
+        return super().outputs(model, batch)
+
+
+def _names(features: Features) -> list[bytes]:
+    """What tells rows apart: their tokens and types."""
+    names = []
+    for start, stop in zip(features.starts[:-1].tolist(), features.starts[1:].tolist(), strict=True):
+        name = features.input_ids[start:stop].tobytes()
+        if features.token_type_ids is not None:
+            name += features.token_type_ids[start:stop].tobytes()
+        names.append(name)
+    return names
+
+
+def _rows(features: Features, rows: Sequence[int]) -> Features:
+    """Some of the rows."""
+    if len(rows) == len(features):
+        return features
+    starts, types = features.starts, features.token_type_ids
+    places = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in rows])
+    lengths = features.lengths[list(rows)]
+    return Features(
+        features.input_ids[places],
+        None if types is None else types[places],
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+    )

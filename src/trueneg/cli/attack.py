@@ -1,0 +1,159 @@
+"""``trueneg attack``: what a fine-tuned model makes of examples that were changed to mislead it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trueneg.cli.finetune import runs_of
+from trueneg.cli.output import Json, Output, Quiet, Settings, progress_bar
+from trueneg.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trueneg.attacking import Attacked
+    from trueneg.attacks.attack_set import AttackSet
+    from trueneg.attacks.making import Attack
+
+
+def attack(
+    models: Annotated[list[str], typer.Argument(help="Fine-tuned models: OUT/TASK, or OUT/TASK/seed-N.")],
+    name: Annotated[str, typer.Option("--attack", help="Which: see `trueneg list attacks`.")] = "",
+    profile: Annotated[str, typer.Option(help="Whose variant of it; by default its first.")] = "",
+    load: Annotated[
+        Path | None,
+        typer.Option(help="Ask about a set instead: one of --save, TextAttack's log, TextFooler's output, or a table."),
+    ] = None,
+    label_names: Annotated[str, typer.Option(help="What 0,1,… of a published set stand for, by comma.")] = "",
+    save: Annotated[Path | None, typer.Option(help="Write the attacked examples, to be loaded again.")] = None,
+    data: Annotated[str, typer.Option(help="The task's files, if they lie elsewhere now.")] = "",
+    split: Annotated[str, typer.Option(help="Which examples; by default the first that results are of.")] = "",
+    max_examples: Annotated[int, typer.Option(min=0, help="How many, the same for every model; 0 for all.")] = 500,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
+    neighbours: Annotated[str, typer.Option(help="textfooler: word vectors, or a JSON table of neighbours.")] = "",
+    encoder: Annotated[str, typer.Option(help="textfooler: what says how alike texts are; none for no limit.")] = "",
+    masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
+    parses: Annotated[str, typer.Option(help="add-sentence: bracketed trees of the questions, JSONL.")] = "",
+    tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
+    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Also write the figures of all models to this JSON file.")] = None,
+    settings: Settings = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack fine-tuned models, or ask them about a set of adversaries, and show their figures before and after.
+
+    Results lie beside each model's own, as attack-NAME.json, so that `trueneg compare` and `report` read them.
+    Intervals are of a bootstrap over the examples (SQuAD: over paragraphs). An attack that asks no model is made
+    once and serves all of them; a search is done for each model, and `--save` then takes one model's.
+
+    Example: `trueneg attack results/hc/mr --attack textfooler --neighbours counter-fitted.txt --encoder runs/hc`
+
+    Published adversaries: `trueneg attack results/hc/mr --load adversaries.tsv`
+    """
+    from trueneg.attacking import load_adversaries
+    from trueneg.attacks.making import Request, make_attack
+
+    if (load is None) == (not name):
+        raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
+    folders = [run for model in models for run in runs_of(model)]
+    output = Output(as_json, quiet)
+    if load is not None:
+        names = [label.strip() for label in label_names.split(",")] if label_names else []
+        done = _with_set(folders, load_adversaries(load, folders[0], names), data)
+    else:
+        made = make_attack(
+            Request(name, profile, seed, neighbours, encoder, masked_lm, parses, tagger, wordnet, tuple(settings or ()))
+        )
+        if save is not None and made.asks_victim and len(folders) > 1:
+            raise ConfigError(f"--save: {name} finds other adversaries for each of {len(folders)} models: name one")
+        done = _attacked(folders, made, data, split, max_examples, quiet)
+    if save is not None:
+        from trueneg.attacks.attack_set import save_attack_set
+
+        save_attack_set(done[0].attack_set, save)
+        output.say(f"wrote {save}")
+    _show(done, out, output)
+
+
+def _attacked(
+    folders: Sequence[Path], made: Attack, data: str, split: str, max_examples: int, quiet: bool
+) -> list[Attacked]:
+    from trueneg.attacking import attack_with, run_attack
+
+    def run(folder: Path) -> AttackSet:
+        last = 0
+
+        def progress(done: int, of: int) -> None:
+            nonlocal last
+            tell(done - last)
+            last = done
+
+        with progress_bar(f"{made.name} {folder}", quiet, max_examples or None, "examples") as tell:
+            return run_attack(folder, made, split=split, data=data, max_examples=max_examples, progress=progress)
+
+    if not made.asks_victim:
+        return _with_set(folders, run(folders[0]), data)
+    return [attack_with(folder, run(folder), data=data) for folder in folders]
+
+
+def _with_set(folders: Sequence[Path], attack_set: AttackSet, data: str) -> list[Attacked]:
+    from trueneg.attacking import attack_with
+
+    return [attack_with(folder, attack_set, data=data) for folder in folders]
+
+
+def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
+    from trueneg.corpus.files import write_json
+
+    data = {
+        "attacked": [
+            {
+                "model": str(one.folder),
+                "attack": dict(one.attack_set.attack),
+                "result": str(one.path),
+                "num_examples": one.result.num_examples,
+                "metrics": one.result.metrics,
+                "counts": one.result.counts,
+                "drops": [asdict(drop) for drop in one.drops],
+            }
+            for one in done
+        ]
+    }
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_json(out, data)
+    rows = [
+        (
+            one.folder,
+            one.result.split.removeprefix("attack-"),
+            f"{one.result.num_examples:,}",
+            drop.metric,
+            _percent(drop.before.estimate, drop.before.low, drop.before.high),
+            _percent(drop.after.estimate, drop.after.low, drop.after.high),
+            _percent(drop.drop.estimate, drop.drop.low, drop.drop.high),
+            _queries(one),
+        )
+        for one in done
+        for drop in one.drops
+    ]
+    columns = ("model", "attack", "examples", "x 100", "before", "after", "drop", "queries each")
+    output.table(data, columns, rows)
+
+
+def _percent(estimate: float, low: float, high: float) -> str:
+    return f"{100 * estimate:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _queries(one: Attacked) -> str:
+    counts = one.result.counts
+    num_attacked = counts.get("succeeded", 0) + counts.get("failed", 0)
+    return f"{counts['queries'] / num_attacked:.1f}" if "queries" in counts and num_attacked else "–"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    app.command(rich_help_panel="Measure and hand on")(attack)

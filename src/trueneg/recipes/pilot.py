@@ -1,0 +1,189 @@
+"""CLINE's pilot experiment: adversarial training where words change but not the meaning, and where both do.
+
+Wang et al. 2021, §2 and Table 2: a model is fine-tuned plainly and with FreeLB, and asked about adversarial examples
+(*Adv*: changed words, same label) and revised ones of the contrast set (*Rev*: few changed words, mostly another
+label). The paper says that FreeLB gains on the first and loses on the second. It tells of one run each; here are
+seeds, with the same ones side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from trueneg.attacking import attack_with, load_adversaries
+from trueneg.attacks.attack_set import AttackSet
+from trueneg.config import differences, load_config, override, save_config
+from trueneg.corpus.files import write_json
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.evaluation.comparison import compare
+from trueneg.evaluation.results import find_results
+from trueneg.finetuning import configure_finetuning, evaluate_contrast_set, finetune
+from trueneg.reporting.results import comparison_table, results_table
+
+ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
+
+
+@dataclass(frozen=True)
+class PilotConfig:
+    """What the pilot is made with."""
+
+    encoder: str = ""
+    """A checkpoint: a run, a Hugging Face folder or a hub name."""
+    data: str = ""
+    """The folder with the task's files and, below it, its contrast set."""
+    task: Literal["imdb", "snli"] = "snli"
+    adversaries: str = ""
+    """Published ones, or a set of ``trueneg attack --save``."""
+    label_names: str = ""
+    """What the labels 0,1,… of published adversaries stand for, by comma."""
+    num_train: int = 0
+    """Training examples; 0 for all."""
+    num_dev: int = 1000
+    length: int = 128
+    epochs: float = 3.0
+    batch_size: int = 32
+    learning_rate: float = 0.0
+    """0 for the preset's."""
+    precision: Literal["fp32", "bf16"] = "bf16"
+    freelb_steps: int = 3
+
+
+SCALES = {
+    "mini": PilotConfig(num_train=3000, epochs=2.0, length=64),
+    "paper": PilotConfig(),
+    "tiny": PilotConfig(num_train=64, num_dev=50, epochs=1.0, length=32, precision="fp32"),
+}
+"""``paper``: all training examples, hours on a GPU. ``mini``: minutes a run of a small encoder on a CPU. ``tiny``: to
+see that it works."""
+
+SETTINGS, RESULTS, TABLE = "settings.json", "results.json", "table.md"
+_SHOWN = ("accuracy", "original", "revised", "group_consistency", "accuracy_before")
+
+
+def reproduce(
+    out: str | Path,
+    *,
+    scale: str = "mini",
+    arms: Sequence[str] = ("all",),
+    seeds: int = 5,
+    settings: Sequence[str] = (),
+    say: Callable[[str], None] = lambda message: None,
+    **unused: Any,
+) -> tuple[dict[str, Any], str]:
+    """Run the pilot, or what is left of it: runs that have finished are not done again.
+
+    Args:
+        out: Folder of the results, one of fine-tuning each arm: ``compare`` and ``report`` read them.
+        scale: ``mini``, ``paper`` or ``tiny``.
+        arms: Of ``ARMS``; ``vanilla`` is always among them.
+        seeds: Runs of each arm, with seeds 1, 2, …
+        settings: ``encoder=…``, ``data=…``, ``adversaries=…`` and other changes to ``PilotConfig``.
+        say: Told what is going on.
+        unused: What only other recipes have: they must be as they are by default.
+
+    Returns:
+        What ``results.json`` holds, and the same as Markdown, ``table.md``.
+
+    Raises:
+        ConfigError: for unknown names, something that is not given, or a folder with results of other settings.
+    """
+    _refuse(unused)
+    if scale not in SCALES:
+        raise ConfigError(unknown_name("scale", scale, SCALES))
+    config = override(SCALES[scale], settings)
+    chosen = _arms(arms)
+    for name in ("encoder", "data", "adversaries"):
+        if not getattr(config, name):
+            raise ConfigError(f"the pilot needs --set {name}=…")
+    folder = Path(out)
+    _claim(folder, config)
+    adversaries: AttackSet | None = None
+    for seed in range(1, seeds + 1):
+        for arm in chosen:
+            run = _train(config, folder, arm, seed)
+            if adversaries is None:
+                names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
+                adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
+            _evaluate(run, config, adversaries)
+            say(f"{arm}, seed {seed}: done")
+    return _written(folder, chosen, seeds)
+
+
+def _successful(attacked: AttackSet) -> AttackSet:
+    """What misled the model that it was made for: both ways are asked about the same examples."""
+    kept = [adversary for adversary in attacked.adversaries if adversary.outcome in ("succeeded", "changed")]
+    return replace(attacked, adversaries=kept)
+
+
+def _refuse(unused: dict[str, Any]) -> None:
+    given = [name for name, value in unused.items() if value not in (None, "", 1)]
+    if given:
+        raise ConfigError(f"the pilot has no --{min(given)}: leave it out")
+
+
+def _arms(arms: Sequence[str]) -> list[str]:
+    named = ["vanilla", "freelb"] if list(arms) == ["all"] else list(arms)
+    for arm in named:
+        if arm not in ARMS:
+            raise ConfigError(unknown_name("arm", arm, ARMS))
+    return list(dict.fromkeys(["vanilla", *named]))
+
+
+def _claim(folder: Path, config: PilotConfig) -> None:
+    path = folder / SETTINGS
+    if path.is_file():
+        changed = differences(load_config(PilotConfig, path), config)
+        if changed:
+            raise ConfigError(f"'{folder}' holds results of other settings ({', '.join(changed)}): give another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    save_config(config, path)
+
+
+def _train(config: PilotConfig, folder: Path, arm: str, seed: int) -> Path:
+    """Fine-tune, unless that is done, and say where the model lies."""
+    chosen = {
+        "task.data": config.data,
+        "task.max_train_examples": config.num_train,
+        "task.max_dev_examples": config.num_dev,
+        "task.length": config.length,
+        "epochs": config.epochs,
+        "train.batch_size": config.batch_size,
+        "train.precision": config.precision,
+        "train.seed": seed,
+        "adversarial": "" if arm == "vanilla" else arm,
+        "freelb.steps": config.freelb_steps,
+    }
+    if config.learning_rate:
+        chosen["optimizer.learning_rate"] = config.learning_rate
+    wanted = configure_finetuning(
+        config.encoder, config.task, settings=[f"{key}={value}" for key, value in chosen.items()]
+    )
+    done = finetune(wanted, folder / arm, resume=True, quiet=True)
+    return done.folder
+
+
+def _evaluate(run: Path, config: PilotConfig, adversaries: AttackSet) -> None:
+    """Ask about both sets, unless that is done."""
+    there = {path.stem for path in find_results(run.parent) if path.parent == run}
+    if not any(name.startswith("contrast-") for name in there):
+        evaluate_contrast_set(run, config.data)
+    if not any(name.startswith("attack-") for name in there):
+        attack_with(run, adversaries)
+
+
+def _written(folder: Path, arms: Sequence[str], seeds: int) -> tuple[dict[str, Any], str]:
+    others = [folder / arm for arm in arms[1:]]
+    tables = [results_table([folder / arm for arm in arms])]
+    results: dict[str, Any] = {"arms": list(arms), "seeds": seeds}
+    if others:
+        compared = compare(folder / arms[0], *others, metric="all")
+        kept = [row for row in compared.rows if row.metric in _SHOWN]
+        results["rows"] = [asdict(row) for row in kept]
+        tables.append(comparison_table(compared))
+    markdown = "\n".join(table.markdown() for table in tables)
+    write_json(folder / RESULTS, results)
+    (folder / TABLE).write_text(markdown, encoding="utf-8")
+    return results, markdown

@@ -1,0 +1,144 @@
+"""Attacks kept in files, and those that others have published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trueneg.attacks.attack_set import AttackSet, load_attack_set, save_attack_set
+from trueneg.attacks.base import Adversary
+from trueneg.attacks.published import read_published
+from trueneg.errors import TaskError
+from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.evaluation.tasks.text import TextExample
+
+LABELS = ("negative", "positive")
+
+
+def make_set() -> AttackSet:
+    good = TextExample("0", "A good – “fine” film.", None, 1, "g")
+    bad = TextExample("1", "A bad film.", "second", 0)
+    question = SquadExample("q", "t/0", "Who?", "It was Ann.", (SquadAnswer("Ann", 7), SquadAnswer("ann", None)))
+    moved = SquadExample("q", "t/0", "Who?", "So it was Ann.", (SquadAnswer("Ann", 10), SquadAnswer("ann", None)))
+    return AttackSet(
+        {"name": "some", "seed": 3},
+        "mr",
+        "test",
+        LABELS,
+        [
+            Adversary(
+                good, TextExample("0", "A big film.", None, 1, "g"), "succeeded", 7, {"changed": [[1, "a", "b"]]}
+            ),
+            Adversary(bad, bad, "skipped", 1),
+            Adversary(question, moved, "changed", 0, {"is_valid": True}),
+        ],
+    )
+
+
+def test_a_set_comes_back_as_it_was_and_in_the_same_bytes(tmp_path: Path) -> None:
+    made = make_set()
+    save_attack_set(made, tmp_path / "deep" / "a.jsonl")
+    again = load_attack_set(tmp_path / "deep" / "a.jsonl")
+    assert again == made
+    assert again.name == "some"
+    save_attack_set(again, tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_bytes() == (tmp_path / "deep" / "a.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "message"),
+    [
+        (0, "", "a.jsonl:1: no JSON object"),
+        (0, '{"text": "of some other file"}', "no attack set of schema 1"),
+        (0, '{"schema": 1}', "a.jsonl:1: the first line lacks 'attack'"),
+        (2, '{"outcome": "won"', "a.jsonl:3: no JSON object"),
+        (1, '{"outcome": "won", "original": {}}', "a.jsonl:2: no adversary .*unknown outcome won"),
+        (2, '{"outcome": "failed", "original": {"key": "1", "txt": ""}, "adversarial": {}}', "a.jsonl:3: .*field txt"),
+    ],
+)
+def test_what_is_no_attack_set(tmp_path: Path, line: int, content: str, message: str) -> None:
+    save_attack_set(make_set(), tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    lines[line] = content
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(TaskError, match=message):
+        load_attack_set(tmp_path / "a.jsonl")
+
+
+def test_a_missing_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="nowhere"):
+        load_attack_set(tmp_path / "nowhere.jsonl")
+
+
+def read(tmp_path: Path, text: str, name: str = "a.txt", **options: object) -> list[Adversary[TextExample]]:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return read_published(tmp_path / name, LABELS, **options)  # type: ignore[arg-type]
+
+
+TEXTATTACK = (
+    '"ground_truth_output","num_queries","original_output","original_text","perturbed_text","result_type"\n'
+    '1.0,12.0,1.0,"a [[fine]] film, [W]e think","a [[okay]] film, [W]e think","Successful"\n'
+    '0.0,1.0,1.0,"a bad film","a bad film","Skipped"\n'
+    '0,30,0,"[[[[Premise]]]]: He ran.>>>>[[[[Hypothesis]]]]: He [[moved]].",'
+    '"[[[[Premise]]]]: He ran.>>>>[[[[Hypothesis]]]]: He [[budged]].","Failed"\n'
+)
+
+
+def test_textattacks_log(tmp_path: Path) -> None:
+    first, second, third = read(tmp_path, TEXTATTACK, "log.csv")
+    assert first.original == TextExample("2", "a fine film, [W]e think", None, 1)
+    assert first.adversarial.text == "a okay film, [W]e think"
+    assert (first.outcome, first.num_queries) == ("succeeded", 12)
+    assert second.outcome == "skipped"
+    assert (third.original.text, third.original.second) == ("He ran.", "He moved.")
+    assert (third.adversarial.second, third.outcome, third.original.label) == ("He budged.", "failed", 0)
+
+
+def test_textfoolers_output(tmp_path: Path) -> None:
+    sentences = (
+        "orig sent (0):\tso dull .\nadv sent (1):\tso boring .\n\norig sent (1):\tfine\nadv sent (0):\tfair\n\n\n"
+    )
+    first, second = read(tmp_path, sentences)
+    assert (first.original.text, first.adversarial.text, first.original.label) == ("so dull .", "so boring .", 0)
+    assert (second.original.label, second.outcome) == (1, "succeeded")
+    pairs = "orig premise:\the ran\norig hypothesis (1):\the moved\nadv hypothesis (0):\the budged\n\n"
+    (pair,) = read(tmp_path, pairs)
+    assert (pair.original.text, pair.original.second, pair.adversarial.second) == ("he ran", "he moved", "he budged")
+
+
+def test_a_table_of_ones_own_and_what_its_numbers_stand_for(tmp_path: Path) -> None:
+    tsv = 'label\toriginal\tadversarial\npositive\tIt is "good\tIt is fine\n'
+    (row,) = read(tmp_path, 'label,original,adversarial\npositive,"It, is",It was\n', "a.csv")
+    assert (row.original.text, row.original.label, row.outcome) == ("It, is", 1, "changed")
+    (row,) = read(tmp_path, tsv, "a.tsv")
+    assert row.original.text == 'It is "good'
+    (row,) = read(
+        tmp_path,
+        '{"first": "x", "original": "y", "adversarial": "z", "label": 0}\n',
+        "a.jsonl",
+        names=("positive", "negative"),
+    )
+    assert (row.original.text, row.original.second, row.adversarial.second, row.original.label) == ("x", "y", "z", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("orig sent (0):\tso\n\n", "a.txt", "a.txt:1: the entry that ends here has no 'adv sent'"),
+        ("orig sent (0):\tso\nadv snt (1): x\n\n", "a.txt", "a.txt:2: neither"),
+        ("orig sent (7):\tso\nadv sent (1): x\n\n", "a.txt", "a.txt:2: the task has no label '7'"),
+        (TEXTATTACK.replace("Skipped", "Skippd"), "a.csv", "a.csv:3: no row of TextAttack's log"),
+        ("label,original\n1,x\n", "a.csv", "column 'adversarial'"),
+        ("{broken\n", "a.jsonl", "a.jsonl"),
+        ("", "a.csv", "a.csv"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path: Path, text: str, name: str, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        read(tmp_path, text, name)
+
+
+def test_names_that_are_no_labels(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="--label-names: the task has no label 'good'"):
+        read(tmp_path, TEXTATTACK, names=("good", "bad"))

@@ -1,0 +1,150 @@
+"""Altering questions: names, numbers and opposites, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from squad_world import tagger, wordnet
+
+from trueneg.attacks.entities import WordNetEntities
+from trueneg.attacks.question_alteration import (
+    AlteredQuestion,
+    VectorNeighbours,
+    WordNetNeighbours,
+    alter_question,
+)
+from trueneg.attacks.question_words import read_words, written
+from trueneg.attacks.squad_edits import edited_text
+from trueneg.attacks.substitutes import NAMES, NATIONALITIES, changed_figure
+from trueneg.lexicon.vectors import Vectors
+
+
+def altered(
+    question: str, rules: str = "phrases", context: str = "", seed: int = 1, near: Sequence[str] = ()
+) -> AlteredQuestion:
+    own = WordNetNeighbours(wordnet())
+    found = alter_question(
+        read_words(question, tagger()),
+        rules=rules,  # type: ignore[arg-type]
+        neighbours=(lambda word, tag: near) if near else own,
+        entities=WordNetEntities(wordnet()),
+        opposites=own.opposites,
+        context=context,
+        randomness=random.Random(seed),
+    )
+    assert " ".join(written(found.words).split()) == " ".join(edited_text(question, found.edits).split())
+    assert len(found.edits) == len(found.rules)
+    return found
+
+
+def text(question: str, **options: object) -> str:
+    return edited_text(question, altered(question, **options).edits)  # type: ignore[arg-type]
+
+
+def test_names_by_what_they_are_names_of() -> None:
+    assert text("What did Luther write?").split()[2] in NAMES["surname"]
+    assert text("Who was seen in Paris?").rstrip("?").split()[-1] in NAMES["place"]
+    assert text("What did the FBI find?").split()[3] in NAMES["abbreviation"]
+    assert text("Who paid the Broncos?").rstrip("?").split()[-1] in NAMES["group"]
+    assert text("Who signed the Treaty of Paris?").startswith("Who signed the Treaty of ")
+    assert text("Who owns the Paris Company?").endswith(" Company?")
+    assert text("Which Italian painter won?").split()[1] in set(NATIONALITIES) - {"Italian"}
+
+
+def test_numbers_and_opposites() -> None:
+    found = altered("What large film was shown in 1985?")
+    assert found.rules == ("antonym", "number")
+    assert found.edits[0].text == "small"
+    assert int(found.edits[1].text) in range(1955, 1985)
+    assert altered("Who was paid in October?").rules == ("number",)
+    assert text("Who won Super Bowl 50?").startswith("Who won Super Bowl ") is True
+    assert text("Who won Super Bowl 50?") != "Who won Super Bowl 50?"
+
+
+def test_a_neighbour_only_where_nothing_else_was_altered() -> None:
+    assert text("Who made the film?") == "Who made the concert?"
+    assert text("Who made the large film?") == "Who made the small film?"
+    assert altered("Who made it?").edits == ()
+
+
+def test_no_name_that_the_context_has() -> None:
+    every = " ".join(NAMES["surname"][1:])
+    assert {text("What did Luther write?", context=every, seed=seed) for seed in range(8)} == {
+        f"What did {NAMES['surname'][0]} write?"
+    }
+
+
+def test_articles_and_possessives_agree() -> None:
+    assert text("Who saw a large car?") == "Who saw a small car?"
+    found = text("Who owns an FBI file?", seed=2)
+    assert found in {
+        f"Who owns {'an' if n == 'OPEC' or n == 'ASEAN' else 'a'} {n} file?" for n in NAMES["abbreviation"]
+    }
+    assert text("Who read Dioscorides' book?").split()[2].endswith(("'s", "s'"))
+
+
+def test_the_rules_of_2017_take_one_word_at_a_time() -> None:
+    near = ["paris", "vienna", "rome"]
+    assert text("Who lives in Paris?", rules="tokens", near=near) == "Who lives in Vienna?"
+    assert text("Who is in the US?", rules="tokens") == "Who is in the UK?"
+    assert text("What is the largest film?", rules="tokens") == "What is the smallest film?"
+    assert text("What kind of war is it?", rules="tokens", near=near) == "What kind of war is it?"
+    # The rule by type comes last: no neighbour is known.
+    assert text("What did Luther write?", rules="tokens") == "What did Jackson write?"
+
+
+def test_neighbours_from_vectors_have_the_tag_and_another_stem() -> None:
+    words = ["cat", "cats", "dog", "dogs", "quickly"]
+    matrix = np.array([[1, 0], [1, 0.01], [1, 0.1], [1, 0.2], [1, 0.05]], dtype=np.float32)
+    neighbours = VectorNeighbours(Vectors.of(words, matrix, {}), tagger())
+    assert neighbours("cat", "NN") == ("dog",)
+    assert neighbours("zebra", "NN") == ()
+
+
+def test_sisters_in_wordnet() -> None:
+    neighbours = WordNetNeighbours(wordnet())
+    assert neighbours("movies", "NNS") == ("concerts",)
+    assert neighbours("Paris", "NNP") == ("Rome",)
+    assert neighbours("xyzzy", "NN") == ()
+    assert neighbours.opposites("large", "JJ") == ["small"]
+
+
+@given(
+    st.sampled_from(["1985", "1950s", "$500,000", "twelve", "19th", "third", "Monday", "March", "XII", "8"]),
+    st.integers(),
+)
+def test_figures_always_change_and_keep_their_form(word: str, seed: int) -> None:
+    new = changed_figure(word, random.Random(seed))
+    assert new is not None and new != word
+    assert new[0].isdigit() == word[0].isdigit() and new[0].isupper() == word[0].isupper()
+    assert new[-2:] == word[-2:] if word.endswith(("th", "0s")) else True
+
+
+QUESTIONS = [
+    "What did the “Doctor Who” team of St. Mary's win in 1966 at $5.5 a head?",
+    "In which year (A.D.) was the U.S. army — the largest one — beaten?",
+    "Who?",
+    "???",
+    "Whose Paris's?",
+    "naïve Ñandú in Łódź 42% who",
+]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(QUESTIONS), st.integers(0, 50), st.sampled_from(["phrases", "tokens"]))
+def test_what_is_not_altered_stays(question: str, seed: int, rules: str) -> None:
+    found = altered(question, rules=rules, seed=seed)
+    assert all(question[edit.start : edit.end] != edit.text for edit in found.edits)
+    if not found.edits:
+        assert edited_text(question, found.edits) == question
+
+
+@pytest.mark.parametrize("rules", ["phrases", "tokens"])
+def test_a_seed_says_it_all(rules: str) -> None:
+    question = "Which French painter of Rome met Luther in 1985?"
+    assert altered(question, rules=rules, seed=7) == altered(question, rules=rules, seed=7)

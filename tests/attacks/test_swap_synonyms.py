@@ -1,0 +1,166 @@
+"""Swapping synonyms: what may change, what never does, and that it is a function of seed and key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from squad_world import squad, tagger, wordnet
+
+from trueneg.attacks.base import Adversary
+from trueneg.attacks.swap_synonyms import SwapOptions, swap_synonyms
+from trueneg.errors import ConfigError
+from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+
+ALL = SwapOptions(share=1.0, most=50)
+FLINT = replace(SwapOptions.textflint(), share=1.0, most=50)
+
+
+def attacked(example: SquadExample, options: SwapOptions = ALL, seed: int = 1) -> Adversary[SquadExample]:
+    [found] = swap_synonyms([example], seed=seed, wordnet=wordnet(), tagger=tagger(), options=options)
+    return found
+
+
+def context_after(context: str, *answers: str, options: SwapOptions = ALL) -> str:
+    return attacked(squad("Who?", context, *(answers or ("Ada",))), options).adversarial.context
+
+
+def test_words_become_inflected_synonyms_and_articles_agree() -> None:
+    assert context_after("Ada saw a car, two big cars and an automobile; it started quickly.") == (
+        "Ada saw an automobile, two large automobiles and a car; it commenced rapidly."
+    )
+
+
+def test_names_compounds_and_expressions_stay() -> None:
+    context = "Ada saw Big Car near a car-park of the high school. A Film of 1990 is so-big, a big's."
+    assert context_after(context) == context
+
+
+def test_a_word_at_the_beginning_of_a_sentence_keeps_its_capital() -> None:
+    assert context_after("Ada left. Cars came.") == "Ada left. Automobiles came."
+
+
+def test_only_words_in_their_usual_meaning_are_swapped() -> None:
+    # A film is as often a movie as a movie is: both have it first; a coating is a film in its second meaning.
+    assert context_after("Ada saw a movie with a coating.") == "Ada saw a film with a coating."
+
+
+def test_no_word_of_any_answer_changes_anywhere_and_none_comes_in() -> None:
+    context = "A car is big. Ada saw a large automobile."
+    assert context_after(context, "a large automobile", "big") == context
+    assert context_after("Ada saw a car quickly.", "saw a") == "Ada saw a car rapidly."  # not "saw an"
+
+
+def test_the_notes_say_what_was_swapped() -> None:
+    found = attacked(squad("Who?", "Ada saw a car.", "Ada"))
+    assert found.outcome == "changed"
+    assert found.notes == {"swaps": [[10, "car", "automobile"]]}
+    assert found.adversarial.question == "Who?" and found.adversarial.key == "q1"
+
+
+def test_how_many_are_swapped() -> None:
+    context = "Ada said " + "quickly " * 40 + "."  # 43 words and marks
+
+    def num(options: SwapOptions) -> int:
+        return len(attacked(squad("Who?", context, "Ada"), options).notes["swaps"])
+
+    assert [num(SwapOptions()), num(SwapOptions(most=3)), num(SwapOptions(share=0.01)), num(ALL)] == [4, 3, 1, 40]
+
+
+def test_textflint_takes_any_lemma_as_it_is_except_of_satellites() -> None:
+    example = squad("Who?", "Ada saw cheerful movies of 1990.", "Ada")
+    found = {attacked(example, FLINT, seed).adversarial.context for seed in range(30)}
+    assert found == {f"Ada saw cheerful {lemma} of 1990." for lemma in ("movie", "film", "pic", "Movie")}
+
+
+def test_strict_admits_satellites() -> None:
+    assert context_after("Ada saw a cheerful car.") == "Ada saw a blithe automobile."
+
+
+@pytest.mark.parametrize(
+    "example, reason",
+    [
+        (squad("Who?", "  ", "Ada"), "empty context"),
+        (squad(" ", "Ada saw a car.", "Ada"), "empty question"),
+        (squad("Who?", "Ada saw a car.", is_impossible=True), "impossible question"),
+        (squad("Who?", "Ada saw a car."), "no answers"),
+        (squad("Who?", "Ada saw a car.", "Bob"), "no answer is in the context"),
+        (replace(squad("Who?", "A car.", "A"), answers=(SquadAnswer("A", 2),)), "an answer is not at its offset"),
+        (squad("Who?", "Ada won.", "Ada"), "no word has a synonym"),
+    ],
+)
+def test_what_cannot_be_attacked_says_why(example: SquadExample, reason: str) -> None:
+    found = attacked(example)
+    assert (found.outcome, found.adversarial, found.notes) == ("unchanged", example, {"reason": reason})
+
+
+PIECES = [
+    "a big car",
+    "the movie",
+    "Ada",
+    "an automobile",
+    "quickly",
+    "1990,",
+    "“cheerful”",
+    "started",
+    "Cars.",
+    "naïve",
+    "—",
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=12),
+    st.integers(0, 11),
+    st.integers(1, 3),
+    st.integers(0, 5),
+    st.sampled_from([ALL, SwapOptions(), FLINT]),
+)
+def test_answers_stay_and_so_does_all_other_text(
+    pieces: list[str], first: int, num: int, seed: int, options: SwapOptions
+) -> None:
+    first = min(first, len(pieces) - 1)
+    context, answer = " ".join(pieces), " ".join(pieces[first : first + num])
+    start = len(" ".join([*pieces[:first], ""])) if first else 0
+    example = replace(squad("Who?", context), answers=(SquadAnswer(answer, start),))
+    found = attacked(example, options, seed)
+    after = found.adversarial
+    [moved] = after.answers
+    assert moved.text == answer and moved.start is not None
+    assert after.context[moved.start : moved.start + len(answer)] == answer
+    swaps = {old.lower(): new for _, old, new in found.notes.get("swaps", [])}
+    old_words, new_words = re.findall(r"\w+|\W+", context), re.findall(r"\w+|\W+", after.context)
+    assert len(old_words) == len(new_words)
+    for old, new in zip(old_words, new_words, strict=True):
+        assert old == new or old.lower() in swaps or {old.lower(), new.lower()} == {"a", "an"}
+    assert swaps.keys().isdisjoint(re.findall(r"\w+", answer.lower()))
+
+
+def test_an_example_does_not_depend_on_the_others() -> None:
+    examples = [
+        squad("Who?", f"Ada saw a big car, a movie and {n} cars quickly.", "Ada", key=f"q{n}") for n in range(6)
+    ]
+    options = SwapOptions(most=1)
+    together = swap_synonyms(examples, seed=3, wordnet=wordnet(), tagger=tagger(), options=options)
+    alone = [attacked(example, options, seed=3) for example in examples]
+    assert together == alone
+    assert len({str(found.notes["swaps"][0][1:]) for found in together}) > 1  # the key counts
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"profile": "flint"}, "unknown profile 'flint'"),
+        ({"share": 0.0}, "share is a share"),
+        ({"most": 0}, "most is 1 or more"),
+        ({"num_candidates": -1}, "num_candidates"),
+        ({"min_share": 2.0}, "min_share"),
+    ],
+)
+def test_options_that_there_are_not(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SwapOptions(**options)  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""``attack`` as a user goes through it: a search, a set that is kept, published adversaries, questions, mistakes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import WORDNET, World, fails, works
+
+NEIGHBOURS = {
+    "happy": ["glad", "small", "sad"],
+    "small": ["little", "happy"],
+    "film": ["movie", "picture"],
+    "number": ["town", "beast"],
+}
+CONTEXT = "The large beast will stay near the town . In 1998 we see 25 films about the city . They rest there ."
+
+ASKED = (
+    ("What will stay near the town ?", "large beast"),
+    ("How many films did we see about the city in 1998 ?", "25"),
+)
+
+
+@pytest.fixture(scope="module")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("neighbours") / "near.json"
+    path.write_text(json.dumps(NEIGHBOURS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def texts(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier that goes by one word, of two seeds."""
+    out = tmp_path_factory.mktemp("texts")
+    data = out / "reviews"
+    data.mkdir()
+    for split, numbers in (("train", range(80)), ("dev", range(80, 110))):
+        rows = [f"the {('happy', 'small')[n % 2]} film number {n},{n % 2}" for n in numbers]
+        (data / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    works(
+        *("finetune", world.run, "--task", "classification", "--data", data, "--seeds", 2, "--out", out / "results"),
+        *("--length", 16, "--epochs", 30, "--set", "learning_rate=3e-3", "--set", "train.device=cpu"),
+    )
+    return out / "results" / "reviews"
+
+
+@pytest.fixture(scope="module")
+def questions(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader of two paragraphs, hardly trained."""
+    folder = tmp_path_factory.mktemp("questions")
+    asked = [
+        {"id": f"q{number}", "question": question, "answers": [{"text": text, "answer_start": CONTEXT.index(text)}]}
+        for number, (question, text) in enumerate(ASKED)
+    ]
+    paragraphs = [
+        {"context": CONTEXT + more, "qas": [{**q, "id": q["id"] + more} for q in asked]} for more in ("", " .")
+    ]
+    for split in ("train", "dev"):
+        data = {"data": [{"title": "beasts", "paragraphs": paragraphs}]}
+        (folder / f"{split}-v1.1.json").write_text(json.dumps(data))
+    works(
+        *("finetune", world.run, "--task", "squad", "--data", folder, "--seeds", 2, "--out", folder / "results"),
+        *("--length", 32, "--set", "train.steps=2", "--set", "task.doc_stride=8", "--set", "train.device=cpu"),
+    )
+    return folder / "results" / "squad"
+
+
+def search(neighbours: Path) -> list[object]:
+    return ["--attack", "textfooler", "--neighbours", neighbours, "--encoder", "none", "--set", "window=3"]
+
+
+def test_a_search_for_each_model_and_what_is_left_for_compare(texts: Path, neighbours: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    said = works("attack", texts, *search(neighbours), "--max-examples", 30, "--out", out, "--json").data
+    assert [Path(one["model"]).name for one in said["attacked"]] == ["seed-1", "seed-2"]
+    first = said["attacked"][0]
+    (drop,) = first["drops"]
+    assert first["num_examples"] == 30 and first["counts"]["queries"] > 30
+    assert drop["before"]["estimate"] == 1 > drop["after"]["estimate"], "one word decides, and it has a neighbour"
+    assert drop["drop"]["low"] > 0
+    assert first["metrics"]["withstood"] == first["metrics"]["accuracy"] == drop["after"]["estimate"]
+    assert first["attack"]["profile"] == "textattack"
+    assert first["attack"]["options"]["window"] == 3
+    assert json.loads(out.read_text()) == said
+    kept = json.loads((texts / "seed-1" / "attack-textfooler-textattack.json").read_text())
+    assert kept["metrics"] == first["metrics"] and kept["config"]["attack"] == first["attack"]
+    table = works("report", texts.parent, "--format", "csv").out
+    assert "attack-textfooler-textattack" in table and "accuracy_before" in table
+    shown = works("attack", texts / "seed-1", *search(neighbours), "--max-examples", 30)
+    assert "100.0" in shown.out and "drop" in shown.out
+
+
+def test_a_set_is_the_same_bytes_again_and_asks_other_models(texts: Path, neighbours: Path, tmp_path: Path) -> None:
+    sets = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in sets:
+        works("attack", texts / "seed-1", *search(neighbours), "--max-examples", 20, "--save", path, "--quiet")
+    assert sets[0].read_bytes() == sets[1].read_bytes()
+    found = [json.loads(line) for line in sets[0].read_text().splitlines()[1:]]
+    assert len(found) == 20 and any(one["outcome"] == "succeeded" for one in found)
+    own, other = works("attack", texts, "--load", sets[0], "--json").data["attacked"]
+    assert own["counts"] == other["counts"], "of the search"
+    share = sum(one["outcome"] == "failed" for one in found) / 20
+    assert own["metrics"]["accuracy"] == pytest.approx(share), "its own victim answers as in the search"
+    assert "wrote" in works("attack", texts / "seed-2", "--load", sets[0], "--save", tmp_path / "c.jsonl").err
+    assert (tmp_path / "c.jsonl").read_bytes() == sets[0].read_bytes()
+
+
+def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "ground_truth_output,num_queries,original_text,perturbed_text,result_type\n"
+        '0,5,the [[happy]] film number 4,the [[small]] film number 4,"Successful"\n'
+        '1,5,the small film number 5,the happy film number 5,"Skipped"\n'
+        '1,5,the small [[film]] number 7,the small [[movie]] number 7,"Successful"\n'
+    )
+    (one,) = works("attack", texts / "seed-1", "--load", log, "--json").data["attacked"]
+    assert one["attack"] == {"name": "published", "file": "log.csv", "left_out": 1}
+    assert one["num_examples"] == 2
+    assert (one["metrics"]["accuracy_before"], one["metrics"]["accuracy"]) == (1.0, 0.5)
+    turned = works("attack", texts / "seed-1", "--load", log, "--label-names", "1,0", "--json").data["attacked"][0]
+    assert turned["metrics"]["accuracy_before"] == 0
+    assert (texts / "seed-1" / "attack-log.json").is_file()
+
+
+def test_one_set_of_questions_for_all_models(questions: Path, tmp_path: Path) -> None:
+    wordnet = tmp_path / "wordnet"
+    shutil.copytree(WORDNET, wordnet)
+    (wordnet / "cntlist.rev").write_text("large%3:00:00:: 1 9\n")  # the hand-made one has no counts of senses
+    for name, profile in (("swap-synonyms", "textflint"), ("add-sentence", "strict")):
+        path = tmp_path / f"{name}.jsonl"
+        given = ["--attack", name, "--profile", profile, "--wordnet", wordnet, "--seed", 3, "--save", path]
+        said = works("attack", questions, *given, "--json").data["attacked"]
+        assert len(said) == 2
+        assert [drop["metric"] for drop in said[0]["drops"]] == ["exact_match", "squad_f1"]
+        again = works("attack", questions, "--load", path, "--json").data["attacked"]
+        assert [one["metrics"] for one in again] == [one["metrics"] for one in said]
+        assert said[0]["num_examples"] == said[0]["counts"]["changed"]
+
+
+def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tmp_path: Path) -> None:
+    search = ["--attack", "masked-lm", "--masked-lm", world.run, "--max-examples", 10, "--json"]
+    kept = tmp_path / "kept.jsonl"
+    (one,) = works("attack", texts / "seed-1", *search, "--save", kept).data["attacked"]
+    assert (one["attack"]["profile"], one["attack"]["options"]) == ("bert-attack", {})
+    assert one["attack"]["resources"] == {"masked_lm": str(world.run), "similarity": "none"}
+    assert one["counts"]["queries"] > 10 * (1 + 5 + 5), "the text, each word hidden, several words proposed"
+    found = [json.loads(line)["notes"]["changed"] for line in kept.read_text().splitlines()[1:]]
+    assert any(found) and all(len(changed) <= 2 for changed in found), "at most two of five words"
+    named = [*search, "--profile", "bae", "--set", "num_candidates=20"]
+    assert "needs --encoder" in fails("attack", texts / "seed-1", *named)
+    (other,) = works("attack", texts / "seed-1", *named, "--encoder", "none").data["attacked"]
+    assert other["attack"]["options"] == {"num_candidates": 20}
+    assert other["attack"]["resources"]["tagger"] == "pattern"
+    assert "masked-lm needs --masked-lm" in fails("attack", texts, "--attack", "masked-lm")
+
+
+def test_slips_of_the_keyboard_for_texts_and_questions(texts: Path, questions: Path, tmp_path: Path) -> None:
+    for models in (texts, questions):
+        sets = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+        for path in sets:
+            said = works("attack", models, "--attack", "typos", "--seed", 3, "--save", path, "--json").data["attacked"]
+        assert sets[0].read_bytes() == sets[1].read_bytes()
+        assert len(said) == 2 and said[0]["counts"]["changed"] == said[1]["counts"]["changed"] > 0
+        assert said[0]["attack"]["seed"] == 3
+        assert (models / "seed-1" / "attack-typos-default.json").is_file()
+
+
+def test_what_can_go_wrong(texts: Path, questions: Path, neighbours: Path, world: World, tmp_path: Path) -> None:
+    assert "did you mean 'textfooler'" in fails("attack", texts, "--attack", "textfoler")
+    assert "name an --attack" in fails("attack", texts)
+    assert "textfooler needs --neighbours" in fails("attack", texts, "--attack", "textfooler")
+    needed = ("attack", texts, "--attack", "textfooler", "--neighbours", neighbours)
+    assert "textfooler needs --encoder" in fails(*needed)
+    assert "jin2019" in fails(*needed, "--encoder", "none", "--profile", "jin")
+    assert "swap-synonyms is not for reviews" in fails("attack", texts, "--attack", "swap-synonyms")
+    assert "textfooler is not for squad" in fails("attack", questions, *search(neighbours))
+    assert "name one" in fails("attack", texts, *search(neighbours), "--save", tmp_path / "s.jsonl")
+    assert "holds no fine-tuned model" in fails("attack", world.run, *search(neighbours))
+    assert "no such file" in fails("attack", texts, "--load", tmp_path / "nothing.tsv")
+    assert "option" in fails("attack", texts, *search(neighbours), "--set", "windw=3")
+    works("attack", texts / "seed-1", *search(neighbours), "--save", tmp_path / "s.jsonl", "--quiet")
+    assert "the set is of" in fails("attack", questions, "--load", tmp_path / "s.jsonl")
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text((tmp_path / "s.jsonl").read_text()[:-40])
+    assert "cut.jsonl:" in fails("attack", texts, "--load", cut)
