@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from trueneg.bench import take_turns
-from trueneg.config import FinetuneConfig, override
+from trueneg.config import FinetuneConfig
+from trueneg.decoding import override
 from trueneg.evaluation.tasks import make_task
 from trueneg.finetuning import configure_finetuning
 from trueneg.models.loading import resolve_checkpoint

@@ -24,9 +24,10 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import ElectraForMaskedLM, ElectraForPreTraining, PreTrainedTokenizerFast
 
 from trueneg.bench import Benchmark, take_turns
-from trueneg.config import PretrainConfig, override
+from trueneg.config import PretrainConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Rows
+from trueneg.decoding import override
 from trueneg.models.electra import ElectraPair
 from trueneg.presets import preset as find_preset
 from trueneg.pretraining import build

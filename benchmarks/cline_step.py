@@ -11,8 +11,8 @@ import argparse
 from collections.abc import Callable
 
 from trueneg.bench import take_turns
-from trueneg.config import override
 from trueneg.corpus.store import Corpus
+from trueneg.decoding import override
 from trueneg.pretraining import build, configure, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import TrainingOrder, row_index

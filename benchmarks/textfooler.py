@@ -162,7 +162,8 @@ class Ours:
 
     def __init__(self, options: argparse.Namespace) -> None:
         from trueneg.attacks.neighbours import load_neighbours
-        from trueneg.config import FinetuneConfig, load_config
+        from trueneg.config import FinetuneConfig
+        from trueneg.decoding import load_config
         from trueneg.evaluation.tasks import make_task
         from trueneg.models.task_model import labels_of, load_finetuned
         from trueneg.tokenizer import load_tokenizer

@@ -11,20 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.config import (
-    CorpusConfig,
-    MaskingConfig,
-    ObjectiveConfig,
-    OptimizerConfig,
-    PretrainConfig,
-    TrainConfig,
-    decode,
-    differences,
-    encode,
-    load_config,
-    override,
-    save_config,
-)
+from trueneg.config import CorpusConfig, MaskingConfig, ObjectiveConfig, OptimizerConfig, PretrainConfig, TrainConfig
+from trueneg.decoding import decode, differences, encode, load_config, override, save_config
 from trueneg.errors import ConfigError
 
 

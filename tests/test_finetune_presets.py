@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModel
 
 from tiny import make_config
-from trueneg.config import override
+from trueneg.decoding import override
 from trueneg.errors import ConfigError
 from trueneg.finetune_presets import FINETUNE_PRESETS, finetune_preset
 from trueneg.finetuning import configure_finetuning

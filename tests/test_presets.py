@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from trueneg.config import MaskingConfig, PretrainConfig, decode, encode, override
+from trueneg.config import MaskingConfig, PretrainConfig
+from trueneg.decoding import decode, encode, override
 from trueneg.errors import ConfigError
 from trueneg.presets import CONTINUE, OBJECTIVE_DEFAULTS, PRESETS, preset, with_objective
 

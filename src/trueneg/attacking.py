@@ -155,19 +155,18 @@ def _named(attack_set: AttackSet) -> str:
 
 
 def _victim(opened: OpenedModel) -> Victim:
-    config = opened.config
     task = cast(TextTask, opened.task)
-    return Victim(opened.model, task, opened.tokenizer, config.task.length, precision=config.train.precision)
+    return Victim(opened.model, task, opened.tokenizer, opened.config.task.length)
 
 
 def _answers(opened: OpenedModel, examples: Sequence[Any]) -> list[Answer]:
-    config = opened.config
-    encoded = opened.task.encode(examples, opened.tokenizer, config.task.length, is_training=False)
+    """In float32, as the search: near ties decide, and with what a text shares a batch shows in bf16's digits."""
+    length = opened.config.task.length
+    encoded = opened.task.encode(examples, opened.tokenizer, length, is_training=False)
     return answer(
         opened.model,
         opened.task,
         examples,
         encoded,
         pad_id(opened.tokenizer),
-        precision=config.train.precision,
     )

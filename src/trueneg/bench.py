@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from trueneg.config import PretrainConfig, override
+from trueneg.config import PretrainConfig
+from trueneg.decoding import override
 from trueneg.presets import preset as find_preset
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from trueneg.config import PretrainConfig, override
+from trueneg.config import PretrainConfig
 from trueneg.corpus.glosses import write_glosses
+from trueneg.decoding import override
 from trueneg.errors import MissingExtraError
 from trueneg.evaluation.corrections import Correction
 from trueneg.lexicon.wordnet import WordNet

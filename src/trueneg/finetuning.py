@@ -17,8 +17,9 @@ import torch
 from safetensors.torch import load_model, save_model
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.config import FinetuneConfig, differences, encode, load_config, override, save_config, validate
+from trueneg.config import FinetuneConfig
 from trueneg.corruption.keyed import mixed_seed
+from trueneg.decoding import differences, encode, load_config, override, save_config
 from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.answering import answer, evaluate_model, make_result, pad_id, score
 from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
@@ -34,6 +35,7 @@ from trueneg.evaluation.tasks.contrast_sets import (
 )
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
+from trueneg.limits import validate
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
 from trueneg.models.quiet import quiet_transformers

@@ -14,11 +14,13 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig, encode, load_config, override, save_config, validate
+from trueneg.config import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
+from trueneg.decoding import encode, load_config, override, save_config
 from trueneg.errors import CheckpointError, ConfigError, ModelError
+from trueneg.limits import validate
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face

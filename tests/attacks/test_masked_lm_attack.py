@@ -154,6 +154,8 @@ def test_a_tokenizer_that_knows_spaces_writes_whole_words(byte_checkpoint: str) 
     assert set(after_space) == {w for w in spaced if w.lower() != "film"}
     (at_first,) = candidates([place("film good", "film")])
     assert set(at_first) == {w for w in spaced & bare if w.lower() != "film"}
+    scores = stock_scores(byte_checkpoint, "film good")[1][1]  # after [CLS]: by the tokens without a space
+    assert at_first == sorted(at_first, key=lambda w: -scores[tokenizer.convert_tokens_to_ids(w)])
     (large,) = candidates([place("good Film actor", "Film")])
     assert "Movie" in large and "movie" not in large
 

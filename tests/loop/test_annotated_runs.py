@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from tiny_runs import WORDNET, MakeConfig, PowerCut, assert_identical, before_step, cut_power, readings
 
-from trueneg.config import PretrainConfig, override
+from trueneg.config import PretrainConfig
 from trueneg.corpus.annotate import TableAnnotator, write_annotations
+from trueneg.decoding import override
 from trueneg.errors import CheckpointError, CorpusError, TruenegWarning
 from trueneg.lexicon.table import cached_table
 from trueneg.pretraining import pretrain

@@ -24,9 +24,10 @@ from tiny_runs import (
 from transformers import AutoModelForMaskedLM
 
 import tiny
-from trueneg.config import PretrainConfig, override
+from trueneg.config import PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
+from trueneg.decoding import override
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
 from trueneg.presets import with_objective
 from trueneg.pretraining import pretrain

@@ -26,7 +26,7 @@ from tiny_runs import (
     weight_distance,
 )
 
-from trueneg.config import save_config
+from trueneg.decoding import save_config
 from trueneg.errors import ConfigError, DivergedError
 from trueneg.pretraining import pretrain
 

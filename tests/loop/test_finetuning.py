@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readings, start, terminate, together
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from trueneg.config import FinetuneConfig, load_config, override
+from trueneg.config import FinetuneConfig
+from trueneg.decoding import load_config, override
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.evaluation.results import Result, find_results, load_answers, load_result
 from trueneg.finetuning import Finetuned, configure_finetuning, evaluate_finetuned, finetune

@@ -21,8 +21,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from trueneg.config import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig, override
+from trueneg.config import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
 from trueneg.corruption.masking import Rows
+from trueneg.decoding import override
 from trueneg.finetuning import finetune
 from trueneg.presets import preset, with_objective
 from trueneg.pretraining import pretrain

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config import PretrainConfig, override, save_config
+from trueneg.config import PretrainConfig
+from trueneg.decoding import override, save_config
 from trueneg.errors import TruenegError
 from trueneg.reporting.html import write_report
 

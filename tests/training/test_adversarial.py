@@ -20,7 +20,8 @@ from transformers import (
 )
 
 import tiny
-from trueneg.config import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig, override
+from trueneg.config import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig
+from trueneg.decoding import override
 from trueneg.errors import ConfigError
 from trueneg.objectives.base import Objective, Outcome
 from trueneg.objectives.classification import Classification

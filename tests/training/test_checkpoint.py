@@ -17,7 +17,8 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig, PretrainConfig, decode, encode, override
+from trueneg.config import OptimizerConfig, PretrainConfig
+from trueneg.decoding import decode, encode, override
 from trueneg.errors import CheckpointError, TruenegWarning
 from trueneg.training import checkpoint
 from trueneg.training.checkpoint import (

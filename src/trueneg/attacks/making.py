@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from trueneg.attacks.base import Adversary
-from trueneg.config import override
+from trueneg.decoding import override
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.places import wordnet_digest
 from trueneg.registry import load

@@ -96,13 +96,15 @@ def _detectors() -> dict[str, str]:
 
 
 def _options() -> dict[str, str]:
-    from trueneg.config import PretrainConfig, describe
+    from trueneg.config import PretrainConfig
+    from trueneg.decoding import describe
 
     return describe(PretrainConfig)
 
 
 def _finetune_options() -> dict[str, str]:
-    from trueneg.config import FinetuneConfig, describe
+    from trueneg.config import FinetuneConfig
+    from trueneg.decoding import describe
 
     return describe(FinetuneConfig)
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import FinetuneConfig, encode
+from trueneg.config import FinetuneConfig
+from trueneg.decoding import encode
 from trueneg.evaluation.metrics import METRICS
 from trueneg.evaluation.provenance import versions
 from trueneg.evaluation.results import Result, columns_of

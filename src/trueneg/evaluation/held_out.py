@@ -14,10 +14,11 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg import __version__
-from trueneg.config import PretrainConfig, encode, override
+from trueneg.config import PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
+from trueneg.decoding import encode, override
 from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, ModelError, unknown_name

@@ -9,7 +9,8 @@ from safetensors.torch import load_model
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig, load_config
+from trueneg.config import PretrainConfig
+from trueneg.decoding import load_config
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import ElectraPair

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ViewsConfig, override
+from trueneg.config import ViewsConfig
 from trueneg.corpus.encoding import Encoder
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.substitution import TextRows
 from trueneg.corruption.views import View
+from trueneg.decoding import override
 from trueneg.errors import CorpusError
 from trueneg.lexicon.tagging import make_tagger
 from trueneg.tokenizer import load_tokenizer, special_ids

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from trueneg.attacking import attack_with, load_adversaries
 from trueneg.attacks.attack_set import AttackSet
-from trueneg.config import differences, load_config, override, save_config
 from trueneg.corpus.files import write_json
+from trueneg.decoding import differences, load_config, override, save_config
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg import __version__
-from trueneg.config import differences, encode, load_config, save_config
+from trueneg.decoding import differences, encode, load_config, save_config
 from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics import Interval, t_interval
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig

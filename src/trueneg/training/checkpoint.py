@@ -20,7 +20,7 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
-from trueneg.config import decode, differences, encode
+from trueneg.decoding import decode, differences, encode
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from trueneg.config import PretrainConfig, TrainConfig, override
+from trueneg.config import PretrainConfig, TrainConfig
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowBatch, RowIndex
@@ -18,6 +18,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Rows, Substitutes
+from trueneg.decoding import override
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.training.distributed import Processes
@@ -34,7 +35,8 @@ def annotations_of(config: PretrainConfig) -> Path | None:
         ConfigError: if it names several.
 
     Example:
-        >>> from trueneg.config import PretrainConfig, override
+        >>> from trueneg.config import PretrainConfig
+        >>> from trueneg.decoding import override
         >>> annotations_of(override(PretrainConfig(), ["correction.detector=annotated:notes@0.6&!antonym"])).name
         'notes'
     """

@@ -1,0 +1,200 @@
+"""Configurations as data: decoded strictly, changed by ``key=value``, saved as JSON and read back.
+
+A key nobody knows, or a value of the wrong type, is an error with a suggestion: a setting that silently
+does nothing costs GPU days.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from trueneg.errors import ConfigError, unknown_name
+
+T = TypeVar("T")
+
+
+def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
+    """Make a configuration from plain data, refusing what it does not know.
+
+    Args:
+        kind: A dataclass of ``trueneg.config``, or one like them.
+        data: Field names to values, nested as the dataclass is; what is missing keeps its default.
+        where: Dotted path of ``data``, for messages.
+
+    Raises:
+        ConfigError: on an unknown key (with a suggestion) or a value of another type.
+
+    Example:
+        >>> from trueneg.config import MaskingConfig
+        >>> decode(MaskingConfig, {"rate": 0.3}).rate
+        0.3
+        >>> from trueneg.config import MaskingConfig
+        >>> decode(MaskingConfig, {"rat": 0.3})
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown option 'rat': did you mean 'rate'? Known: ...
+    """
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        path = f"{where}.{key}" if where else key
+        if key not in hints:
+            raise ConfigError(unknown_name("option", path, [f"{where}.{k}" if where else k for k in hints]))
+        values[key] = _decode_value(hints[key], value, path)
+    return kind(**values)
+
+
+def encode(config: Any) -> dict[str, Any]:
+    """Turn a configuration into plain data that ``decode`` reads back to an equal one."""
+    return dataclasses.asdict(config)
+
+
+def override(config: T, assignments: Sequence[str]) -> T:
+    """Apply ``section.key=value`` settings, typed by the fields they name.
+
+    A key may leave its sections out where it is the only one of that name: ``steps=10``.
+
+    Raises:
+        ConfigError: for a setting without '=', an unknown or ambiguous key, or a value of another type.
+
+    Example:
+        >>> from trueneg.config import PretrainConfig
+        >>> override(PretrainConfig(), ["optimizer.learning_rate=3e-4", "steps=10"]).train.steps
+        10
+    """
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
+        config = _replace(config, _resolve(config, name.strip()), text.strip())
+    return config
+
+
+def save_config(config: Any, path: Path) -> None:
+    """Write a configuration as JSON, whole or not at all."""
+    provisional = path.with_suffix(".part")
+    provisional.write_text(json.dumps(encode(config), indent=2) + "\n")
+    provisional.replace(path)
+
+
+def load_config(kind: type[T], path: Path) -> T:
+    """Read what ``save_config`` wrote.
+
+    Raises:
+        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise ConfigError(f"no configuration at '{path}'") from error
+    except ValueError as error:
+        raise ConfigError(f"'{path}' is not a configuration: {error}") from error
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"'{path}' is not a configuration: it holds no group of options")
+    return decode(kind, data)
+
+
+def differences(left: Any, right: Any) -> list[str]:
+    """Dotted names of the fields in which two configurations of one kind differ, with both values.
+
+    Example:
+        >>> from trueneg.config import TrainConfig
+        >>> differences(TrainConfig(steps=1), TrainConfig(steps=2))
+        ['steps: 1 -> 2']
+    """
+    ours, theirs = flatten(encode(left)), flatten(encode(right))
+    return [f"{key}: {ours[key]} -> {theirs[key]}" for key in ours if ours[key] != theirs[key]]
+
+
+def describe(kind: type[Any], prefix: str = "") -> dict[str, str]:
+    """Dotted name of every option to its type and default.
+
+    Example:
+        >>> from trueneg.config import TrainConfig
+        >>> describe(TrainConfig)["steps"]
+        'int, default 1000'
+    """
+    described: dict[str, str] = {}
+    default = kind()
+    for name, hint in get_type_hints(kind).items():
+        value = getattr(default, name)
+        if dataclasses.is_dataclass(hint):
+            described |= describe(cast(type[Any], hint), f"{prefix}{name}.")
+            continue
+        choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
+        described[prefix + name] = f"{choices or hint.__name__}, default {value if value != '' else '(empty)'}"
+    return described
+
+
+def _decode_value(hint: Any, value: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{path}: a group of options is wanted, not {value!r}")
+        return decode(hint, value, path)  # type: ignore[arg-type]
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            known = [str(choice) or "(empty)" for choice in choices]
+            raise ConfigError(unknown_name(f"value of {path}", str(value), known))
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(f"{path}: {hint.__name__} is wanted, not {value!r}")
+    return value
+
+
+def _parse(hint: Any, text: str, path: str) -> Any:
+    """Read a command line's text as the type that a field has."""
+    if hint is bool:
+        words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+        if text.lower() not in words:
+            raise ConfigError(f"{path}: true or false is wanted, not {text!r}")
+        return words[text.lower()]
+    if hint in (int, float):
+        try:
+            number = float(text) if hint is float or "e" in text.lower() else int(text)
+        except ValueError as error:
+            raise ConfigError(f"{path}: {hint.__name__} is wanted, not {text!r}") from error
+        if hint is int and not float(number).is_integer():
+            raise ConfigError(f"{path}: a whole number is wanted, not {text!r}")
+        return hint(number)
+    return text
+
+
+def _resolve(config: Any, name: str) -> list[str]:
+    """Full path of a field, given its last parts."""
+    known = list(flatten(encode(config)))
+    matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
+    if not matches:
+        # Someone who left the sections out is compared with names without sections.
+        by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
+        raise ConfigError(unknown_name("option", name, by_name, shown_by="trueneg list options"))
+    if len(matches) > 1:
+        raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")
+    return matches[0].split(".")
+
+
+def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> Any:
+    key, rest = path[0], path[1:]
+    full = f"{where}.{key}" if where else key
+    if rest:
+        return dataclasses.replace(config, **{key: _replace(getattr(config, key), rest, text, full)})
+    hint = get_type_hints(type(config))[key]
+    return dataclasses.replace(config, **{key: _decode_value(hint, _parse(hint, text, full), full)})
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted names to values.
+
+    Example:
+        >>> flatten({"train": {"steps": 1}})
+        {'train.steps': 1}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
