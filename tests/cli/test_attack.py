@@ -180,6 +180,7 @@ def test_what_can_go_wrong(texts: Path, questions: Path, neighbours: Path, world
     assert "holds no fine-tuned model" in fails("attack", world.run, *search(neighbours))
     assert "no such file" in fails("attack", texts, "--load", tmp_path / "nothing.tsv")
     assert "option" in fails("attack", texts, *search(neighbours), "--set", "windw=3")
+    assert "did you mean 'any'" in fails("attack", texts, *search(neighbours), "--set", "part_of_speech=ani")
     works("attack", texts / "seed-1", *search(neighbours), "--save", tmp_path / "s.jsonl", "--quiet")
     assert "the set is of" in fails("attack", questions, "--load", tmp_path / "s.jsonl")
     cut = tmp_path / "cut.jsonl"

@@ -8,6 +8,7 @@ TextAttack's (``TextFoolerJin2019`` of 0.3.11, ``textattack``).
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, cast
@@ -47,7 +48,7 @@ class GreedyOptions:
     that may change. ``jin2019``: by how much it is less probable with ``unknown`` in the word's place, and if the
     label changes, also by how much the new one is more probable; asked of every word."""
     unknown: str = "<oov>"
-    part_of_speech: Way | Literal["any"] = "textattack"
+    part_of_speech: Literal["textattack", "jin2019", "any"] = "textattack"
     """Whether a candidate must be the same part of speech, nouns and verbs being one. ``textattack``: both tagged
     among four words before and three after of the original, and where words repeat there, the first counts.
     ``jin2019``: the word in the original; the candidate in the text as it is, among four words on either side if it
@@ -55,8 +56,8 @@ class GreedyOptions:
     max_angle: float = 0.5
     """How far the window around a change may turn, in radians; ``jin2019``'s similarity of 0.5 is 1 - 0.5, and
     ``textattack``'s of 0.8408 is 1 - 0.5 / pi."""
-    max_angle_short: float | None = None
-    """The same for texts with fewer words than the window; None: these are not looked at (``jin2019``: 0.9)."""
+    max_angle_short: float = math.pi
+    """The same for texts with fewer words than the window; at pi, no limit, these are not read (``jin2019``: 0.9)."""
     window: int = 15
     """Words of the window; compared with what they were before this change."""
     steps: Way = "textattack"
@@ -295,7 +296,7 @@ def _alike(
     """The words that leave the text around them alike, and the angles by which they turn it."""
     is_short = len(current.words) < options.window
     limit = options.max_angle_short if is_short else options.max_angle
-    if not words or not has_similarity or limit is None:
+    if not words or not has_similarity or limit >= math.pi:
         return words, np.zeros(len(words))
     start, stop = _window(position, len(current.words), options)
     texts = [current.with_word(position, word).window(start, stop) for word in words]

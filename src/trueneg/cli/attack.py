@@ -34,7 +34,7 @@ def attack(
     max_examples: Annotated[int, typer.Option(min=0, help="How many, the same for every model; 0 for all.")] = 500,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     neighbours: Annotated[str, typer.Option(help="textfooler: word vectors, or a JSON table of neighbours.")] = "",
-    encoder: Annotated[str, typer.Option(help="textfooler: what says how alike texts are; none for no limit.")] = "",
+    encoder: Annotated[str, typer.Option(help="textfooler, masked-lm: what says how alike texts are, or none.")] = "",
     masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
     parses: Annotated[str, typer.Option(help="add-sentence: bracketed trees of the questions, JSONL.")] = "",
     tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
