@@ -49,6 +49,8 @@ class PilotConfig:
     """0 for the preset's."""
     precision: Literal["fp32", "bf16"] = "bf16"
     freelb_steps: int = 3
+    freelb_step_size: float = 0.1
+    """And magnitude of the first perturbation: the default kept all-MiniLM-L6-v2 from learning anything."""
 
 
 SCALES = {
@@ -153,9 +155,12 @@ def _train(config: PilotConfig, folder: Path, arm: str, seed: int) -> Path:
         "train.batch_size": config.batch_size,
         "train.precision": config.precision,
         "train.seed": seed,
-        "adversarial": "" if arm == "vanilla" else arm,
-        "freelb.steps": config.freelb_steps,
     }
+    if arm != "vanilla":
+        chosen["adversarial"] = arm
+    if arm == "freelb":
+        chosen["freelb.steps"] = config.freelb_steps
+        chosen["freelb.step_size"] = chosen["freelb.magnitude"] = config.freelb_step_size
     if config.learning_rate:
         chosen["optimizer.learning_rate"] = config.learning_rate
     wanted = configure_finetuning(
