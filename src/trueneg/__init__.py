@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "TruenegError": "trueneg.errors:TruenegError",
+    "attack_with": "trueneg.attacking:attack_with",
     "build_corpus": "trueneg.corpus.build:build_corpus",
     "bench_overhead": "trueneg.bench:bench_overhead",
     "build_table": "trueneg.lexicon.table:build_table",
@@ -30,9 +31,11 @@ _PUBLIC = {
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
     "finetune": "trueneg.finetuning:finetune",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
+    "make_attack": "trueneg.attacks.making:make_attack",
     "pretrain": "trueneg.pretraining:pretrain",
     "report": "trueneg.reporting.html:write_report",
     "run_demo": "trueneg.demo:run_demo",
+    "run_attack": "trueneg.attacking:run_attack",
     "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
 }
 """Public name to where it is; the command line's verbs call the same functions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from trueneg.evaluation.tasks.base import Answer, Split, Task
 from trueneg.evaluation.tasks.squad import SquadTask
 from trueneg.evaluation.tasks.text import TextTask
 from trueneg.finetuning import OpenedModel, open_finetuned
+from trueneg.training.folder import HUGGING_FACE
 
 _KINDS: Mapping[str, type] = {"text": TextTask, "squad": SquadTask}
 
@@ -71,18 +73,20 @@ def run_attack(
     examples = read.examples
     if 0 < max_examples < len(examples):
         examples = task.subset(examples, max_examples, SUBSET_SEED)
-    victim = _victim(opened) if attack.asks_victim else None
-    adversaries = attack.run(examples, victim, progress)
-    return AttackSet(attack.description, task.name, split, task.labels, adversaries)
+    if not attack.asks_victim:
+        return AttackSet(attack.description, task.name, split, task.labels, attack.run(examples, None, progress))
+    described = {**attack.description, "victim": _fingerprint(folder)}
+    return AttackSet(described, task.name, split, task.labels, attack.run(examples, _victim(opened), progress))
 
 
-def attack_with(folder: str | Path, attack_set: AttackSet, name: str = "", data: str = "") -> Attacked:
+def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
     """Ask a fine-tuned model about every example of a set, before and after.
 
     Of SQuAD only the questions that were changed count: what the first paper's Table 5 calls the original score is on
     these too. Of texts all count, and those that a victim had wrong already count as wrong.
 
-    The result lies beside those of the model's own task as ``attack-<name>.json``, for ``compare`` and ``report``.
+    The result lies beside those of the model's own task as ``attack-<name>-<profile>.json``, for ``compare`` and
+    ``report``; of a set that was searched against another model as ``attack-<name>-<profile>-of-<its fingerprint>``.
 
     Raises:
         ConfigError: if the set is of another task.
@@ -111,7 +115,7 @@ def attack_with(folder: str | Path, attack_set: AttackSet, name: str = "", data:
     columns = columns_of(answers)
     result = make_result(
         task,
-        f"attack-{name or _named(attack_set)}",
+        f"attack-{_named(attack_set, folder)}",
         answers,
         config,
         metrics={metric: METRICS[metric](columns) for metric in metrics},
@@ -147,11 +151,22 @@ def load_adversaries(path: Path, folder: str | Path, names: Sequence[str] = ()) 
     return AttackSet(attack, task.name, path.stem, task.labels, asked)
 
 
-def _named(attack_set: AttackSet) -> str:
-    parts = [attack_set.name, str(attack_set.attack.get("profile", ""))]
+def _named(attack_set: AttackSet, folder: str | Path) -> str:
+    """What a set's result on a model is called: adversaries of another model are not an attack on this one."""
+    attack = attack_set.attack
     if attack_set.name == "published":
-        parts = [str(Path(attack_set.attack["file"]).stem)]
-    return "-".join(part for part in parts if part)
+        return Path(attack["file"]).stem
+    name, victim = f"{attack_set.name}-{attack['profile']}", attack.get("victim")
+    return name if victim in (None, _fingerprint(folder)) else f"{name}-of-{victim}"
+
+
+def _fingerprint(folder: str | Path) -> str:
+    """A name for a model's weights."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(folder) / HUGGING_FACE).glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:8]
 
 
 def _victim(opened: OpenedModel) -> Victim:

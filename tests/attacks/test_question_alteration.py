@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 from squad_world import tagger, wordnet
 
 from trueneg.attacks.entities import WordNetEntities
-from trueneg.attacks.question_alteration import (
-    AlteredQuestion,
-    VectorNeighbours,
-    WordNetNeighbours,
-    alter_question,
-)
+from trueneg.attacks.question_alteration import AlteredQuestion, alter_question
 from trueneg.attacks.question_words import read_words, written
 from trueneg.attacks.squad_edits import edited_text
 from trueneg.attacks.substitutes import NAMES, NATIONALITIES, changed_figure
+from trueneg.attacks.word_neighbours import VectorNeighbours, WordNetNeighbours
 from trueneg.lexicon.vectors import Vectors
 
 

@@ -101,6 +101,8 @@ def test_a_set_is_the_same_bytes_again_and_asks_other_models(texts: Path, neighb
     assert len(found) == 20 and any(one["outcome"] == "succeeded" for one in found)
     own, other = works("attack", texts, "--load", sets[0], "--json").data["attacked"]
     assert own["counts"] == other["counts"], "of the search"
+    names = [Path(one["result"]).stem for one in (own, other)]
+    assert names == ["attack-textfooler-textattack", f"attack-textfooler-textattack-of-{own['attack']['victim']}"]
     share = sum(one["outcome"] == "failed" for one in found) / 20
     assert own["metrics"]["accuracy"] == pytest.approx(share), "its own victim answers as in the search"
     assert "wrote" in works("attack", texts / "seed-2", "--load", sets[0], "--save", tmp_path / "c.jsonl").err
@@ -143,7 +145,7 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
     search = ["--attack", "masked-lm", "--masked-lm", world.run, "--max-examples", 10, "--json"]
     kept = tmp_path / "kept.jsonl"
     (one,) = works("attack", texts / "seed-1", *search, "--save", kept).data["attacked"]
-    assert (one["attack"]["profile"], one["attack"]["options"]) == ("bert-attack", {})
+    assert (one["attack"]["profile"], one["attack"]["options"]["num_candidates"]) == ("bert-attack", 48)
     assert one["attack"]["resources"] == {"masked_lm": str(world.run), "similarity": "none"}
     assert one["counts"]["queries"] > 10 * (1 + 5 + 5), "the text, each word hidden, several words proposed"
     found = [json.loads(line)["notes"]["changed"] for line in kept.read_text().splitlines()[1:]]
@@ -151,7 +153,7 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
     named = [*search, "--profile", "bae", "--set", "num_candidates=20"]
     assert "needs --encoder" in fails("attack", texts / "seed-1", *named)
     (other,) = works("attack", texts / "seed-1", *named, "--encoder", "none").data["attacked"]
-    assert other["attack"]["options"] == {"num_candidates": 20}
+    assert other["attack"]["options"]["num_candidates"] == 20
     assert other["attack"]["resources"]["tagger"] == "pattern"
     assert "masked-lm needs --masked-lm" in fails("attack", texts, "--attack", "masked-lm")
 

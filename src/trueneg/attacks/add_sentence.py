@@ -25,16 +25,10 @@ from trueneg.attacks.declarative import asked, declarative
 from trueneg.attacks.declarative_trees import Parser, declarative_by_tree
 from trueneg.attacks.entities import EntityTyper, WordNetEntities
 from trueneg.attacks.fake_answer import ANSWER_RULES, AnswerRules, FakeAnswer, fake_answer
-from trueneg.attacks.question_alteration import (
-    ALTERATION_RULES,
-    AlterationRules,
-    AlteredQuestion,
-    Neighbours,
-    WordNetNeighbours,
-    alter_question,
-)
+from trueneg.attacks.question_alteration import ALTERATION_RULES, AlterationRules, AlteredQuestion, alter_question
 from trueneg.attacks.question_words import read_words
 from trueneg.attacks.squad_edits import Edit, edited_context, edited_text, example_randomness, hindrance
+from trueneg.attacks.word_neighbours import Neighbours, WordNetNeighbours
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.tasks.squad_reading import SquadExample
 from trueneg.lexicon.tagging import Tagger
@@ -157,7 +151,7 @@ def add_sentence(
         wordnet: for opposites, and in the place of ``neighbours`` and ``entities`` where they are not given.
         tagger: what tells the part of speech.
         options: see there.
-        neighbours: other words for words, such as :class:`~trueneg.attacks.question_alteration.VectorNeighbours`.
+        neighbours: other words for words, such as :class:`~trueneg.attacks.word_neighbours.VectorNeighbours`.
         entities: what names are names of, such as a recognizer of named entities.
         parser: constituency trees of questions, see :mod:`trueneg.attacks.declarative_trees`; a question without one
             is turned into a sentence by the rules that need none.

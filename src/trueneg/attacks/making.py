@@ -193,7 +193,7 @@ def make_add_sentence(request: Request) -> Attack:
     """AddSent and AddSentDiverse, in the profiles ``strict``, ``jia2017`` and ``textflint``."""
     from trueneg.attacks.add_sentence import ADD_PROFILES, AddOptions, add_sentence
     from trueneg.attacks.declarative_trees import read_trees
-    from trueneg.attacks.question_alteration import VectorNeighbours
+    from trueneg.attacks.word_neighbours import VectorNeighbours
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.vectors import load_vectors
     from trueneg.lexicon.wordnet import WordNet

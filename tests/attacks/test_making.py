@@ -1,0 +1,31 @@
+"""Every attack in the table is described, is made by its name, and says what it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trueneg.attacks.making import ABOUT, ATTACKS, Request, make_attack
+from trueneg.errors import ConfigError
+from trueneg.registry import load
+
+
+def test_the_tables_name_the_same() -> None:
+    assert ATTACKS.keys() == ABOUT.keys()
+    assert all(callable(load("attack", name, ATTACKS)) for name in ATTACKS)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_unknown_profile_or_option_is_refused_before_anything_is_read(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"profile of {name}"):
+        make_attack(Request(name, profile="nobody's"))
+    with pytest.raises(ConfigError, match="unknown option 'nothing'"):
+        make_attack(Request(name, settings=("nothing=1",)))
+
+
+def test_its_description_is_json_and_holds_every_option() -> None:
+    attack = make_attack(Request("typos", seed=3, settings=("share=0.2",)))
+    assert json.loads(json.dumps(attack.description)) == attack.description
+    assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
+    assert not attack.asks_victim and set(attack.of) == {"text", "squad"}
