@@ -304,7 +304,7 @@ def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[
     for side in sides:
         flat = [_settings(result) for _, result in side.values()]
         for name in {name for settings in flat for name in settings}:
-            found.setdefault(name, []).append({str(settings.get(name, "not set")) for settings in flat})
+            found.setdefault(name, []).append({str(settings.get(name, "not set")) or "(empty)" for settings in flat})
     return [
         f"{name} differs: {' against '.join('/'.join(sorted(values)) for values in by_side)}"
         for name, by_side in sorted(found.items())
