@@ -30,6 +30,7 @@ ORDER = [
     "reporting",
     "pretraining",
     "finetuning",
+    "finetuned",
     "attacking",
     "recipes",
     "demo",

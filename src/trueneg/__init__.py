@@ -27,7 +27,7 @@ _PUBLIC = {
     "evaluate": "trueneg.evaluation.held_out:evaluate_held_out",
     "export": "trueneg.models.export:export",
     "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
-    "evaluate_finetuned": "trueneg.finetuning:evaluate_finetuned",
+    "evaluate_finetuned": "trueneg.finetuned:evaluate_finetuned",
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
     "finetune": "trueneg.finetuning:finetune",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",

@@ -21,7 +21,7 @@ from trueneg.evaluation.results import Result, columns_of, save_result
 from trueneg.evaluation.tasks.base import Answer, Split, Task
 from trueneg.evaluation.tasks.squad import SquadTask
 from trueneg.evaluation.tasks.text import TextTask
-from trueneg.finetuning import OpenedModel, open_finetuned
+from trueneg.finetuned import OpenedModel, finetuned_task, open_finetuned
 from trueneg.training.folder import HUGGING_FACE
 
 _KINDS: Mapping[str, type] = {"text": TextTask, "squad": SquadTask}
@@ -62,8 +62,8 @@ def run_attack(
         ConfigError: for an attack on another kind of task.
         TaskError: for a split without labels.
     """
-    opened = open_finetuned(folder, [f"task.data={data}"] if data else [])
-    task: Task[Any] = opened.task
+    settings = [f"task.data={data}"] if data else []
+    task: Task[Any] = finetuned_task(folder, settings)[1]
     if not isinstance(task, tuple(_KINDS[kind] for kind in attack.of)):
         raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
     split = split or task.dev_splits[0]
@@ -75,8 +75,9 @@ def run_attack(
         examples = task.subset(examples, max_examples, SUBSET_SEED)
     if not attack.asks_victim:
         return AttackSet(attack.description, task.name, split, task.labels, attack.run(examples, None, progress))
+    victim = _victim(open_finetuned(folder, settings))
     described = {**attack.description, "victim": _fingerprint(folder)}
-    return AttackSet(described, task.name, split, task.labels, attack.run(examples, _victim(opened), progress))
+    return AttackSet(described, task.name, split, task.labels, attack.run(examples, victim, progress))
 
 
 def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
@@ -142,7 +143,7 @@ def load_adversaries(path: Path, folder: str | Path, names: Sequence[str] = ()) 
     """
     if is_attack_set(path):
         return load_attack_set(path)
-    task = open_finetuned(folder).task
+    _, task = finetuned_task(folder)
     if not isinstance(task, TextTask):
         raise ConfigError(f"--load {path}: published adversaries are texts with labels, '{folder}' is of {task.name}")
     adversaries = read_published(path, task.labels, names)
@@ -178,10 +179,4 @@ def _answers(opened: OpenedModel, examples: Sequence[Any]) -> list[Answer]:
     """In float32, as the search: near ties decide, and with what a text shares a batch shows in bf16's digits."""
     length = opened.config.task.length
     encoded = opened.task.encode(examples, opened.tokenizer, length, is_training=False)
-    return answer(
-        opened.model,
-        opened.task,
-        examples,
-        encoded,
-        pad_id(opened.tokenizer),
-    )
+    return answer(opened.model, opened.task, examples, encoded, pad_id(opened.tokenizer))

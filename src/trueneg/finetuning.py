@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,26 +17,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trueneg.config import FinetuneConfig
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.decoding import differences, encode, load_config, override, save_config
-from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
-from trueneg.evaluation.answering import answer, evaluate_model, make_result, pad_id, score
-from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
+from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
+from trueneg.evaluation.results import Result, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task
-from trueneg.evaluation.tasks.contrast_sets import (
-    CONTRAST_METRICS,
-    ContrastSet,
-    answer_contrast_set,
-    group_answers,
-    read_contrast_set,
-    training_counts,
-)
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import validate
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
 from trueneg.models.quiet import quiet_transformers
-from trueneg.models.task_model import labels_of, load_finetuned, load_for_task
+from trueneg.models.task_model import load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.adversarial import with_adversary
@@ -230,120 +219,6 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         )
 
 
-def evaluate_finetuned(
-    folder: str | Path, task: str = "", splits: Sequence[str] = (), *, data: str = "", settings: Sequence[str] = ()
-) -> list[Result]:
-    """Evaluate a fine-tuned model, on its own task or on another with the same labels.
-
-    Args:
-        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        task: What is asked; by default what the model was trained for. The results of another one are written beside
-            those of its own: ``<out>/<other task>/seed-<seed>``.
-        splits: ``dev``, ``test``, …; by default the task's labelled ones.
-        data: The task's files, if they lie elsewhere now.
-        settings: ``key=value``, for example ``task.max_dev_examples=500``.
-
-    Raises:
-        ConfigError: if the folder holds no fine-tuned model.
-        ModelError: if its labels are not the task's.
-        TaskError: if there is no such split.
-    """
-    named = {"task.name": task, "task.data": data}
-    opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
-    config, asked = opened.config, opened.task
-    target = folder_of(asked.name, config.train.seed, Path(folder).parents[1])
-    results = []
-    for split in splits or asked.dev_splits:
-        result, answers = evaluate_model(
-            opened.model, asked, opened.tokenizer, config, split, step=config.train.steps, trained=opened.trained
-        )
-        save_result(result, answers, target)
-        results.append(result)
-    return results
-
-
-def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
-    """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
-
-    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it. Its counts say how
-    many originals the model was trained on (``trained_on``), and how many were left out of training for it.
-
-    Args:
-        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        data: A folder with the contrast set as it was released.
-        splits: ``test``; of some tasks there is ``dev`` as well.
-
-    Raises:
-        ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
-        TaskError: if there is no such set.
-    """
-    folder = Path(folder)
-    opened = open_finetuned(folder)
-    config, task = opened.config, opened.task
-    sets = [read_contrast_set(task.name, data, split) for split in splits]
-    results = []
-    for split, contrast in zip(splits, sets, strict=True):
-        started = time.monotonic()
-        original, revised = answer_contrast_set(
-            opened.model,
-            task,
-            opened.tokenizer,
-            contrast,
-            length=config.task.length,
-            precision=config.train.precision,
-        )
-        answers = group_answers(contrast, original, revised)
-        columns = columns_of(answers)
-        result = make_result(
-            task,
-            f"contrast-{split}",
-            answers,
-            config,
-            metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
-            counts={**contrast.counts, **_seen(contrast, opened)},
-            step=config.train.steps,
-            trained=opened.trained,
-            started=started,
-        )
-        save_result(result, answers, folder)
-        results.append(result)
-    return results
-
-
-@dataclass(frozen=True)
-class OpenedModel:
-    """A fine-tuned model read back, and what it was fine-tuned for."""
-
-    config: FinetuneConfig
-    task: Task[Any]
-    model: torch.nn.Module
-    tokenizer: PreTrainedTokenizerFast
-    trained: dict[str, Any]
-    """What its results say of its training."""
-
-
-def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedModel:
-    """Read a fine-tuned model back.
-
-    Args:
-        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        settings: ``key=value``, where it is to be used otherwise than it was trained.
-
-    Raises:
-        ConfigError: if the folder holds no fine-tuned model.
-        ModelError: if its labels are not the task's.
-    """
-    folder = Path(folder)
-    source = folder / HUGGING_FACE
-    if not (source / "config.json").is_file():
-        raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
-    config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
-    task = make_task(config.task, labels_of(str(source)))
-    model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
-    trained = next((load_result(path).train for path in find_results(folder)), {})
-    return OpenedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
-
-
 @dataclass(frozen=True)
 class _Data:
     """What a run trains on and, if it chooses among its weights, what it chooses by."""
@@ -433,7 +308,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     if not split.is_labelled:
         raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
     seed = config.train.seed
-    examples = _chosen(task, config, split.examples)
+    examples = chosen_examples(task, config, split.examples)
     valid: list[Any] = []
     if config.select == "best":
         num_valid = max(1, round(config.valid_fraction * len(examples)))
@@ -456,26 +331,13 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     )
 
 
-def _chosen(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
-    """Those training examples that a run uses."""
+def chosen_examples(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
+    """Those training examples that a run uses, alike for the same seed."""
     options, seed = config.task, config.train.seed
     chosen = train_fraction(task, examples, options.train_fraction, seed)
     if 0 < options.max_train_examples < len(chosen):
         chosen = task.subset(chosen, options.max_train_examples, seed)
     return list(chosen)
-
-
-def _seen(contrast: ContrastSet, opened: OpenedModel) -> dict[str, int]:
-    """What a model has seen of a contrast set's originals, as far as its training files are still there."""
-    try:
-        return training_counts(contrast, opened.task, partial(_chosen, opened.task, opened.config))
-    except TaskError as error:
-        warnings.warn(
-            f"whether the contrast set's originals were trained on cannot be told: {error}",
-            TruenegWarning,
-            stacklevel=3,
-        )
-        return {}
 
 
 def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:

@@ -18,7 +18,8 @@ from trueneg.config import FinetuneConfig
 from trueneg.decoding import load_config, override
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.evaluation.results import Result, find_results, load_answers, load_result
-from trueneg.finetuning import Finetuned, configure_finetuning, evaluate_finetuned, finetune
+from trueneg.finetuned import evaluate_finetuned
+from trueneg.finetuning import Finetuned, configure_finetuning, finetune
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.log import read_metrics
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -159,12 +160,8 @@ def make_typos(request: Request) -> Attack:
     profiles = {"default": TypoOptions()}
     options = override(_profile(request, profiles), request.settings)
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        found: list[Adversary[Any]] = typos(examples, seed=request.seed, options=options)
-        progress(len(examples), len(examples))
-        return found
-
-    return Attack(request.name, ["text", "squad"], False, _described(request, profiles, options, {}), run)
+    transform = partial(typos, seed=request.seed, options=options)
+    return _without_victim(request, ["text", "squad"], _described(request, profiles, options, {}), transform)
 
 
 def make_swap_synonyms(request: Request) -> Attack:
@@ -177,16 +174,9 @@ def make_swap_synonyms(request: Request) -> Attack:
     options = override(_profile(request, profiles), request.settings)
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        found: list[Adversary[Any]] = []
-        for part in _parts(examples):
-            found += swap_synonyms(part, seed=request.seed, wordnet=wordnet, tagger=tagger, options=options)
-            progress(len(found), len(examples))
-        return found
-
-    return Attack(
-        request.name, ["squad"], False, _described(request, profiles, options, _of_wordnet(wordnet, tagger)), run
-    )
+    described = _described(request, profiles, options, _of_wordnet(wordnet, tagger))
+    transform = partial(swap_synonyms, seed=request.seed, wordnet=wordnet, tagger=tagger, options=options)
+    return _without_victim(request, ["squad"], described, transform)
 
 
 def make_add_sentence(request: Request) -> Attack:
@@ -204,24 +194,17 @@ def make_add_sentence(request: Request) -> Attack:
     neighbours = VectorNeighbours(load_vectors(request.neighbours), tagger) if request.neighbours else None
     parser = read_trees(request.parses) if request.parses else None
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        found: list[Adversary[Any]] = []
-        for part in _parts(examples):
-            found += add_sentence(
-                part,
-                seed=request.seed,
-                wordnet=wordnet,
-                tagger=tagger,
-                options=options,
-                neighbours=neighbours,
-                parser=parser,
-            )
-            progress(len(found), len(examples))
-        return found
-
-    return Attack(
-        request.name, ["squad"], False, _described(request, profiles, options, _of_wordnet(wordnet, tagger)), run
+    described = _described(request, profiles, options, _of_wordnet(wordnet, tagger))
+    transform = partial(
+        add_sentence,
+        seed=request.seed,
+        wordnet=wordnet,
+        tagger=tagger,
+        options=options,
+        neighbours=neighbours,
+        parser=parser,
     )
+    return _without_victim(request, ["squad"], described, transform)
 
 
 def _profile(request: Request, profiles: Mapping[str, Any]) -> Any:
@@ -231,10 +214,22 @@ def _profile(request: Request, profiles: Mapping[str, Any]) -> Any:
     return profiles[name]
 
 
-def _parts(examples: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Examples in runs of a few, so that people see how far it has come."""
-    for start in range(0, len(examples), _AT_ONCE):
-        yield examples[start : start + _AT_ONCE]
+def _without_victim(
+    request: Request,
+    kinds: Sequence[Literal["text", "squad"]],
+    described: Mapping[str, Any],
+    transform: Callable[[Sequence[Any]], list[Adversary[Any]]],
+) -> Attack:
+    """An attack that asks no model, done in parts, so that people see how far it has come."""
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        found: list[Adversary[Any]] = []
+        for start in range(0, len(examples), _AT_ONCE):
+            found += transform(examples[start : start + _AT_ONCE])
+            progress(len(found), len(examples))
+        return found
+
+    return Attack(request.name, kinds, False, described, run)
 
 
 def _of_wordnet(wordnet: WordNet, tagger: Tagger) -> dict[str, str]:

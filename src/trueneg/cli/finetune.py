@@ -99,7 +99,7 @@ def evaluate_task(
 ) -> None:
     """Evaluate fine-tuned models, those of all seeds below each folder; ``others`` are tasks of other models."""
     from trueneg.evaluation.tasks import ABOUT
-    from trueneg.finetuning import evaluate_contrast_set, evaluate_finetuned
+    from trueneg.finetuned import evaluate_contrast_set, evaluate_finetuned
 
     if task and task not in ABOUT:
         raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))

@@ -20,7 +20,8 @@ from trueneg.decoding import differences, load_config, override, save_config
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results
-from trueneg.finetuning import configure_finetuning, evaluate_contrast_set, finetune
+from trueneg.finetuned import evaluate_contrast_set
+from trueneg.finetuning import configure_finetuning, finetune
 from trueneg.reporting.results import comparison_table, results_table
 
 ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
