@@ -14,6 +14,7 @@ from trueneg.attacks.making import Attack, Progress
 from trueneg.attacks.published import read_published
 from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Drop, drops, outcomes, squad_answers, text_answers
 from trueneg.attacks.victim import Victim
+from trueneg.corpus.files import checksum
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.answering import SUBSET_SEED, answer, make_result, pad_id
 from trueneg.evaluation.metrics import METRICS
@@ -165,8 +166,7 @@ def _fingerprint(folder: str | Path) -> str:
     """A name for a model's weights."""
     digest = hashlib.sha256()
     for path in sorted((Path(folder) / HUGGING_FACE).glob("*.safetensors")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(checksum(path)))
     return digest.hexdigest()[:8]
 
 

@@ -105,8 +105,12 @@ class ViewsConfig:
     synonym_share: float = 0.4
     """Of a text's tokens, those that the synonym view replaces, as far as there are words to put there."""
     antonym_share: float = 0.2
+    synonym_kinds: Literal["synonym+hypernym+inflection", "synonym+hypernym", "synonym+inflection", "synonym"] = (
+        "synonym+hypernym+inflection"
+    )
+    """What the synonym view puts there; with fewer kinds it replaces fewer words, and is right about more of them."""
     kinds: Literal["mixed", "one"] = "mixed"
-    """Synonyms, hypernyms and inflections side by side, or one kind a text (the authors' code)."""
+    """These kinds side by side, or one of them a text (the authors' code)."""
     senses: Literal["first", "frequent", "all"] = "frequent"
     """Which meanings of a word supply others; all in the authors' code."""
     agree: bool = True

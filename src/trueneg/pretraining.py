@@ -32,7 +32,13 @@ from trueneg.presets import preset as find_preset
 from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_error
+from trueneg.training.checkpoint import (
+    check_same_run,
+    check_same_tables,
+    latest_checkpoint,
+    tables_digest,
+    write_error,
+)
 from trueneg.training.data import Read, TrainingOrder, fingerprint_of, movable, read_rows, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -178,6 +184,9 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         source = replace(config.model, start_from=str(saved), generator_from="") if is_continued else config.model
         model, objective = build(replace(config, model=source), tokenizer)
         read = reader_of(config, rows, tokenizer)
+        tables = _tables(objective, read)
+        if found:
+            check_same_tables(found[1], tables, folder)
         order = TrainingOrder(rows, config.train, processes, read)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
@@ -206,6 +215,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 metrics=metrics,
                 tracker=tracker,
                 seconds_before=found[1].seconds if found else 0.0,
+                tables=tables,
             )
             try:
                 ending = loop.train()
@@ -250,6 +260,12 @@ def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> R
             f"nothing (corpus.eval_rows=0)"
         )
     return rows
+
+
+def _tables(objective: Objective[Any, Any], read: Read) -> str:
+    """What the run looks up: the detector's tables, and the replacements that views are made of."""
+    of_views = [read.substitution.candidates.digest] if isinstance(read, ViewReader) else []
+    return tables_digest(objective, *of_views)
 
 
 def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:

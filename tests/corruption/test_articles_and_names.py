@@ -68,7 +68,7 @@ class Neighbour:
     @property
     def meaning(self) -> tuple[Lists, ...]:
         size = np.ones(len(FORMS), np.int64)
-        return (Lists(np.arange(len(FORMS)), size, np.arange(len(FORMS)) ^ 1),)
+        return Lists(np.arange(len(FORMS)), size, np.arange(len(FORMS)) ^ 1), self.antonyms, self.antonyms
 
     @property
     def antonyms(self) -> Lists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -117,6 +117,16 @@ def test_words_are_replaced_by_their_own_candidates_only() -> None:
                 assert after in allowed
                 seen.add(after[:4])
     assert seen == {"syn0", "syn1", "syn2", "syn3", "syn4", "syn5", "hype", "infl", "anto", "rand"}
+
+
+@pytest.mark.parametrize("kinds", get_args(get_type_hints(ViewsConfig)["synonym_kinds"]))
+@pytest.mark.parametrize("mixed", ["mixed", "one"])
+def test_synonym_views_have_the_kinds_that_are_asked_for(kinds: str, mixed: str) -> None:
+    rows = make_rows(TEXTS)
+    synonym, antonym = make_substitution(synonym_kinds=kinds, kinds=mixed).views(rows)
+    put = {word[:3] for line in range(len(TEXTS)) for word in text_of(synonym, line)} - {"wor", "the"}
+    assert put == {kind[:3] for kind in kinds.split("+")}
+    assert antonym.input_ids.equal(make_substitution().views(rows)[1].input_ids)
 
 
 def test_labels_say_which_tokens_were_put_there() -> None:

@@ -11,10 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 from tiny_runs import (
+    WORDNET,
     MakeConfig,
     PowerCut,
     assert_identical,
     before_step,
+    changed_wordnet,
     cut_power,
     documents,
     ending,
@@ -77,6 +79,20 @@ def test_other_options_are_refused_by_name_and_nothing_is_touched(config_of: Mak
     with pytest.raises(CheckpointError, match=r"optimizer.learning_rate: 0.002 -> 0.1; train.seed: 1 -> 2"):
         pretrain(config_of("mlm", "optimizer.learning_rate=0.1", "train.seed=2"), out, resume=True, quiet=True)
     assert content(out) == before
+
+
+def test_wordnet_may_move_but_not_change(config_of: MakeConfig, tmp_path: Path) -> None:
+    out, detector = tmp_path / "run", "objective.correction.detector=lexical"
+    folders = shutil.copytree(WORDNET, tmp_path / "moved"), changed_wordnet(tmp_path / "changed")
+    moved, changed = (f"objective.correction.wordnet={folder}" for folder in folders)
+    cut(config_of, out, detector, f"objective.correction.wordnet={WORDNET}")
+    before = content(out)
+    with pytest.raises(CheckpointError, match=rf"'{out}' was trained with other tables .* with --from {out}"):
+        pretrain(config_of("mlm", detector, changed), out, resume=True, quiet=True)
+    assert content(out) == before
+    pretrain(config_of("mlm", detector, moved), out, resume=True, quiet=True)
+    pretrain(config_of("mlm", detector, moved), tmp_path / "whole", quiet=True)
+    assert_identical(tmp_path / "whole", out)
 
 
 def test_what_the_curve_does_not_depend_on_may_change(config_of: MakeConfig, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tiny_runs import (
     PowerCut,
     assert_identical,
     before_step,
+    changed_wordnet,
     cut_power,
     documents,
     final_tensors,
@@ -98,6 +99,13 @@ def test_it_learns_which_view_means_the_same(configure: Configure, tmp_path: Pat
     assert 0.2 < last["synonym_replaced"] <= 0.45
     assert {"weight_mlm", "weight_rtd", "weight_contrast"} <= trained[-1].keys()
     AutoModelForMaskedLM.from_pretrained(tmp_path / "run" / "hf")
+
+
+def test_views_of_another_wordnet_are_refused(configure: Configure, tmp_path: Path) -> None:
+    pretrain(configure("train.steps=2"), tmp_path / "run", quiet=True)
+    other = configure("train.steps=2", f"correction.wordnet={changed_wordnet(tmp_path / 'changed')}")
+    with pytest.raises(CheckpointError, match="was trained with other tables"):
+        pretrain(other, tmp_path / "run", resume=True, quiet=True)
 
 
 def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Path) -> None:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -92,6 +93,15 @@ def make_config(corpus: Path, kind: str, *settings: str) -> PretrainConfig:
     small = ("corpus.length=24", "corpus.eval_rows=20", "train.steps=24", "train.log_every=5", "train.device=cpu")
     config = override(config, [f"corpus.path={corpus}", *small, "train.eval_every=8", "train.save_every=0"])
     return override(config, settings)
+
+
+def changed_wordnet(folder: Path) -> Path:
+    """Another WordNet, which does not know that a film is a movie."""
+    index = shutil.copytree(WORDNET, folder) / "index.noun"
+    lines = index.read_text().splitlines(keepends=True)
+    index.write_text("".join(line for line in lines if not line.startswith("film ")))
+    assert len(index.read_text()) < sum(map(len, lines))
+    return folder
 
 
 def last_checkpoint(run: Path) -> Path:

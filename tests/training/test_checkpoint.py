@@ -25,10 +25,12 @@ from trueneg.training.checkpoint import (
     FREE_TO_CHANGE,
     State,
     check_same_run,
+    check_same_tables,
     latest_checkpoint,
     load_checkpoint,
     new_state,
     save_checkpoint,
+    tables_digest,
 )
 from trueneg.training.optimizer import make_optimizer, optimizer_tensors
 
@@ -266,6 +268,30 @@ def test_another_corpus_is_refused() -> None:
     check_same_run(state, CONFIG, "one", Path("run"))
     with pytest.raises(CheckpointError, match=r"'run' was trained on another corpus \(fingerprint one, .* other\)"):
         check_same_run(state, CONFIG, "other", Path("run"))
+
+
+class Lookup(nn.Module):
+    """A table that checkpoints leave out, and a count that they hold."""
+
+    def __init__(self, table: list[float], count: int = 0) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.tensor(table), persistent=False)
+        self.register_buffer("count", torch.tensor(count))
+
+
+def test_the_digest_is_of_what_checkpoints_leave_out() -> None:
+    same = {tables_digest(Lookup([1, 2])), tables_digest(Lookup([1, 2], count=5))}
+    assert len(same) == 1
+    others = [Lookup([1, 3]), Lookup([1.0, 2.0]), Lookup([1, 2, 0]), Lookup([1])]
+    assert len(same | {tables_digest(other) for other in others} | {tables_digest(Lookup([1, 2]), "views")}) == 6
+
+
+def test_other_tables_are_refused_and_unknown_ones_are_not() -> None:
+    state = new_state(10, CONFIG, "corpus", 0.0, {}, "ours")
+    check_same_tables(state, "ours", Path("run"))
+    check_same_tables(dataclasses.replace(state, tables=""), "theirs", Path("run"))
+    with pytest.raises(CheckpointError, match=r"'run' was trained with other tables \(digest ours, here theirs\)"):
+        check_same_tables(state, "theirs", Path("run"))
 
 
 def options(kind: type = PretrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -29,9 +29,9 @@ from trueneg.corpus.annotations import (
     part_sizes,
     quantised,
 )
-from trueneg.corpus.files import explained, flush, write_json
+from trueneg.corpus.files import checksum, explained, flush, write_json
 from trueneg.corpus.rows import RowBatch, RowIndex
-from trueneg.corpus.store import Corpus, CorpusInfo, checksum
+from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError, TruenegWarning
 
 if TYPE_CHECKING:

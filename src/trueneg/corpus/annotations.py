@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, fingerprint_of
-from trueneg.corpus.store import Corpus, checksum
+from trueneg.corpus.files import check_size, checksum, fingerprint_of
+from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError
 
 FORMAT_VERSION = 1

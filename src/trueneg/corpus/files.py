@@ -33,6 +33,12 @@ def fingerprint_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def check_size(file: Path, size: int, remedy: str) -> None:
     """Refuse a file that is missing or has not so many bytes.
 

@@ -10,7 +10,6 @@ describes.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, fingerprint_of
+from trueneg.corpus.files import check_size, checksum, fingerprint_of
 from trueneg.errors import CorpusError
 
 FORMAT_VERSION = 1
@@ -148,12 +147,6 @@ def shard_sizes(shard: ShardInfo, dtype: np.dtype[Any]) -> dict[str, int]:
         "offsets": (shard.num_documents + 1) * 8,
         "words": (shard.num_tokens + 7) // 8,
     }
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, fingerprint_of
-from trueneg.corpus.store import Corpus, checksum, shard_path
+from trueneg.corpus.files import check_size, checksum, fingerprint_of
+from trueneg.corpus.store import Corpus, shard_path
 from trueneg.errors import CorpusError
 from trueneg.lexicon.tags import NUMBERS, PENN
 

@@ -25,6 +25,9 @@ from trueneg.lexicon.tags import PENN
 
 Ints = NDArray[np.int64]
 
+MEANING = ("synonym", "hypernym", "inflection")
+"""Kinds of replacement that keep the meaning, as ``ViewsConfig.synonym_kinds`` names them."""
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -46,7 +49,7 @@ class Candidates(Protocol):
 
     @property
     def meaning(self) -> tuple[Lists, ...]:
-        """Kinds that keep the meaning: synonyms, hypernyms, inflections."""
+        """Those that keep the meaning, a list for each of ``MEANING``."""
 
     @property
     def antonyms(self) -> Lists:
@@ -55,6 +58,10 @@ class Candidates(Protocol):
     @property
     def random(self) -> Lists:
         """Words that have nothing to do with it."""
+
+    @property
+    def digest(self) -> str:
+        """A name for all of them: two with the same replace the same words alike."""
 
 
 class TableCandidates:
@@ -77,7 +84,7 @@ class TableCandidates:
 
     @property
     def meaning(self) -> tuple[Lists, ...]:
-        """Synonyms, hypernyms, inflections."""
+        """One list for each of ``MEANING``."""
         return tuple(self._lists[kind] for kind in (Kind.SYNONYM, Kind.HYPERNYM, Kind.INFLECTION))
 
     @property
@@ -89,6 +96,11 @@ class TableCandidates:
     def random(self) -> Lists:
         """Random words of the same class."""
         return self._lists[Kind.RANDOM]
+
+    @property
+    def digest(self) -> str:
+        """The table's."""
+        return self.table.digest
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,8 @@ class Substitution:
         return self._synonym_view(found), self._antonym_view(found)
 
     def _synonym_view(self, found: _Found) -> View:
-        words, kinds = found.words, self.candidates.meaning
+        words, wanted_kinds = found.words, self.config.synonym_kinds.split("+")
+        kinds = [lists for name, lists in zip(MEANING, self.candidates.meaning, strict=True) if name in wanted_kinds]
         sizes = np.stack([kind.sizes[found.entries] for kind in kinds], axis=1)
         draw = found.draws(keyed.SYNONYM_KINDS, by_row=self.config.kinds == "one")
         if self.config.kinds == "one":

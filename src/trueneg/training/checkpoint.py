@@ -20,6 +20,7 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
+from trueneg.corpus.files import checksum
 from trueneg.decoding import decode, differences, encode
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
@@ -62,6 +63,8 @@ class State:
     """Training time so far."""
     sums: dict[str, float] = field(default_factory=dict)
     """What the meter has added up since the last record."""
+    tables: str = ""
+    """Of ``tables_digest``; empty if nothing was looked up, or by a version that did not say."""
     version: str = __version__
 
 
@@ -83,7 +86,7 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
         unfinished.mkdir()
         save_model(module, str(unfinished / MODEL))
         save_file(optimizer_tensors(optimizer, module), str(unfinished / OPTIMIZER))
-        digests = {name: _digest(unfinished / name) for name in (MODEL, OPTIMIZER)}
+        digests = {name: checksum(unfinished / name) for name in (MODEL, OPTIMIZER)}
         data = {**dataclasses.asdict(state), "digests": digests}
         (unfinished / STATE).write_text(json.dumps({**data, "digest": _digest_of(data)}, indent=2))
         for path in unfinished.iterdir():
@@ -188,6 +191,51 @@ def check_same_run(
         )
 
 
+def tables_digest(module: nn.Module, *others: str) -> str:
+    """A name for what a module looks up and does not learn: substitutes, prototypes, classes of tokens.
+
+    Checkpoints leave these out (they are buffers that do not persist), and another WordNet or another detector's file
+    makes others, under which the curve would bend.
+
+    Args:
+        module: An objective that has seen no model yet: what it takes from one is in checkpoints.
+        others: Digests of what is looked up elsewhere.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Example:
+        >>> tables_digest(nn.Linear(2, 2)) == tables_digest(nn.ReLU()) != tables_digest(nn.ReLU(), "another")
+        True
+    """
+    kept = module.state_dict().keys()
+    digest = hashlib.sha256(json.dumps(others).encode())
+    for name, buffer in sorted(module.named_buffers()):
+        if name not in kept:
+            digest.update(f"{name} {buffer.dtype} {tuple(buffer.shape)}\n".encode())
+            digest.update(buffer.cpu().contiguous().numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def check_same_tables(state: State, tables: str, where: Path) -> None:
+    """Refuse to continue a run that looked up other substitutes.
+
+    Args:
+        state: Of the checkpoint.
+        tables: Of ``tables_digest``, now.
+        where: The run's folder.
+
+    Raises:
+        CheckpointError: with the remedy.
+    """
+    if state.tables not in ("", tables):
+        raise CheckpointError(
+            f"'{where}' was trained with other tables (digest {state.tables}, here {tables}): WordNet, or a file that "
+            f"the detector reads, is not the same here. Give the same ones (objective.correction.wordnet=FOLDER), or "
+            f"start a new run with --from {where}"
+        )
+
+
 def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:
     """Put a checkpoint's weights, and its optimizer's state, back in place.
 
@@ -214,18 +262,13 @@ def _verified_state(path: Path) -> State:
         raise ValueError(f"{STATE} is damaged")
     digests = data.pop("digests")
     for name in (MODEL, OPTIMIZER):
-        if _digest(path / name) != digests[name]:
+        if checksum(path / name) != digests[name]:
             raise ValueError(f"{name} is damaged")
     return State(**data)
 
 
 def _digest_of(data: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:
@@ -236,6 +279,6 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def new_state(step: int, config: Any, corpus: str, seconds: float, sums: dict[str, float]) -> State:
+def new_state(step: int, config: Any, corpus: str, seconds: float, sums: dict[str, float], tables: str = "") -> State:
     """Describe a run that has done ``step`` steps."""
-    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds, sums=sums)
+    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds, sums=sums, tables=tables)

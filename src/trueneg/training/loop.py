@@ -58,6 +58,8 @@ class Loop:
     """None on processes that do not write."""
     tracker: Tracker | None = None
     seconds_before: float = 0.0
+    tables: str = ""
+    """What is looked up and not learned: ``checkpoint.tables_digest``."""
     _has_warned: bool = False
 
     def train(self) -> Ending:
@@ -162,7 +164,7 @@ class Loop:
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
-            state = new_state(run.step, self.config, self.data_fingerprint, self._seconds(), sums)
+            state = new_state(run.step, self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
             self.on_save()
         run.processes.barrier()
