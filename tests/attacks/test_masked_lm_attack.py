@@ -24,13 +24,32 @@ from trueneg.attacks.masked_lm import PROFILES, MaskedLMCandidates, MaskedLMOpti
 from trueneg.attacks.words import WORDS, Passage
 from trueneg.errors import ConfigError
 from trueneg.evaluation.tasks.text import TextExample
+from trueneg.lexicon.relations import Relations
 from trueneg.lexicon.tagging import make_tagger
+from trueneg.lexicon.wordnet import WordNet
 
+WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 VOCABULARY = (
     "the was film movie picture actor story good bad fine dull un ##kind ##able ##like ##s 7 7th ! , . -".split()  # noqa: SIM905
 )
-WHOLE = {"film", "movie", "picture", "actor", "story", "good", "bad", "fine", "dull", "un", "7th"}
+WHOLE = {
+    "film",
+    "movie",
+    "picture",
+    "actor",
+    "story",
+    "good",
+    "bad",
+    "fine",
+    "dull",
+    "big",
+    "large",
+    "small",
+    "little",
+    "un",
+    "7th",
+}
 BERT, BAE = PROFILES["bert-attack"], PROFILES["bae"]
 EVERYTHING = replace(BERT, num_candidates=1000, max_changed=1.0)
 
@@ -50,16 +69,20 @@ def save_bert(folder: Path, tokenizer: Tokenizer) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+def save_word_piece(folder: Path, vocabulary: Sequence[str]) -> str:
     """Small letters, pieces marked by ##."""
     backend = Tokenizer(
-        models.WordPiece({t: n for n, t in enumerate([*ROLES.values(), *VOCABULARY])}, unk_token="[UNK]")
+        models.WordPiece({t: n for n, t in enumerate([*ROLES.values(), *vocabulary])}, unk_token="[UNK]")
     )
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
-    return str(save_bert(tmp_path_factory.mktemp("wordpiece"), backend))
+    return str(save_bert(folder, backend))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_word_piece(tmp_path_factory.mktemp("wordpiece"), VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +158,16 @@ def test_a_word_of_several_pieces_gets_the_best_combinations_of_as_many(checkpoi
     (found,) = candidates([place(text, "unkind")])
     assert len(found) > 3 and found == [word for word in expected if word != "unkind"]
     assert MaskedLMCandidates(checkpoint, replace(EVERYTHING, max_pieces=1))([place(text, "unkind")]) == [[]]
+
+
+def test_opposites_are_left_out_if_asked_for(tmp_path: Path) -> None:
+    checkpoint = save_word_piece(tmp_path, ["a", "film", "big", "large", "small", "little"])
+    relations = Relations(WordNet.load(WORDNET))
+    for opposites, expected in ((True, {"film", "large", "small", "little"}), (False, {"film", "large"})):
+        candidates = MaskedLMCandidates(checkpoint, replace(EVERYTHING, opposites=opposites), relations)
+        assert set(candidates([place("a big film", "big")])[0]) == expected
+    with pytest.raises(ConfigError, match="opposites=false: WordNet says"):
+        MaskedLMCandidates(checkpoint, PROFILES["strict"])
 
 
 def test_the_number_of_proposals_is_counted_before_those_that_are_no_words_go(checkpoint: str) -> None:

@@ -155,6 +155,8 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
     (other,) = works("attack", texts / "seed-1", *named, "--encoder", "none").data["attacked"]
     assert other["attack"]["options"]["num_candidates"] == 20
     assert other["attack"]["resources"]["tagger"] == "pattern"
+    (strict,) = works("attack", texts / "seed-1", *search, "--profile", "strict", "--wordnet", WORDNET).data["attacked"]
+    assert list(strict["attack"]["resources"]) == ["masked_lm", "similarity", "wordnet"]
     assert "masked-lm needs --masked-lm" in fails("attack", texts, "--attack", "masked-lm")
 
 

@@ -45,7 +45,7 @@ def test_the_recipe_is_in_the_table() -> None:
 
 def test_groups_and_grid() -> None:
     assert [str(arm) for arm in parse_arms(["all"])] == list(ARMS)
-    assert len(parse_arms(["grid"])) == len(GRID) == 30
+    assert len(parse_arms(["grid"])) == len(GRID) == 45
     assert [str(arm) for arm in parse_arms(["set", "baseline", "set@1/1"])] == ["set", "baseline"]
     assert set(GROUPS["mlm"]) | set(GROUPS["rtd"]) == set(ARMS)
     assert not set(GROUPS) & set(ARMS), "a name means an arm or a group"

@@ -120,19 +120,27 @@ def make_textfooler(request: Request) -> Attack:
 
 
 def make_masked_lm(request: Request) -> Attack:
-    """Words of a masked LM, in the profiles ``bert-attack`` and ``bae``."""
+    """Words of a masked LM, in the profiles ``bert-attack``, ``bae`` and ``strict``."""
     from trueneg.attacks.greedy import greedy_attack
     from trueneg.attacks.masked_lm import BERT_MASK, PROFILES, MaskedLMCandidates
+    from trueneg.lexicon.relations import Relations
     from trueneg.lexicon.tagging import make_tagger
+    from trueneg.lexicon.wordnet import WordNet
 
     options = override(_profile(request, PROFILES), request.settings)
     if not request.masked_lm:
         raise ConfigError(f"{request.name} needs --masked-lm: a checkpoint that proposes words")
     # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
     similarity = _similarity(request) if request.encoder or options.is_masked else None
-    candidates = MaskedLMCandidates(request.masked_lm, options)
+    wordnet = None if options.opposites else WordNet.load(request.wordnet or None)
+    candidates = MaskedLMCandidates(request.masked_lm, options, Relations(wordnet) if wordnet else None)
     tagger = None if options.part_of_speech == "any" else make_tagger(request.tagger)
-    resources = {**candidates.provenance, **_provenance(similarity), **({"tagger": tagger.name} if tagger else {})}
+    resources = {
+        **candidates.provenance,
+        **_provenance(similarity),
+        **({"tagger": tagger.name} if tagger else {}),
+        **({"wordnet": wordnet_digest(wordnet.path)} if wordnet else {}),
+    }
 
     def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
         asked = _needed(victim, request.name)

@@ -1,12 +1,13 @@
 """Words that a masked language model proposes: BERT-Attack (Li et al. 2020) and BAE-R (Garg and Ramakrishnan 2020).
 
 The model alone says what could stand in a place; no WordNet and no word vectors have a say. So opposites are proposed
-too: "good" and "bad" fit the same places. The search is that of ``greedy``. What differs from the authors:
+too: "good" and "bad" fit the same places. ``strict`` leaves WordNet's opposites out, and words put together of pieces,
+of which many are made up. The search is that of ``greedy``. What differs from the authors:
 
 - BERT-Attack. The word that changes the label is the one that lowers its probability most, where the authors take the
   first in the model's order and ask about no more: other texts and more queries, the same successes. The words of
-  several pieces are ranked by what the model says at each piece in the text, not by perplexity without it. There is no
-  filter of opposites by counter-fitted vectors (an option of theirs).
+  several pieces are ranked by what the model says at each piece in the text, not by perplexity without it. Their
+  filter of opposites, an option, goes by counter-fitted vectors.
 - BAE. Only its replacements, no insertions. A change is compared with the text before it, not with the original.
 - Both. Stop words are neither replaced nor proposed, and a word is proposed if the model's tokenizer would write it so.
 """
@@ -29,6 +30,7 @@ from trueneg.attacks.words import WORDS, Passage, with_case_of
 from trueneg.config import ModelConfig
 from trueneg.detectors.encoder import Span, SpanReader, by_budget, padded
 from trueneg.errors import ConfigError
+from trueneg.lexicon.relations import Relations
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer, special_ids
@@ -59,6 +61,8 @@ class MaskedLMOptions(GreedyOptions):
     """Proposals at each place, before those that are no words are left out."""
     max_pieces: int = 12
     """Of a word that may change without being masked. 1 for no made-up words: of pieces put together many are none."""
+    opposites: bool = True
+    """Whether a word may become its opposite, as WordNet tells: "happy" unhappy, and sad."""
     max_changed: float = 0.4
     """Share of the words that may change, rounded down; one may in any case."""
     context: int = 128
@@ -83,9 +87,11 @@ PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
             max_changed=1.0,
             max_angle=0.359,  # a cosine of 0.936
         ),
+        "strict": MaskedLMOptions(max_pieces=1, opposites=False),
     }
 )
-"""``bert-attack``: no limit on similarity unless one is asked for. ``bae``: TextAttack's ``BAEGarg2019``."""
+"""``bert-attack``: no limit on similarity unless one is asked for. ``bae``: TextAttack's ``BAEGarg2019``.
+``strict``: the first, with fewer changes of meaning."""
 
 
 class MaskedLMCandidates:
@@ -98,13 +104,24 @@ class MaskedLMCandidates:
     Args:
         source: A checkpoint with a masked-LM head: a run, a Hugging Face folder or a hub name; any fast tokenizer.
         options: How it is read.
+        relations: Knows opposites; needed if these are left out.
         device: Where it runs.
 
     Raises:
+        ConfigError: if opposites are to be left out, and nothing knows them.
         ModelError: if the checkpoint has no such head.
     """
 
-    def __init__(self, source: str, options: MaskedLMOptions = PROFILES["bert-attack"], device: str = "cpu") -> None:
+    def __init__(
+        self,
+        source: str,
+        options: MaskedLMOptions = PROFILES["bert-attack"],
+        relations: Relations | None = None,
+        device: str = "cpu",
+    ) -> None:
+        if relations is None and not options.opposites:
+            raise ConfigError("opposites=false: WordNet says which words are opposites, and none was given")
+        self._relations = relations
         self.provenance: Mapping[str, str] = {"masked_lm": source}
         self.options = options
         self._tokenizer = load_tokenizer(resolve_checkpoint(source))
@@ -197,6 +214,8 @@ class MaskedLMCandidates:
         has_space = text[:start][-1:].isspace()
         words = [word for ids in proposed if (word := self._word(ids, has_space))]
         kept = [w for w in words if w.lower() != place.word.lower() and w.lower() not in self.options.stop_words]
+        if self._relations is not None and not self.options.opposites:
+            kept = [w for w in kept if "opposite" not in self._relations.between(place.word, w)]
         return list(dict.fromkeys(with_case_of(word, place.word) if word.islower() else word for word in kept))
 
     def _word_of(self, ids: tuple[int, ...], has_space: bool) -> str:

@@ -46,7 +46,12 @@ SCALES = {
 """``mini``: 1,200 steps of a 2-layer model of width 128, about a minute a run on a free core. ``tiny``: seconds, to
 see that it works; its numbers mean nothing."""
 
-GRID = [f"{use}@{p}/{r}" for use in ("drop", "set") for p in (0.25, 0.5, 0.75, 0.9, 1.0) for r in (0.25, 0.5, 1.0)]
+GRID = [
+    f"{use}@{precision}/{recall}"
+    for use in ("drop", "set", "soft")
+    for precision in (0.25, 0.5, 0.75, 0.9, 1.0)
+    for recall in (0.25, 0.5, 1.0)
+]
 GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid": GRID}
 """Names for several arms; ``grid`` sweeps the detector's precision and recall."""
 
