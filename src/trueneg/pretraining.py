@@ -188,6 +188,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         if found:
             check_same_tables(found[1], tables, folder)
         order = TrainingOrder(rows, config.train, processes, read)
+        _check_negatives(config, processes)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
@@ -247,6 +248,18 @@ def _check(config: PretrainConfig, folder: Path) -> None:
         foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN)
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
+
+
+def _check_negatives(config: PretrainConfig, processes: Processes) -> None:
+    """Refuse to contrast a row with the others of its micro-batch where there are none."""
+    cline, train = config.objective.cline, config.train
+    if config.objective.name != "cline" or not (cline.negatives == "random" or cline.in_batch_negatives):
+        return
+    if train.batch_size // (train.accumulation * processes.world_size) < 2:
+        raise ConfigError(
+            "objective.cline.negatives=random and in_batch_negatives contrast a row with the others of its "
+            "micro-batch, which has one row: raise train.batch_size, or lower train.accumulation"
+        )
 
 
 def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:

@@ -129,6 +129,33 @@ def test_synonym_views_have_the_kinds_that_are_asked_for(kinds: str, mixed: str)
     assert antonym.input_ids.equal(make_substitution().views(rows)[1].input_ids)
 
 
+def test_the_rest_of_a_word_that_the_row_before_began_stays() -> None:
+    texts = [f"word{n} word{n} the" for n in range(7)]
+    rows, both = make_rows(texts), {"synonym_share": 1.0, "antonym_share": 1.0}
+    begins = rows.is_word_start.copy()
+    begins[:, 1] = False
+    for whole, cut in zip(
+        make_substitution(**both).views(rows),
+        make_substitution(**both).views(replace(rows, is_word_start=begins)),
+        strict=True,
+    ):
+        for line, text in enumerate(texts):
+            word = text.split()[0]
+            assert text_of(cut, line)[0] == word
+            assert (text_of(whole, line)[0] == word) == (text_of(cut, line)[1] == word), "the whole one is replaced"
+
+
+def test_what_does_not_fit_any_more_is_counted() -> None:
+    # "syn1" has two pieces and "hyper2" three, where "word1" and "word2" have one; seven words fill the row.
+    text = "word1 word2 word1 word2 word1 word2 word1"
+    rows = make_rows([text, "the"], length=9)
+    view, _ = make_substitution(synonym_share=1.0).views(rows)
+    roomy, _ = make_substitution(synonym_share=1.0).views(make_rows([text, "the"], length=40))
+    num_tokens = (roomy.segments > 0).sum(1)
+    assert view.num_cut is not None and view.num_cut.tolist() == [int(num_tokens[0]) - 9, 0]
+    assert view.num_cut[0] > 0 and view.input_ids[0, -1] == END
+
+
 def test_labels_say_which_tokens_were_put_there() -> None:
     rows = make_rows(TEXTS)
     for view, label in zip(make_substitution().views(rows), (SYNONYM, ANTONYM), strict=True):

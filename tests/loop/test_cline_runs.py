@@ -168,6 +168,22 @@ def test_a_guard_says_how_far_views_are_trusted(
     assert not [name for name in final_tensors(tmp_path / "run") if "guard" in name], "it is no part of the model"
 
 
+@pytest.mark.parametrize("option", ["cline.negatives=random", "cline.in_batch_negatives=true"])
+def test_others_of_the_micro_batch_must_be_there(option: str, configure: Configure, tmp_path: Path) -> None:
+    alone = ("train.batch_size=8", "train.accumulation=8", option)
+    with pytest.raises(ConfigError, match=r"has one row: raise train.batch_size, or lower"):
+        pretrain(configure(*alone), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_views_that_replace_nothing_are_no_negatives(configure: Configure, tmp_path: Path) -> None:
+    settings = ("train.steps=4", "train.log_every=4", "cline.views.random=none", "cline.views.senses=first")
+    pretrain(configure(*settings), tmp_path / "run", quiet=True)
+    first = readings(tmp_path / "run")[0]
+    assert 0 < first["without_negative"] < 1
+    assert 0 <= first["synonym_cut"] < 0.1
+
+
 def test_a_corpus_without_tags_is_refused_with_the_remedy(configure: Configure, corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="has no tags: build it again with --tag"):
         pretrain(configure(f"corpus.path={corpus}"), tmp_path / "run", quiet=True)

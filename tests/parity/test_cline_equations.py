@@ -17,6 +17,7 @@ from trueneg.errors import ConfigError
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.cline import Cline
+from trueneg.objectives.guard import Trust
 from trueneg.objectives.mlm import MaskedLM
 
 SIZES = [[14], [9], [4], [12]]
@@ -26,7 +27,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def make_views(seed: int = 0) -> Views:
+def make_views(seed: int = 1) -> Views:
     """Four rows with padding; the views differ in some tokens, and one in length."""
     rows = make_rows(SIZES, length=16, seed=seed)
     random = np.random.default_rng(seed)
@@ -154,6 +155,37 @@ def test_random_negatives_are_other_rows() -> None:
     near = (original * synonym).sum(1)
     far = (original * original[[3, 0, 1, 2]]).sum(1)
     assert found == pytest.approx(float(torch.nn.functional.softplus(far - near).sum()), rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_a_text_is_not_its_own_negative(variant: str) -> None:
+    """Nothing in it was replaced, or no other row stands beside it."""
+    model, objective = make(variant=variant, weights="fixed")
+    views = make_views()
+    unchanged = views.antonym.labels.clone()
+    unchanged[1] = KEPT
+    parts = [objective.corrupt(v) for v in (views, replace(views, antonym=replace(views.antonym, labels=unchanged)))]
+    with torch.no_grad():
+        whole, without = (objective(model, batch) for batch in parts)
+        rows = [
+            replace(objective.corrupt(views), trust=Trust(torch.eye(4)[:, [row]], torch.tensor(False), torch.zeros(())))
+            for row in range(4)
+        ]
+        each = [float(objective(model, batch).terms["contrast"]) for batch in rows]
+    assert float(whole.terms["contrast"]) == pytest.approx(sum(each), rel=1e-5)
+    assert float(without.terms["contrast"]) == pytest.approx(sum(each) - each[1], rel=1e-5)
+    assert float(without.stats["raw_contrast"]) == pytest.approx(sum(each) - each[1], rel=1e-5)
+    assert [float(objective.counts(batch)["contrast"]) for batch in parts] == [4, 3]
+    assert [float(one.stats["num_without_negative"]) for one in (whole, without)] == [0, 1]
+
+
+def test_a_row_alone_has_no_random_negative() -> None:
+    model, objective = make(variant="released", negatives="random", weights="fixed")
+    rows = make_rows(SIZES[:1], length=16, seed=0)
+    kept = torch.zeros_like(rows.input_ids)
+    view = View(rows.input_ids, rows.segments, kept, kept.bool())
+    batch = objective.corrupt(Views(rows, view, view))
+    assert float(objective(model, batch).terms["contrast"]) == float(objective.counts(batch)["contrast"]) == 0
 
 
 def test_cosine_temperature_and_negatives_of_the_batch() -> None:

@@ -113,8 +113,8 @@ class Rewritten:
     source: Ints
     """Column that each token comes from, or whose word it replaces; -1 at padding."""
     is_replaced: Bools
-    num_cut: int
-    """Tokens that did not fit any more."""
+    num_cut: Ints
+    """Tokens that did not fit any more, ``[rows]``."""
 
 
 def rewrite(
@@ -157,14 +157,14 @@ def rewrite(
     line = np.repeat(np.arange(num_rows), totals)
     first = np.arange(num_rows) * length
     target = np.arange(len(source)) + np.take(first - (np.cumsum(totals) - totals), line)
-    num_cut = 0
+    num_cut = np.zeros(num_rows, dtype=np.int64)
     if totals.max(initial=0) > length:
         # The last token of a row is its end token, which stays.
         ends = np.cumsum(totals[totals > 0]) - 1
         is_kept = target - np.take(first, line) < np.take(np.where(totals > length, length - 1, length), line)
         is_kept[ends] = True
         target[ends] = np.minimum(target[ends], np.take(first, line[ends]) + length - 1)
-        num_cut = int((~is_kept).sum())
+        num_cut = np.bincount(line[~is_kept], minlength=num_rows)
         source, values, is_new, line, target = (array[is_kept] for array in (source, values, is_new, line, target))
 
     found = Rewritten(

@@ -152,8 +152,9 @@ class Substitution:
         length = rows.input_ids.shape[1]
         # A tokenizer's word may hold punctuation, which has no tag: "(cat)," in SentencePiece.
         is_tagged = (rows.tags > 0) & ~rows.is_special
-        after_other = np.ones_like(is_tagged)
-        after_other[:, 1:] = ~is_tagged[:, :-1]
+        after_other = np.zeros_like(is_tagged)
+        # What a row begins with may be the rest of a word of the row before.
+        after_other[:, 1:] = ~is_tagged[:, :-1] & ~rows.is_special[:, :-1]
         # A word at the end of a full row may go on in the next one.
         is_cut = np.zeros_like(is_tagged)
         is_cut[:, length - 2] = True
@@ -223,6 +224,7 @@ class Substitution:
             is_full=rows.is_full and bool(is_text.all()),
             is_packed=rows.is_packed,
             source=torch.from_numpy(written.source),
+            num_cut=torch.from_numpy(written.num_cut),
         )
 
 

@@ -49,6 +49,8 @@ class View:
     source: Tensor | None = None
     """int64: the column of the original that a token comes from, or whose word it replaces; -1 at padding. Who judges
     replacements needs it."""
+    num_cut: Tensor | None = None
+    """int64 ``[rows]``: tokens that did not fit any more."""
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         return replace(
@@ -58,6 +60,7 @@ class View:
             labels=function(self.labels),
             is_candidate=function(self.is_candidate),
             source=None if self.source is None else function(self.source),
+            num_cut=None if self.num_cut is None else function(self.num_cut),
         )
 
 

@@ -14,6 +14,9 @@ Given = TypeVar("Given")
 Batch = TypeVar("Batch")
 Sums = dict[str, Tensor]
 
+LEAST = 1e-6
+"""What a sum is divided by at least."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -83,7 +86,8 @@ class TrainingModule(nn.Module, Generic[Batch]):
         outcome: Outcome = self.objective(self.model, batch)
         weights = self.objective.weights
         loss = torch.stack(
-            [weights.get(name, 1.0) * value / counts[name].clamp(min=1) for name, value in outcome.terms.items()]
+            # Weights may count less than a whole row; a term without any is 0.
+            [weights.get(name, 1.0) * value / counts[name].clamp(min=LEAST) for name, value in outcome.terms.items()]
         ).sum()
         return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats))
 

@@ -51,8 +51,9 @@ class Cline(Objective[Views, ClineBatch]):
             ``rtd`` the words whose class it doubts; in ``paper`` what was replaced is replaced whatever it means.
 
     Terms: ``mlm`` (nats) over masked positions; ``rtd`` over tokens of the views that are not padding (``released``: of
-    candidate words); ``contrast`` over rows, or their weights. With learned weights each is multiplied by ``exp(-s)``
-    (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share for each row.
+    candidate words); ``contrast`` over rows that have a negative, or their weights. With learned weights each is
+    multiplied by ``exp(-s)`` (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share
+    for each row.
     """
 
     def __init__(self, masked_lm: MaskedLM, config: ClineConfig, guard: Guard | None = None) -> None:
@@ -77,11 +78,11 @@ class Cline(Objective[Views, ClineBatch]):
     def counts(self, batch: ClineBatch) -> Sums:
         """Masked positions, tokens of the views, and rows."""
         counts = self.masked_lm.counts(batch.masked)
-        num_rows = torch.tensor(float(len(batch.masked.input_ids)), device=batch.masked.input_ids.device)
+        num_rows = torch.full((), float(len(batch.masked.input_ids)), device=batch.masked.input_ids.device)
         if "rtd" in self.terms:
             counts["rtd"] = self._is_judged(batch).sum().float()
         if "contrast" in self.terms:
-            counts["contrast"] = num_rows if batch.trust is None else batch.trust.rows.sum()
+            counts["contrast"] = self._pair_weights(batch).sum()
         if self.log_scales.requires_grad:
             counts["balance"] = num_rows
         return counts
@@ -102,7 +103,7 @@ class Cline(Objective[Views, ClineBatch]):
             vectors = model.sentence_vectors(hidden, stack.segments > 0, self.config.pooling).unflatten(
                 0, (-1, num_rows)
             )
-            terms["contrast"], found = self._contrast(vectors, batch.trust)
+            terms["contrast"], found = self._contrast(vectors, self._has_negative(batch), self._pair_weights(batch))
             stats |= found
         stats = {f"raw_{name}": terms[name] for name in self.terms} | stats | _replaced(batch.views) | _trusted(batch)
         return Outcome(self._weighed(terms, num_rows), stats)
@@ -163,7 +164,19 @@ class Cline(Objective[Views, ClineBatch]):
             loss = (losses * is_judged).sum()
         return loss, detection_stats(score, is_replaced, is_judged.float())
 
-    def _contrast(self, vectors: Tensor, trust: Trust | None) -> tuple[Tensor, Sums]:
+    def _has_negative(self, batch: ClineBatch) -> Tensor:
+        """Rows whose negative is not their own text, bool ``[rows]``: a word was replaced, or there is another row."""
+        if self.config.negatives == "antonyms":
+            return (batch.views[1].labels != KEPT).any(1)
+        ids = batch.masked.input_ids
+        return torch.full(ids.shape[:1], len(ids) > 1, device=ids.device)
+
+    def _pair_weights(self, batch: ClineBatch) -> Tensor:
+        """How much of each row's contrast counts, float32 ``[rows]``: its trust, and nothing without a negative."""
+        weights = self._has_negative(batch).float()
+        return weights if batch.trust is None else weights * batch.trust.rows
+
+    def _contrast(self, vectors: Tensor, has_negative: Tensor, weights: Tensor) -> tuple[Tensor, Sums]:
         """Sum of Eq. 6, and in how many rows the synonym view is nearer: ``vectors`` is ``[2 or 3, rows, hidden]``."""
         config, original, synonym = self.config, vectors[0], vectors[1]
         negative = vectors[2] if len(vectors) > 2 else original.roll(1, 0)
@@ -183,20 +196,23 @@ class Cline(Objective[Views, ClineBatch]):
         with torch.no_grad():
             stats = {
                 # The plain loss whatever the guard says, so that runs can be compared.
-                "raw_contrast": losses.sum(),
-                "num_nearer": (positive > wrong).sum().float(),
-                "num_pairs": torch.tensor(float(len(positive)), device=positive.device),
+                "raw_contrast": (losses * has_negative).sum(),
+                "num_nearer": ((positive > wrong) & has_negative).sum().float(),
+                "num_pairs": has_negative.sum().float(),
+                "num_without_negative": (~has_negative).sum().float(),
             }
-        return (losses if trust is None else losses * trust.rows).sum(), stats
+        return (losses * weights).sum(), stats
 
 
 @torch.no_grad()
 def _replaced(views: tuple[View, ...]) -> Sums:
-    """Tokens of each view, and how many of them were put there."""
+    """Tokens of each view, how many of them were put there, and how many did not fit any more."""
     sums = {}
     for name, label, view in zip(("synonym", "antonym"), (SYNONYM, ANTONYM), views, strict=False):
         sums[f"num_{name}_tokens"] = (view.segments > 0).sum().float()
         sums[f"num_{name}_replaced"] = (view.labels == label).sum().float()
+        if view.num_cut is not None:
+            sums[f"num_{name}_cut"] = view.num_cut.sum().float()
     return sums
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from trueneg.objectives.base import Outcome, Sums
+from trueneg.objectives.base import LEAST, Outcome, Sums
 from trueneg.training.distributed import Processes
 
 RATIOS = {
@@ -24,6 +24,9 @@ RATIOS = {
     "nearer": ("num_nearer", "num_pairs"),
     "synonym_replaced": ("num_synonym_replaced", "num_synonym_tokens"),
     "antonym_replaced": ("num_antonym_replaced", "num_antonym_tokens"),
+    "synonym_cut": ("num_synonym_cut", "num_synonym_tokens"),
+    "antonym_cut": ("num_antonym_cut", "num_antonym_tokens"),
+    "without_negative": ("num_without_negative", "num_rows"),
     "synonym_trust": ("trust_synonym", "num_rows"),
     "antonym_trust": ("trust_antonym", "num_rows"),
     "judged": ("num_judged", "num_put"),
@@ -71,7 +74,7 @@ def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
     if "num_masked" in stats:
         stats["num_right"] = stats["num_masked"] - stats["num_mispredicted"]
     terms = {
-        name.removeprefix("term/"): value / max(sums[name.replace("term/", "count/")], 1)
+        name.removeprefix("term/"): value / max(sums[name.replace("term/", "count/")], LEAST)
         for name, value in sums.items()
         if name.startswith("term/")
     }
