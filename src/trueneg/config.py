@@ -268,6 +268,8 @@ class TaskConfig:
     """Reading comprehension: tokens of an answer at most."""
     num_best: int = 20
     """Reading comprehension: starts and ends that are combined."""
+    null_threshold: float = 0.0
+    """SQuAD 2.0 says "no answer" where its score exceeds that of the best span by more than this."""
 
 
 @dataclass(frozen=True)

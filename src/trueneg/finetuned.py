@@ -19,7 +19,7 @@ from trueneg.errors import ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.answering import evaluate_model, make_result
 from trueneg.evaluation.results import Result, columns_of, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
-from trueneg.evaluation.tasks.base import Task
+from trueneg.evaluation.tasks.base import Task, digest_of
 from trueneg.evaluation.tasks.contrast_sets import (
     CONTRAST_METRICS,
     ContrastSet,
@@ -60,7 +60,8 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
     folder = Path(folder)
     source = folder / HUGGING_FACE
     if not (source / "config.json").is_file():
-        raise ConfigError(f"'{folder}' holds no fine-tuned model: finish it, with keep_model=true")
+        mend = "fine-tune again into another --out, with keep_model=true" if find_results(folder) else "finish it"
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: {mend}")
     config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
     return config, make_task(config.task, labels_of(str(source)))
 
@@ -88,6 +89,8 @@ def evaluate_finetuned(
 ) -> list[Result]:
     """Evaluate a fine-tuned model, on its own task or on another with the same labels.
 
+    Of a single file of one's own only a part is asked about if the model was trained on the rest, else all of it.
+
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
         task: What is asked; by default what the model was trained for. The results of another one are written beside
@@ -97,14 +100,22 @@ def evaluate_finetuned(
         settings: ``key=value``, for example ``task.max_dev_examples=500``.
 
     Raises:
-        ConfigError: if the folder holds no fine-tuned model.
+        ConfigError: if the folder holds no fine-tuned model, or a model of its own lies where the results would.
         ModelError: if its labels are not the task's.
         TaskError: if there is no such split.
     """
     named = {"task.name": task, "task.data": data}
     opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
     config, asked = opened.config, opened.task
-    target = folder_of(asked.name, config.train.seed, Path(folder).parents[1])
+    target = folder_of(asked.name, config.train.seed, Path(folder).resolve().parents[1])
+    if target != Path(folder).resolve() and (target / CONFIG).exists():
+        raise ConfigError(
+            f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
+            f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
+        )
+    known = opened.trained.get("data", {}).get(asked.train_split)
+    if asked.is_split_off and known is not None and digest_of(asked.read(asked.train_split)) != known:
+        asked.ask_about_all()
     results = []
     for split in splits or asked.dev_splits:
         result, answers = evaluate_model(

@@ -21,7 +21,7 @@ from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
 from trueneg.evaluation.results import Result, find_results, load_result, save_result
 from trueneg.evaluation.tasks import make_task
-from trueneg.evaluation.tasks.base import Encoded, Task
+from trueneg.evaluation.tasks.base import Encoded, Task, digest_of
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import validate
@@ -49,6 +49,9 @@ LEAST_NOISE = 1e-3
 
 FREE = frozenset(FREE_TO_CHANGE | {"task.data", "task.max_dev_examples", "keep_model", "preset"})
 """Options that a resumed run may change."""
+
+FREE_ONCE_FINISHED = FREE - {"task.max_dev_examples", "keep_model"}
+"""Options that may be others than those of a finished run and leave its results what they are."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     _check(config)
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
-    if finished := _finished(config, folder):
+    if finished := _finished(config, folder, task):
         return finished
     device = choose_device(config.train.device)
     with join_processes(device.type) as processes:
@@ -190,6 +193,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
                     if choice is not None:
                         load_model(run.module, str(folder / BEST))
                     trained = {
+                        "task": task.name,
+                        "data": data_digests(task),
                         "num_examples": data.num_examples,
                         "num_rows": len(data.train.features),
                         "counts": dict(data.counts),
@@ -271,8 +276,13 @@ def _check(config: FinetuneConfig) -> None:
         raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
 
 
-def _finished(config: FinetuneConfig, folder: Path) -> Finetuned | None:
-    """What a run that has finished came to, if it had these options.
+def data_digests(task: Task[Any]) -> dict[str, str]:
+    """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
+    return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
+
+
+def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
+    """What a run that has finished came to, if it had these options and this data.
 
     Raises:
         CheckpointError: if it had others.
@@ -280,10 +290,16 @@ def _finished(config: FinetuneConfig, folder: Path) -> Finetuned | None:
     results = {path.stem: load_result(path) for path in find_results(folder)}
     if not results or (folder / CHECKPOINTS).exists():
         return None
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"'{folder}' holds results of a model that lies elsewhere: give another --out")
     saved = load_config(FinetuneConfig, folder / CONFIG)
-    found = [line for line in differences(_unscheduled(saved, config), config) if line.split(":")[0] not in FREE]
+    free = FREE_ONCE_FINISHED | (set() if config.keep_model else {"keep_model"})
+    found = [line for line in differences(_unscheduled(saved, config), config) if line.split(":")[0] not in free]
     if found:
         raise CheckpointError(f"'{folder}' was trained with other options ({'; '.join(found)}): give another --out")
+    known = next(iter(results.values())).train.get("data", {})
+    if changed := [name for name, digest in data_digests(task).items() if known.get(name, digest) != digest]:
+        raise CheckpointError(f"'{folder}' is of other data ({', '.join(changed)} changed since): give another --out")
     steps = saved.train.steps
     return Finetuned(folder, config.train.seed, "finished", steps, steps, 0.0, results)
 
@@ -382,8 +398,9 @@ def _finish(
             model.save_pretrained(target)
             save_tokenizer(tokenizer, target)
         (target / "README.md").write_text(finetuning_card(config, list(results.values())), encoding="utf-8")
-    (folder / BEST).unlink(missing_ok=True)
+    # In this order: a checkpoint without the best weights could not go on.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    (folder / BEST).unlink(missing_ok=True)
 
 
 def _introduction(config: FinetuneConfig, run: Run, data: _Data, is_resumed: bool) -> str:

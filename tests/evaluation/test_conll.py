@@ -59,6 +59,12 @@ def test_two_columns_however_separated(separator: str, line_end: str, tmp_path: 
     assert counts == {}
 
 
+def test_comments_at_the_head_are_no_words(tmp_path: Path) -> None:
+    sentences, counts = read_conll(write(tmp_path, "# a title\n\n# id 5 domain=en\nAnna _ _ B-PER\n# _ _ O\n"))
+    assert [(s.words, s.tags) for s in sentences] == [(("Anna", "#"), ("B-PER", "O"))]
+    assert counts == {"comments": 2}
+
+
 def test_tabs_keep_words_with_spaces_whole(tmp_path: Path) -> None:
     assert read_conll(write(tmp_path, "1 000\tNUM\n"))[0][0].words == ("1 000",)
 

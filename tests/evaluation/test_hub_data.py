@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ def test_minus_one_is_no_label(tmp_path: Path) -> None:
     assert len(whole) == 2 and task.read("train").counts["undecided"] == 1
 
 
+def test_numbers_without_names_are_labels_minus_one_too(tmp_path: Path) -> None:
+    rows = [f"t{n},{n % 3 - 1}" for n in range(30)]
+    (tmp_path / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    (tmp_path / "test.csv").write_text("text,label\na,-1\nb,-1\n")
+    task = HubTask("own", tmp_path)
+    assert task.labels == ("-1", "0", "1")
+    assert len([*task.read("train").examples, *task.read("dev").examples]) == 30
+    assert not task.read("test").is_labelled, "nothing else"
+
+
 def test_minus_one_is_a_quantity_like_any_other_unless_all_are(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,score\na,-1\nb,3\n")
     (tmp_path / "validation.csv").write_text("text,score\na,-1\nb,2\n")
@@ -85,6 +96,8 @@ def test_a_configuration_makes_the_task(tmp_path: Path) -> None:
     task = from_config(options)
     assert isinstance(task, HubTask) and task.name == "films"
     assert (task.columns.text, task.columns.second) == ("b", "a")
+    one, other = (from_config(replace(options, data=f"{options.data}:{c}")).name for c in ("mrpc", "rte"))
+    assert (one, other) == ("films-mrpc", "films-rte")
 
 
 def test_what_cannot_be_loaded_is_said_in_a_line(tmp_path: Path) -> None:

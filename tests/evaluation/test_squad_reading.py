@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from trueneg.config import TaskConfig
 from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Split
 from trueneg.evaluation.tasks.squad import SquadTask
 from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
@@ -238,3 +240,16 @@ def test_a_choice_keeps_the_share_of_impossible_questions() -> None:
     for num in (3, 30, 60):
         chosen = task.subset(examples, num, seed=3)
         assert (len(chosen), sum(e.is_impossible for e in chosen)) == (num, num // 3)
+
+
+def test_what_is_configured_reaches_the_task() -> None:
+    options: dict[str, Any] = {
+        "doc_stride": 5,
+        "max_query": 6,
+        "max_answer": 7,
+        "num_best": 8,
+        "null_threshold": 0.5,
+    }
+    task = make_task(TaskConfig(name="squad/v2.0", data="data", **options))
+    assert isinstance(task, SquadTask) and task.version == "2.0"
+    assert {name: getattr(task, name) for name in options} == options

@@ -49,6 +49,13 @@ def test_own_data_of_one_kind_is_told_apart_by_folder(tmp_path: Path) -> None:
     assert [task for task, _ in read_runs(tmp_path)] == ["classification", "classification reviews"]
 
 
+def test_a_tasks_own_folder_is_not_said_twice(tmp_path: Path) -> None:
+    write_share(tmp_path, "squad/v2.0", 1, 7)
+    (folder,) = tmp_path.rglob("seed-1")
+    folder.parent.rename(tmp_path / "squad-v2.0")
+    assert [task for task, _ in read_runs(tmp_path)] == ["squad/v2.0"]
+
+
 def test_glue_average_by_the_papers_rule(tmp_path: Path) -> None:
     for seed, num_right in ((1, 6), (2, 8), (3, 7)):
         write_share(tmp_path, "glue/mrpc", seed, num_right, metrics=("f1", "accuracy"))

@@ -30,6 +30,10 @@ def test_one_file_has_a_validation_part_set_aside(tmp_path: Path) -> None:
     assert dev == TabularTask("reviews", data, validation_fraction=0.2).read("dev")
     assert dev != TabularTask("reviews", data, validation_fraction=0.2, seed=1).read("dev")
     assert any("set aside" in note for note in task.notes)
+    assert (train.counts, dev.counts) == ({"in_other_part": 8}, {"in_other_part": 32})
+    task.ask_about_all()
+    assert {e.key for e in task.read("dev").examples} == {e.key for e in [*train.examples, *dev.examples]}
+    assert not task.notes and not task.read("dev").counts
 
 
 @pytest.mark.parametrize("valid", ["dev", "valid", "validation", "reviews-val"])
@@ -88,6 +92,12 @@ def test_a_quote_that_never_ends_is_an_error_where_it_begins(tmp_path: Path) -> 
         TabularTask("t", data)
 
 
+def test_a_text_of_any_length_is_told_from_an_open_quote(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", f"label,text\nx,a\ny,{'b ' * 70_000}\n")
+    with pytest.raises(TaskError, match=r"train\.csv:3: .* a quote is open .*, or a text has over 131,072 signs"):
+        TabularTask("t", data)
+
+
 def test_json_lines_may_have_numbers_nulls_and_other_keys(tmp_path: Path) -> None:
     rows = [
         {"text": "a", "label": 10, "meta": {"x": 1}},
@@ -109,6 +119,7 @@ def test_json_lines_may_have_numbers_nulls_and_other_keys(tmp_path: Path) -> Non
         ('{"text": "a", "label": 1}\n{"text": "b"\n', r":2: not JSON"),
         ('{"text": "a", "label": 1}\n["b"]\n', r":2: an object is wanted on each line, not list"),
         ('{"text": "a", "label": 1}\n{"text": ["b"], "label": 2}\n', r":2: 'text' is list here"),
+        ('[{"text": "a", "label": 1},\n{"text": "b", "label": 2}]\n', r": a JSON array: one object a line is wanted"),
     ],
 )
 def test_broken_json_is_an_error_with_its_line(content: str, message: str, tmp_path: Path) -> None:
@@ -244,6 +255,15 @@ def test_a_configuration_makes_the_task(tmp_path: Path) -> None:
     options = TaskConfig(name="regression", data=str(data), text_column="a", label_column="b")
     task = from_config(options)
     assert (task.name, task.kind, task.labels) == ("films", "regression", ())
+
+
+@pytest.mark.parametrize("given", [".", "../v1.2", "../v1.2/"])
+def test_a_task_is_called_as_its_folder(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "v1.2"
+    folder.mkdir()
+    file(folder, "train.csv", REVIEWS)
+    monkeypatch.chdir(folder)
+    assert from_config(TaskConfig(name="classification", data=given)).name == "v1.2"
 
 
 def _split(folder: Path, content: str) -> Path:

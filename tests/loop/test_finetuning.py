@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,8 +169,68 @@ def test_a_finished_seed_is_not_run_again(
     assert finetune(configure("train.log_every=9"), tmp_path, quiet=True).results == first.results
     with pytest.raises(CheckpointError, match=r"was trained with other options \(epochs: 2.0 -> 1.0\)"):
         finetune(configure("epochs=1"), tmp_path, quiet=True)
+    with pytest.raises(CheckpointError, match=r"other options \(task.max_dev_examples: 0 -> 9\)"):
+        finetune(configure("task.max_dev_examples=9"), tmp_path, quiet=True)
+    assert finetune(configure("keep_model=false"), tmp_path, quiet=True).results == first.results
     with pytest.raises(PowerCut):  # another seed is another run
         finetune(configure("train.seed=2"), tmp_path, quiet=True)
+
+
+def test_results_of_other_data_are_not_taken_for_these(configure: Configure, tmp_path: Path) -> None:
+    data = write_sst2(tmp_path / "glue" / "SST-2")
+    config = configure(f"task.data={data}")
+    first = finetune(config, tmp_path / "out", quiet=True)
+    moved = configure(f"task.data={shutil.copytree(data, tmp_path / 'moved')}")
+    assert finetune(moved, tmp_path / "out", quiet=True).results == first.results
+    dev = data / "SST-2" / "dev.tsv"
+    dev.write_text(dev.read_text() + "we see a glad mouse\t0\n")
+    with pytest.raises(CheckpointError, match=r"is of other data \(dev changed since\): give another --out"):
+        finetune(config, tmp_path / "out", quiet=True)
+
+
+def write_table(path: Path, seed: int, num: int = 60) -> Path:
+    path.parent.mkdir(exist_ok=True, parents=True)
+    rows = [f"{any(word in text.split() for word in POSITIVE)},{text}" for text in documents(num, seed=seed)]
+    path.write_text("\n".join(["label,text", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def on_tables(checkpoint: Path, tmp_path: Path) -> Callable[[Path], Finetuned]:
+    """Fine-tunes on a table, into one folder of results."""
+
+    def run(data: Path) -> Finetuned:
+        settings = [f"task.data={data}", "task.length=48", "train.steps=2", "train.batch_size=8", "train.device=cpu"]
+        config = configure_finetuning(str(checkpoint), "classification", settings=settings)
+        return finetune(config, tmp_path / "out", quiet=True)
+
+    return run
+
+
+def test_a_model_does_not_write_over_anothers_results(on_tables: Callable[[Path], Finetuned], tmp_path: Path) -> None:
+    films, books = (
+        on_tables(write_table(tmp_path / f"{name}.csv", seed)) for seed, name in enumerate(("films", "books"))
+    )
+    kept = (books.folder / "dev.json").read_bytes()
+    with pytest.raises(ConfigError, match="books/seed-1' holds a model of its own, whose results these would replace"):
+        evaluate_finetuned(films.folder, data=str(tmp_path / "books.csv"))
+    assert (books.folder / "dev.json").read_bytes() == kept
+    plays = write_table(tmp_path / "plays.csv", 5)
+    (result,) = evaluate_finetuned(films.folder, data=str(plays))
+    assert result.train["task"] == "films"
+    with pytest.raises(CheckpointError, match="plays/seed-1' holds results of a model that lies elsewhere"):
+        on_tables(plays)
+
+
+def test_of_a_new_file_everything_is_asked_and_of_the_trained_one_a_part(
+    on_tables: Callable[[Path], Finetuned], tmp_path: Path
+) -> None:
+    done = on_tables(write_table(tmp_path / "films.csv", 1))
+    assert [r.num_examples for r in evaluate_finetuned(done.folder)] == [6]
+    moved = shutil.copy(tmp_path / "films.csv", tmp_path / "copy.csv")
+    assert [r.num_examples for r in evaluate_finetuned(done.folder, data=str(moved))] == [6]
+    new = write_table(tmp_path / "new.csv", 2, num=40)
+    assert [r.num_examples for r in evaluate_finetuned(done.folder, data=str(new))] == [40]
 
 
 def test_seeds_differ_and_the_same_seed_does_not(configure: Configure, tmp_path: Path) -> None:
@@ -281,8 +342,10 @@ def test_a_fine_tuned_model_is_evaluated_later(configure: Configure, tmp_path: P
 def test_a_model_that_was_not_kept_cannot_be_evaluated(configure: Configure, tmp_path: Path) -> None:
     done = finetune(configure("keep_model=false"), tmp_path, quiet=True)
     assert not (done.folder / "hf").exists() and done.results["dev"].metrics
-    with pytest.raises(ConfigError, match="holds no fine-tuned model: finish it, with keep_model=true"):
+    with pytest.raises(ConfigError, match="holds no fine-tuned model: fine-tune again into another --out, with keep_"):
         evaluate_finetuned(done.folder)
+    again = finetune(configure(), tmp_path / "another", quiet=True)
+    assert evaluate_finetuned(again.folder)[0].metrics == done.results["dev"].metrics
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: Configure, tmp_path: Path) -> None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from trueneg import __version__
 from trueneg.detectors.calibrated import KIND, read_calibration
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.errors import ConfigError
+from trueneg.evaluation.provenance import versions
 from trueneg.evaluation.ranking import Booleans, Curve, Floats, Integers, Verdicts
 from trueneg.evaluation.tasks.swords import Item, level_named
 
@@ -242,13 +240,3 @@ def calibrate(
         provenance=dict(final.provenance),
         versions=versions(),
     )
-
-
-def versions() -> dict[str, str]:
-    """What the figures were made with."""
-    packages = ("numpy", "torch", "transformers", "lemminflect")
-    return {
-        "trueneg": __version__,
-        "python": platform.python_version(),
-        **{package: metadata.version(package) for package in packages},
-    }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trueneg.decoding import flatten
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.metrics import METRICS, Metric
 from trueneg.evaluation.results import Columns, Result, columns_of, load_answers
@@ -313,17 +314,10 @@ def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[
 
 
 def _settings(result: Result) -> dict[str, Any]:
-    flat = _flat(result.config)
+    flat = flatten(result.config)
     settings = {name: value for name, value in flat.items() if name not in _OF_NO_EFFECT}
     settings |= {name: result.train[name] for name in ("num_examples",) if name in result.train}
     return settings | {"selection": result.selection}
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return flat
 
 
 def _listed(seeds: Iterable[int]) -> str:

@@ -13,7 +13,7 @@ from trueneg import __version__
 def versions() -> dict[str, str]:
     """Versions of what figures depend on; ``revision`` is the source's git commit, where it lies in a repository."""
     found = {"python": platform.python_version(), "trueneg": __version__}
-    for package in ("torch", "transformers", "tokenizers", "numpy"):
+    for package in ("torch", "transformers", "tokenizers", "numpy", "lemminflect"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -81,7 +81,8 @@ def read_runs(folder: str | Path) -> Runs:
     for path in find_results(Path(folder)):
         result = load_result(path)
         place = path.resolve().parents[1].name
-        name = result.task if result.task.rpartition("/")[2] == place else f"{result.task} {place}"
+        is_named = place in (result.task.rpartition("/")[2], result.task.replace("/", "-"))
+        name = result.task if is_named else f"{result.task} {place}"
         seeds = runs.setdefault((name, result.split), {})
         if result.seed in seeds:
             raise TaskError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,14 @@ class Encoded:
     features: Features
     counts: Mapping[str, int] = field(default_factory=dict)
     """``truncated`` and whatever else was met."""
+
+
+def digest_of(split: Split[Any]) -> str:
+    """16 hexadecimal digits of a split's examples, in order: their texts, labels and keys."""
+    digest = hashlib.sha256()
+    for example in split.examples:
+        digest.update(f"{example!r}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
 
 
 class Task(ABC, Generic[E]):
@@ -104,6 +113,14 @@ class Task(ABC, Generic[E]):
             ConfigError: for a task that has no pairs.
         """
         raise ConfigError(f"task.swap_pairs: '{self.name}' has no pairs of texts: leave it out")
+
+    @property
+    def is_split_off(self) -> bool:
+        """Whether the validation split is a part of the training file."""
+        return False
+
+    def ask_about_all(self) -> None:
+        """Take a part that was set aside of a training file for the whole: no model was trained on the rest."""
 
     @abstractmethod
     def subset(self, examples: Sequence[E], num: int, seed: int) -> list[E]:

@@ -30,7 +30,15 @@ from typing import Any
 from trueneg.config import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.records import SPLIT_NAMES, Records, as_records, listing, read_lines, read_records
+from trueneg.evaluation.tasks.records import (
+    SPLIT_NAMES,
+    Records,
+    as_records,
+    csv_remedy,
+    listing,
+    read_lines,
+    read_records,
+)
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
@@ -286,7 +294,7 @@ def _ag(place: Path, split: str) -> Records:
             cells.append((first, tuple(row)))
             first = reader.line_num + 1
     except csv.Error as error:
-        raise TaskError(f"{path}:{first}: {error}: mend the quotes of the row that begins here") from error
+        raise TaskError(f"{path}:{first}: {error}: {csv_remedy(error)}") from error
     records = as_records(path, ("class", "title", "description"), cells)
     topics = dict(zip("1234", _TOPICS, strict=True))
     rows = [(topics.get(number, number), f"{title} {description}") for number, title, description in records.rows]

@@ -44,8 +44,8 @@ def read_conll(
     """Read words and tags, one word a line, a blank line after each sentence.
 
     Columns are separated by tabs if the line has any, else by spaces. ``-DOCSTART-`` lines are no words, nor are
-    comments: lines that begin with ``#`` and have not as many columns as the words. In ``.conllu`` neither ranges
-    (``3-4``) nor empty nodes (``3.1``) are words.
+    comments: lines that begin with ``# id `` (MultiCoNER's), or with ``#`` and have not as many columns as the words.
+    In ``.conllu`` neither ranges (``3-4``) nor empty nodes (``3.1``) are words.
 
     Args:
         path: A file of one column is unlabelled.
@@ -65,7 +65,10 @@ def read_conll(
     sentences: list[Sentence] = []
     counts = {"docstarts": 0, "comments": 0}
     rows: list[list[str]] = []
-    first = width = 0
+    lines = list(read_lines(path))
+    is_plain = (line.strip() and not line.startswith(("#", "-DOCSTART-")) for _, line in lines)
+    width = next((len(_columns(line)) for (_, line), is_one in zip(lines, is_plain, strict=True) if is_one), 0)
+    first = 0
 
     def close() -> None:
         if rows:
@@ -73,16 +76,15 @@ def read_conll(
             sentences.append(Sentence(str(len(sentences)), tuple(row[word_at] for row in rows), tags, first))
             rows.clear()
 
-    for number, line in read_lines(path):
+    for number, line in lines:
         if not line.strip():
             close()
             continue
-        row = line.split("\t") if "\t" in line else line.split(" ")
-        row = [value.strip() for value in row] if "\t" in line else [value for value in row if value]
+        row = _columns(line)
         if row[0].startswith("-DOCSTART-"):
             close()
             counts["docstarts"] += 1
-        elif line.startswith("#") and (len(row) != width and (width or is_conllu)):
+        elif line.startswith("# id ") or (line.startswith("#") and len(row) != width and (width or is_conllu)):
             counts["comments"] += 1
         elif is_conllu and not row[0].isdigit():
             continue
@@ -104,6 +106,12 @@ def read_conll(
     if not sentences:
         raise TaskError(f"{path}: no sentences: one word and its tag a line are wanted, a blank line between sentences")
     return sentences, {what: how_many for what, how_many in counts.items() if how_many}
+
+
+def _columns(line: str) -> list[str]:
+    if "\t" in line:
+        return [value.strip() for value in line.split("\t")]
+    return [value for value in line.split(" ") if value]
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:

@@ -11,15 +11,16 @@ from trueneg.errors import TaskError, unknown_name
 from trueneg.evaluation.tasks.records import SPLIT_NAMES, Records, as_records, cell
 from trueneg.evaluation.tasks.tabular import Kind, TabularTask
 
-_WITHHELD = "-1"
-"""In place of a label that is not known."""
+_WITHHELD = "(no label)"
+"""In place of a label that is not known: -1 among classes that have names."""
 
 
 class HubTask(TabularTask):
     """Texts or pairs of texts of a Hugging Face dataset: see ``TabularTask`` for the options that are the same.
 
-    Labels that the dataset names (``ClassLabel``) keep its names, sorted, not its numbers; ``-1`` is no label, and an
-    example without one in a labelled split is left out and counted as ``undecided``.
+    Labels that the dataset names (``ClassLabel``) keep its names, sorted, not its numbers; ``-1`` is none of them, and
+    an example without a label in a labelled split is left out and counted as ``undecided``. Numbers without names are
+    labels, -1 too, unless a split has nothing else.
 
     Args:
         name: Of the task, for the result files.
@@ -112,7 +113,7 @@ def _records(dataset: Any, path: str) -> Records:
             values[name] = ["" if n is None else classes[n] if n >= 0 else _WITHHELD for n in dataset[name]]
         elif isinstance(feature, Value):
             values[name] = [cell(value) for value in dataset[name]]
-        if name in values and set(values[name]) <= {"", _WITHHELD, f"{_WITHHELD}.0"}:  # of a test split
+        if name in values and set(values[name]) <= {"", _WITHHELD, "-1", "-1.0"}:  # of a test split
             values[name] = [""] * len(dataset)
     names = [name for name, column in values.items() if None not in column]
     rows = zip(*([value or "" for value in values[name]] for name in names), strict=True)

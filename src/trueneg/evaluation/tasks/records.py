@@ -81,6 +81,16 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
     return found
 
 
+def name_of(data: Path) -> str:
+    """What a task over one's own data is called: the file's name without its ending, or the folder's.
+
+    Example:
+        >>> name_of(Path("data/films.v2.csv"))
+        'films.v2'
+    """
+    return data.resolve().stem if data.is_file() or not data.exists() else data.resolve().name
+
+
 def split_file(files: Mapping[str, Path], split: str, data: Path) -> Path:
     """File of a split.
 
@@ -224,7 +234,14 @@ def _quoted(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]
             yield first, tuple(row)
             first = reader.line_num + 1
     except csv.Error as error:
-        raise TaskError(f"{path}:{first}: {error}: mend the quotes of the row that begins here") from error
+        raise TaskError(f"{path}:{first}: {error}: {csv_remedy(error)}") from error
+
+
+def csv_remedy(error: csv.Error) -> str:
+    """What to do about a row that csv cannot read, in words."""
+    if "field limit" in str(error):
+        return f"a quote is open in the row that begins here, or a text has over {csv.field_size_limit():,} signs"
+    return "mend the quotes of the row that begins here"
 
 
 def _read_json_lines(path: Path) -> Records:
@@ -245,6 +262,8 @@ def _read_json_lines(path: Path) -> Records:
         else:
             broken.append((number, f"an object is wanted on each line, not {type(value).__name__}"))
     num_lines = len(rows) + len(broken)
+    if broken and _text(path).lstrip().startswith("["):
+        raise TaskError(f"{path}: a JSON array: one object a line is wanted (jq -c '.[]' FILE > {path.stem}.jsonl)")
     if len(broken) > MALFORMED_SHARE * num_lines:
         raise TaskError(f"{path}:{broken[0][0]}: {broken[0][1]}, and so in {len(broken)} of {num_lines} lines")
     # What is a list or an object in every row is no column; one that some rows lack has empty cells there.

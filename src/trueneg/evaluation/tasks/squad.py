@@ -177,4 +177,5 @@ def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> Squ
         max_query=options.max_query,
         max_answer=options.max_answer,
         num_best=options.num_best,
+        null_threshold=options.null_threshold,
     )

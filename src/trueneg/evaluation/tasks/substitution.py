@@ -19,10 +19,10 @@ from trueneg.evaluation.calibration import (
     grouped_folds,
     held_out_scores,
     is_to_be_fitted,
-    versions,
 )
 from trueneg.evaluation.detection import ErrorRate, Measured, Reading, SubstitutionResult, Threshold
 from trueneg.evaluation.distractors import KINDS, Distractor
+from trueneg.evaluation.provenance import versions
 from trueneg.evaluation.ranking import Booleans, Curve, Floats, Integers, Resamples, Verdicts, interval
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.swords import LEVELS, Item

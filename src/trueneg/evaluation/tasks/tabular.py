@@ -12,7 +12,7 @@ from typing import Literal
 from trueneg.config import TaskConfig
 from trueneg.errors import TaskError, unknown_name
 from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.records import Records, read_records, split_file, split_files
+from trueneg.evaluation.tasks.records import Records, name_of, read_records, split_file, split_files
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
@@ -109,8 +109,16 @@ class TabularTask(TextTask):
         """Whether the validation split is a part of the training file."""
         return "dev" not in self.splits and self.train_split in self.splits
 
+    def ask_about_all(self) -> None:
+        """See ``Task``."""
+        if self.is_split_off:
+            self.splits = {"dev": self.splits[self.train_split]}
+            self.notes = ()
+
     def read(self, split: str) -> Split[TextExample]:
-        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file (counts: the file's).
+        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file.
+
+        Of parts the other one is counted as ``in_other_part``; what else is counted is the file's.
 
         Raises:
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
@@ -134,7 +142,7 @@ class TabularTask(TextTask):
             raise TaskError(f"--data {self.data}: one example is too few to set a part aside: give a validation file")
         stays, aside = split_off(labels, self.validation_fraction, self.seed)
         kept = [whole.examples[number] for number in (aside if split == "dev" else stays)]
-        return replace(whole, examples=kept)
+        return replace(whole, examples=kept, counts={**whole.counts, "in_other_part": len(labels) - len(kept)})
 
     def _find_splits(self) -> Mapping[str, Path | str]:
         return split_files(Path(self.data), EXTENSIONS)
@@ -155,13 +163,14 @@ def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> Tab
     """
     from trueneg.evaluation.tasks.hub import HubTask
 
-    make: Callable[..., TabularTask] = TabularTask
-    data = options.data
-    if data.startswith("hub:"):
+    data, configuration = options.data, ""
+    is_hub = data.startswith("hub:")
+    if is_hub:
         data, _, configuration = data.removeprefix("hub:").partition(":")
-        make = partial(HubTask, configuration=configuration or None)
+    make: Callable[..., TabularTask] = partial(HubTask, configuration=configuration or None) if is_hub else TabularTask
+    name = "-".join(filter(None, (Path(data).name, configuration))) if is_hub else name_of(Path(data))
     return make(
-        Path(data).stem,
+        name,
         data,
         kind="regression" if options.name == "regression" else "classification",
         text_column=options.text_column or None,

@@ -15,7 +15,7 @@ from trueneg.config import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.evaluation.tasks.base import Answer, Encoded, Split, Task
 from trueneg.evaluation.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
-from trueneg.evaluation.tasks.records import split_file, split_files
+from trueneg.evaluation.tasks.records import name_of, split_file, split_files
 from trueneg.evaluation.tasks.split import split_off, stratified_subset
 from trueneg.evaluation.tasks.tabular import sorted_labels
 from trueneg.objectives.labelled import LabelledObjective
@@ -108,8 +108,17 @@ class TaggingTask(Task[Sentence]):
         """Whether the validation split is a part of the training file."""
         return "dev" not in self.splits and self.train_split in self.splits
 
+    def ask_about_all(self) -> None:
+        """See ``Task``."""
+        if self.is_split_off:
+            self.splits = {"dev": self.splits[self.train_split]}
+            self.notes = ()
+
     def read(self, split: str) -> Split[Sentence]:
-        """Read a split; counts ``repaired_tags``: an I that begins an entity where the scheme wants a B.
+        """Read a split.
+
+        Counts ``repaired_tags``, an I that begins an entity where the scheme wants a B, and ``in_other_part``,
+        sentences of a file of which a part is set aside.
 
         Raises:
             TaskError: as ``Task.read``.
@@ -125,6 +134,7 @@ class TaggingTask(Task[Sentence]):
         if is_part:
             stays, aside = split_off(_rarest(sentences), self.validation_fraction, self.seed)
             sentences = [sentences[number] for number in (aside if split == "dev" else stays)]
+            counts["in_other_part"] = len(stays if split == "dev" else aside)
         return Split(split, sentences, is_labelled, {what: number for what, number in counts.items() if number})
 
     def encode(
@@ -243,7 +253,7 @@ def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> Tag
             raise ConfigError(f"--{option} {value}: the number of a column is wanted, from 0") from error
 
     return TaggingTask(
-        Path(options.data).stem,
+        name_of(Path(options.data)),
         options.data,
         word_column=number("text-column", options.text_column),
         tag_column=number("label-column", options.label_column),
