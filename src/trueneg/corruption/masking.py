@@ -7,20 +7,19 @@ some slots empty (``is_masked`` false), and an empty slot changes nothing and we
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from trueneg.config import MaskingConfig
 from trueneg.corruption import keyed
+from trueneg.corruption.batch import Batch
 from trueneg.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)
-class Substitutes:
+class Substitutes(Batch):
     """What annotations list in the place of each token.
 
     Shapes: ``[batch, length, width]``, the best first; nothing at special tokens.
@@ -33,7 +32,7 @@ class Substitutes:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Batch):
     """A batch of uncorrupted rows, on one device.
 
     Shapes: all ``[batch, length]`` but ``keys`` ``[batch]``.
@@ -57,21 +56,6 @@ class Rows:
     """Some row may have more than one piece, so attention must stop at their borders."""
     substitutes: Substitutes | None = None
     """Of an annotated corpus."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Copy to a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin_memory(self) -> Self:
-        """Copy to memory that a GPU reads without waiting."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed: dict[str, Any] = {name: function(value) for name, value in values.items() if isinstance(value, Tensor)}
-        if (listed := self.substitutes) is not None:
-            changed["substitutes"] = Substitutes(function(listed.tokens), function(listed.credit))
-        return replace(self, **(values | changed))
 
 
 @dataclass(frozen=True)

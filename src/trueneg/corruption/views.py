@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
+from trueneg.corruption.batch import Batch
 from trueneg.corruption.masking import Rows
 
 KEPT, SYNONYM, ANTONYM = range(3)
@@ -33,7 +34,7 @@ class Layout(Protocol):
 
 
 @dataclass(frozen=True)
-class View:
+class View(Batch):
     """Rows with some words replaced. Shapes: ``[rows, length]``."""
 
     input_ids: Tensor
@@ -52,35 +53,14 @@ class View:
     num_cut: Tensor | None = None
     """int64 ``[rows]``: tokens that did not fit any more."""
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        return replace(
-            self,
-            input_ids=function(self.input_ids),
-            segments=function(self.segments),
-            labels=function(self.labels),
-            is_candidate=function(self.is_candidate),
-            source=None if self.source is None else function(self.source),
-            num_cut=None if self.num_cut is None else function(self.num_cut),
-        )
-
 
 @dataclass(frozen=True)
-class Views:
+class Views(Batch):
     """Rows, and both views of them."""
 
     rows: Rows
     synonym: View
     antonym: View
-
-    def to(self, device: torch.device | str) -> Self:
-        """Copy to a device."""
-        move = lambda tensor: tensor.to(device, non_blocking=True)  # noqa: E731
-        return type(self)(self.rows.to(device), self.synonym._map(move), self.antonym._map(move))
-
-    def pin_memory(self) -> Self:
-        """Copy to memory that a GPU reads without waiting."""
-        pin = Tensor.pin_memory
-        return type(self)(self.rows.pin_memory(), self.synonym._map(pin), self.antonym._map(pin))
 
 
 @dataclass(frozen=True)

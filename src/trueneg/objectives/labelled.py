@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from trueneg.corruption.batch import Batch
 from trueneg.objectives.base import Objective, Outcome, Sums
 
 
 @dataclass(frozen=True)
-class LabelledBatch:
+class LabelledBatch(Batch):
     """Rows of text with what is known about them, on one device."""
 
     input_ids: Tensor
@@ -28,28 +29,10 @@ class LabelledBatch:
     is_counted: Tensor
     """bool ``[rows]``: False for a row that only makes up a process's share of a step that does not divide."""
 
-    def to(self, device: torch.device | str) -> Self:
-        """Copy to a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin_memory(self) -> Self:
-        """Copy to memory that a GPU reads without waiting."""
-        return self._map(lambda tensor: tensor.pin_memory())
-
     def inputs(self) -> dict[str, Tensor]:
         """What a Hugging Face model takes."""
         given = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
         return given if self.token_type_ids is None else {**given, "token_type_ids": self.token_type_ids}
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        types = self.token_type_ids
-        return type(self)(
-            function(self.input_ids),
-            function(self.attention_mask),
-            None if types is None else function(types),
-            {name: function(target) for name, target in self.targets.items()},
-            function(self.is_counted),
-        )
 
 
 class LabelledObjective(Objective[LabelledBatch, LabelledBatch]):
