@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import io
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,6 +126,14 @@ def test_no_text_is_refused(tmp_path: Path, kind: str) -> None:
         train_tokenizer([str(tmp_path / "a.jsonl")], tmp_path / "out", kind=kind)
 
 
+@pytest.mark.parametrize("kind", SIZES)
+def test_half_a_surrogate_pair_stops_no_training(tmp_path: Path, source: str, kind: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "the dog \\ud83d ran"}', encoding="utf-8")
+    with pytest.warns(TruenegWarning, match="half a surrogate pair .* 1 times") as told:
+        train_tokenizer([source, str(tmp_path / "a.jsonl")], tmp_path / "out", kind=kind, vocab_size=SIZES[kind])
+    assert len(told) == 1
+
+
 def test_added_words_are_matched_whole(tmp_path: Path, trained: Path) -> None:
     before = load_tokenizer(trained)
     num_added, known = extend_tokenizer(trained, ["bradykinin", "river", "COX-2", "cox-2", "bradykinin"], tmp_path)
@@ -200,3 +211,18 @@ def test_a_full_disk_is_an_ordinary_error(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(type(tokenizer), "save_pretrained", fill)
     with pytest.raises(OSError, match="No space left"):
         save_tokenizer(tokenizer, tmp_path)
+
+
+def test_code_of_a_tokenizer_is_never_run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers by itself asks on the terminal, and runs it on a yes."""
+    folder, marker = tmp_path / "remote", tmp_path / "it_ran"
+    shutil.copytree(trained, folder)
+    path = folder / "tokenizer_config.json"
+    foreign = {"tokenizer_class": "Foreign", "auto_map": {"AutoTokenizer": ["foreign.Foreign", "foreign.Foreign"]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | foreign))
+    code = f"open({str(marker)!r}, 'w').close()\nfrom transformers import BertTokenizerFast as Foreign\n"
+    (folder / "foreign.py").write_text(code)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
+    with pytest.raises(ModelError, match=rf"the tokenizer of '{folder}' is code of its own, which is never run"):
+        load_tokenizer(folder)
+    assert not marker.exists()

@@ -69,7 +69,7 @@ def override(config: T, assignments: Sequence[str]) -> T:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
-        config = _replace(config, _resolve(config, name.strip()), text.strip())
+        config = _replace(config, full_name(config, name.strip()).split("."), text.strip())
     return config
 
 
@@ -165,8 +165,12 @@ def _parse(hint: Any, text: str, path: str) -> Any:
     return text
 
 
-def _resolve(config: Any, name: str) -> list[str]:
-    """Full path of a field, given its last parts."""
+def full_name(config: Any, name: str) -> str:
+    """Dotted name of an option, given its last parts.
+
+    Raises:
+        ConfigError: for a name that no option has, or several.
+    """
     known = list(flatten(encode(config)))
     matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
     if not matches:
@@ -175,7 +179,7 @@ def _resolve(config: Any, name: str) -> list[str]:
         raise ConfigError(unknown_name("option", name, by_name, shown_by="trueneg list options"))
     if len(matches) > 1:
         raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")
-    return matches[0].split(".")
+    return matches[0]
 
 
 def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> Any:

@@ -1,11 +1,12 @@
-"""What numbers options may have."""
+"""What numbers options may have, and which do nothing where others say so."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 from trueneg.config import FinetuneConfig, PretrainConfig
-from trueneg.decoding import encode, flatten
+from trueneg.decoding import encode, flatten, full_name
 from trueneg.errors import ConfigError
 
 _AT_LEAST = {
@@ -79,6 +80,94 @@ _UP_TO_ONE = (  # above 0
     "optimizer.layer_decay",
     "task.train_fraction",
 )
+
+_SIZES = ("architecture", "num_layers", "hidden_size", "num_heads", "intermediate_size", "embedding_size")
+_NEEDS: tuple[tuple[tuple[str, ...], Callable[[PretrainConfig], bool], str], ...] = (
+    (
+        (*(f"model.{size}" for size in _SIZES), "model.max_positions"),
+        lambda config: not config.model.start_from,
+        "with a checkpoint to continue (--from), which has its own sizes: leave it out",
+    ),
+    (
+        ("model.generator_from", "model.extend_vocabulary"),
+        lambda config: bool(config.model.start_from),
+        "without a checkpoint to continue: name one (--from), or leave it out",
+    ),
+    (
+        (
+            "model.generator_",
+            "objective.generator_weight",
+            "objective.discriminator_weight",
+            "objective.correction.discriminator",
+        ),
+        lambda config: config.objective.name == "electra",
+        "but for ELECTRA: choose --objective electra, or leave it out",
+    ),
+    (
+        ("objective.cline.",),
+        lambda config: config.objective.name == "cline",
+        "but for CLINE: choose --objective cline, or leave it out",
+    ),
+    (
+        ("objective.cline.guard_floor",),
+        lambda config: bool(config.objective.cline.guard),
+        "without a guard: name one (objective.cline.guard), or leave it out",
+    ),
+    (
+        (
+            "objective.correction.use",
+            "objective.correction.denominator",
+            "objective.correction.discriminator",
+        ),
+        lambda config: bool(config.objective.correction.detector),
+        "without a detector: name one (--hard-correction), or leave it out",
+    ),
+    (
+        ("objective.correction.forms",),
+        lambda config: bool(config.objective.correction.detector or config.objective.cline.guard),
+        "without a detector: name one (--hard-correction), or leave it out",
+    ),
+    (
+        ("objective.regularization.weight",),
+        lambda config: bool(config.objective.regularization.level),
+        "without a level: name one (--soft-regularization), or leave it out",
+    ),
+    (
+        tuple(f"objective.regularization.{name}" for name in ("variant", "stop_gradient", "collapse_threshold")),
+        lambda config: "token" in config.objective.regularization.level,
+        "but for tokens: choose --soft-regularization token, or leave it out",
+    ),
+    (
+        ("objective.regularization.direction", "objective.regularization.sentence_stop_gradient"),
+        lambda config: "sentence" in config.objective.regularization.level,
+        "but for sentences: choose --soft-regularization sentence, or leave it out",
+    ),
+)
+"""Options by what their names begin with, when alone they do something, and what a user is told else."""
+
+
+def check_effects(config: PretrainConfig, settings: Sequence[str]) -> None:
+    """Refuse settings that do nothing in the configuration they are part of.
+
+    Defaults, presets and saved configurations are not looked at: they say everything, whether it matters or not.
+
+    Args:
+        config: The configuration with its settings.
+        settings: ``key=value``, as ``decoding.override`` took them.
+
+    Raises:
+        ConfigError: naming the option, and what it goes with.
+
+    Example:
+        >>> check_effects(PretrainConfig(), ["correction.use=set"])
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: objective.correction.use does nothing without a detector: name one ...
+    """
+    for setting in settings:
+        name = full_name(config, setting.partition("=")[0].strip())
+        for prefixes, is_so, remedy in _NEEDS:
+            if name.startswith(prefixes) and not is_so(config):
+                raise ConfigError(f"{name} does nothing {remedy}")
 
 
 def validate(config: PretrainConfig | FinetuneConfig) -> None:

@@ -20,7 +20,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.decoding import encode, load_config, override, save_config
 from trueneg.errors import CheckpointError, ConfigError, ModelError
-from trueneg.limits import validate
+from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
@@ -33,13 +33,14 @@ from trueneg.registry import load
 from trueneg.reporting.card import pretraining_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import (
+    check_same_micro_batch,
     check_same_run,
     check_same_tables,
     latest_checkpoint,
     tables_digest,
     write_error,
 )
-from trueneg.training.data import Read, TrainingOrder, fingerprint_of, movable, read_rows, row_index
+from trueneg.training.data import Read, TrainingOrder, check_shares, fingerprint_of, movable, read_rows, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.held_out import held_out_readings
@@ -83,7 +84,8 @@ def configure(
         settings: ``key=value``, applied last.
 
     Raises:
-        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are.
+        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
+            setting that does nothing in this configuration.
 
     Example:
         >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
@@ -105,7 +107,9 @@ def configure(
     if start_from:
         base = replace(base, model=replace(base.model, start_from=start_from))
     named = override(base, settings).objective.name
-    return override(with_objective(base, named), settings)
+    chosen = override(with_objective(base, named), settings)
+    check_effects(chosen, settings)
+    return chosen
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
@@ -154,7 +158,8 @@ def reader_of(config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedToken
 def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Pretrained:
     """Pre-train, or continue pre-training, an encoder.
 
-    Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding. ``out`` receives
+    Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding, unless the objective
+    depends on the rows of a micro-batch (``Objective.depends_on_micro_batch``). ``out`` receives
     ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/`` and, with every checkpoint, ``hf/``.
 
     Args:
@@ -188,7 +193,9 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         if found:
             check_same_tables(found[1], tables, folder)
         order = TrainingOrder(rows, config.train, processes, read)
-        _check_negatives(config, processes)
+        if found and objective.depends_on_micro_batch:
+            check_same_micro_batch(found[1], config.train, processes.world_size, folder)
+        _check_negatives(config, order)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
@@ -250,12 +257,12 @@ def _check(config: PretrainConfig, folder: Path) -> None:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
 
 
-def _check_negatives(config: PretrainConfig, processes: Processes) -> None:
+def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
     """Refuse to contrast a row with the others of its micro-batch where there are none."""
-    cline, train = config.objective.cline, config.train
+    cline = config.objective.cline
     if config.objective.name != "cline" or not (cline.negatives == "random" or cline.in_batch_negatives):
         return
-    if train.batch_size // (train.accumulation * processes.world_size) < 2:
+    if order.micro_batch < 2:
         raise ConfigError(
             "objective.cline.negatives=random and in_batch_negatives contrast a row with the others of its "
             "micro-batch, which has one row: raise train.batch_size, or lower train.accumulation"
@@ -266,12 +273,7 @@ def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> R
     if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
         return None
     rows = row_index(config, Corpus.open(corpus.path, "valid"))
-    num_rows = min(config.corpus.eval_rows, len(rows))
-    if num_rows < processes.world_size:
-        raise ConfigError(
-            f"{num_rows} held-out rows for {processes.world_size} processes: hold out more text, or evaluate "
-            f"nothing (corpus.eval_rows=0)"
-        )
+    check_shares(min(config.corpus.eval_rows, len(rows)), processes)
     return rows
 
 

@@ -17,8 +17,8 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     """Load a fast tokenizer from a folder, a checkpoint or a hub name.
 
     Raises:
-        ModelError: if there is none, if it is not a fast one (word boundaries need the fast ones), or if it
-            lacks a mask, padding, start or end token.
+        ModelError: if there is none, if it is not a fast one (word boundaries need the fast ones), if it is code
+            of its own (which is never run), or if it lacks a mask, padding, start or end token.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -31,8 +31,13 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     if looks_local and not Path(source).is_dir():
         raise ModelError(f"no tokenizer at '{source}': give a folder that holds tokenizer.json, or a hub name")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"the tokenizer of '{source}' is code of its own, which is never run: save it as a plain fast one "
+                f"(tokenizer.json, without auto_map in tokenizer_config.json)"
+            ) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"cannot load a tokenizer from '{source}': {reason}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or not tokenizer.is_fast:

@@ -35,6 +35,8 @@ SYNSETS = {
     "begin": ("v", "start commence", [], "g"),
     "large": ("a", "large big", [("!", "small", "0101"), ("!", "small", "0202")], "g"),
     "small": ("a", "small little", [("!", "large", "0101"), ("!", "large", "0202")], "g"),
+    "heavy": ("a", "heavy", [("!", "light", "0101")], "g"),
+    "light": ("a", "light", [("!", "heavy", "0101")], "g"),
     "glad": ("s", "cheerful blithe", [("&", "large", "0000")], "g"),
     "fast": ("r", "quickly rapidly", [("!", "slow", "0101")], "g"),
     "slow": ("r", "slowly", [("!", "fast", "0101")], "g"),

@@ -121,11 +121,17 @@ def test_profiles() -> None:
     example = squad("When did Luther see 20 ships?", CONTEXT, "1985")
     found = attacked(example, AddOptions.named("jia2017"))
     _, _, name, _, num, _ = found.notes["altered_question"].rstrip("?").split()
-    assert found.notes["distractor"] == f"{name} saw {num} ships in 1910."
+    assert found.notes["distractor"] == f"{name} saw {num} ships in 1960."
     assert found.adversarial.context.startswith(CONTEXT + " ")
     found = attacked(example, AddOptions.named("textflint"))
     assert found.notes["fake_answer"] == "1956"  # by the question word: no dates are known
     assert found.adversarial.context.index("1956") < found.adversarial.context.index("The painter")
+
+
+def test_the_authors_antonyms_need_not_be_usual() -> None:
+    example = squad("Who saw the heavy ship?", CONTEXT, "Luther")
+    assert attacked(example, AddOptions.named("jia2017")).notes["altered_question"] == "Who saw the light ship?"
+    assert "light" not in attacked(example).notes.get("altered_question", "")
 
 
 def test_plugins() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, drops, outcomes, squad_answers, text_answers
+from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Figure, drops, outcomes, squad_answers, text_answers
 from trueneg.evaluation.tasks.text import TextExample
 
 TEXT = TextExample("0", "a film", None, 1)
@@ -19,7 +19,7 @@ def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
     adversaries = [
         Adversary(TEXT, TEXT, "succeeded", 5),
         Adversary(TEXT, TEXT, "failed", 7),
-        Adversary(TEXT, TEXT, "skipped"),
+        Adversary(TEXT, TEXT, "skipped", 1),
     ]
     before = [answered(1, 1), answered(0, 0), answered(1, 0)]
     after = [answered(1, 0), answered(0, 0), answered(1, 0)]
@@ -27,11 +27,17 @@ def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
     assert [a["predicted_before"] for a in answers] == [1, 0, 0]
     assert [(a["is_attacked"], a["is_withstood"]) for a in answers] == [(1, 0), (1, 1), (0, 0)]
     assert all("probabilities" not in a for a in answers)
-    assert outcomes(adversaries) == {"succeeded": 1, "failed": 1, "skipped": 1, "queries": 12}
+    counted = outcomes(adversaries)
+    assert counted == {"succeeded": 1, "failed": 1, "skipped": 1, "queries": 12}, "not of what was not attacked"
     (drop,) = drops(answers, TEXT_METRICS, resamples=200)
     assert (drop.before.estimate, drop.after.estimate) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert drop.drop.estimate == pytest.approx(1 / 3)
     assert 0 <= drop.drop.low <= drop.drop.estimate <= drop.drop.high <= 1
+
+
+def test_adversaries_that_are_noted_as_invalid_are_counted() -> None:
+    adversaries = [Adversary(TEXT, TEXT, "changed", notes={"is_valid": valid}) for valid in (True, False, False)]
+    assert outcomes([*adversaries, Adversary(TEXT, TEXT, "unchanged")]) == {"changed": 3, "unchanged": 1, "invalid": 2}
 
 
 def test_a_drop_is_of_the_same_questions_and_its_interval_of_whole_paragraphs() -> None:
@@ -42,4 +48,6 @@ def test_a_drop_is_of_the_same_questions_and_its_interval_of_whole_paragraphs() 
     exact, f1 = drops(answers, SQUAD_METRICS, resamples=500)
     assert (exact.metric, exact.drop.estimate, exact.drop.num) == ("exact_match", 0.5, 2)
     assert (exact.drop.low, exact.drop.high) == (0, 1), "of two paragraphs, either may be drawn twice"
+    (single, _) = drops(answers[:4], SQUAD_METRICS, resamples=500)
+    assert single.before == Figure(1.0, None, None, 1) and single.drop == Figure(1.0, None, None, 1)
     assert (f1.before.estimate, f1.after.estimate, f1.drop.low, f1.drop.high) == (1, 0.5, 0.5, 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from trueneg.attacks.attack_set import AttackSet, load_attack_set, save_attack_s
 from trueneg.attacks.base import Adversary
 from trueneg.attacks.published import read_published
 from trueneg.errors import TaskError
+from trueneg.evaluation.results import Result, load_answers, save_result
 from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.evaluation.tasks.text import TextExample
 
 LABELS = ("negative", "positive")
+RESULT = Result("mr", "test", 1, {"accuracy": 0.5}, 2, "encoder", "last", 1)
 
 
 def make_set() -> AttackSet:
@@ -44,6 +47,16 @@ def test_a_set_comes_back_as_it_was_and_in_the_same_bytes(tmp_path: Path) -> Non
     assert again.name == "some"
     save_attack_set(again, tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_bytes() == (tmp_path / "deep" / "a.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("separator", ["\x85", "\u2028"])
+def test_a_text_may_hold_what_looks_like_the_end_of_a_line(tmp_path: Path, separator: str) -> None:
+    example = TextExample("0", f"A film{separator} that was liked.", None, 1)
+    made = replace(make_set(), adversaries=[Adversary(example, example, "failed")])
+    save_attack_set(made, tmp_path / "a.jsonl")
+    assert load_attack_set(tmp_path / "a.jsonl") == made
+    answers = [{"key": f"a{separator}b", "predicted": 1}, {"key": "c", "predicted": 0}]
+    assert load_answers(save_result(RESULT, answers, tmp_path)) == answers
 
 
 @pytest.mark.parametrize(
@@ -93,6 +106,45 @@ def test_textattacks_log(tmp_path: Path) -> None:
     assert second.outcome == "skipped"
     assert (third.original.text, third.original.second) == ("He ran.", "He moved.")
     assert (third.adversarial.second, third.outcome, third.original.label) == ("He budged.", "failed", 0)
+
+
+# As CSVLogger of TextAttack 0.3.11 writes them: <SPLIT> is a line break of a text, or parts the texts of a pair.
+LOGGED = (
+    '"original_text","perturbed_text","original_score","perturbed_score","original_output","perturbed_output",'
+    '"ground_truth_output","num_queries","result_type"\n'
+)
+LOGGED_PAIRS = (
+    LOGGED + '"[[[[Premise]]]]: The man ran.<SPLIT>[[[[Hypothesis]]]]: The man<SPLIT>[[moved]].",'
+    '"[[[[Premise]]]]: The man ran.<SPLIT>[[[[Hypothesis]]]]: The man<SPLIT>[[budged]].",0.1,0.9,0,1,0,5,"Successful"\n'
+    '"[[[[Question1]]]]: How [[big]] is it?<SPLIT>[[[[Question2]]]]: What size?",'
+    '"[[[[Question1]]]]: How [[huge]] is it?<SPLIT>[[[[Question2]]]]: What size?",0.1,0.9,0,1,0,5,"Successful"\n'
+)
+LOGGED_TEXT = (
+    LOGGED + '"It was a [[good]] film.<SPLIT>We liked it.","It was a [[fine]] film.<SPLIT>We liked it.",'
+    '0.1,0.9,0,1,0,5,"Successful"\n'
+)
+
+
+def test_a_line_break_in_textattacks_log(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, LOGGED_TEXT, "log.csv")
+    assert row.original == TextExample("2", "It was a good film.\nWe liked it.", None, 0)
+    assert row.adversarial.text == "It was a fine film.\nWe liked it."
+
+
+def test_either_text_of_a_pair_may_be_changed(tmp_path: Path) -> None:
+    second, first = read(tmp_path, LOGGED_PAIRS, "log.csv")
+    assert second.original == TextExample("2", "The man ran.", "The man\nmoved.", 0)
+    assert second.adversarial == TextExample("2", "The man ran.", "The man\nbudged.", 0)
+    assert first.original == TextExample("3", "How big is it?", "What size?", 0)
+    assert first.adversarial == TextExample("3", "How huge is it?", "What size?", 0)
+
+
+def test_pairs_and_single_texts_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"log\.csv:2: a single text, and the task is of pairs of texts"):
+        read(tmp_path, LOGGED_TEXT, "log.csv", is_of_pairs=True)
+    with pytest.raises(TaskError, match=r"log\.csv:2: a pair of texts, and the task is of single texts"):
+        read(tmp_path, LOGGED_PAIRS, "log.csv", is_of_pairs=False)
+    assert len(read(tmp_path, LOGGED_PAIRS, "log.csv", is_of_pairs=True)) == 2
 
 
 def test_textfoolers_output(tmp_path: Path) -> None:

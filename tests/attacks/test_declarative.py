@@ -167,6 +167,9 @@ def test_trees_from_a_file(tmp_path: Path) -> None:
     parser = read_trees(path)
     assert parser(ASKED + " ") == TREE and parser("Who?") is None
     assert read_tree(TREE).phrase == ASKED
+    path.write_text(json.dumps({"question": "Who\u2028won?", "tree": TREE}, ensure_ascii=False) + "\n", "utf-8")
+    assert read_trees(path)("Who\u2028won?") == TREE
+    path.write_text(json.dumps({"question": ASKED, "tree": TREE}) + "\n")
     path.write_text(path.read_text() + '{"question": "Who?", "tree": "(ROOT"}\n')
     with pytest.raises(TaskError, match="line 2: no JSON with 'question' and a bracketed 'tree'"):
         read_trees(path)

@@ -64,6 +64,11 @@ def test_vectors_give_the_nearest() -> None:
     assert [some.near(word) for word in ("w3", "w7", "w8")] == [table.near("w3"), table.near("w7"), []]
 
 
+def test_a_capital_that_is_only_a_neighbour_hides_no_entry() -> None:
+    table = NeighbourTable.of({"film": ["Movie"], "movie": ["flick"], "Reel": ["Film"], "reel": ["spool"]})
+    assert table.near("Movie") == ["flick"] and table.near("Reel") == ["Film"] and table.near("REEL") == ["spool"]
+
+
 def test_cosines_are_kept_in_the_order_of_the_words() -> None:
     table = NeighbourTable.of({"a": ["b", "c"], "b": ["a"]}, {"a": [0.8, 0.2], "b": [0.4]})
     assert table.near("a", min_cosine=0.3) == ["b"] and table.near("b", min_cosine=0.3) == ["a"]

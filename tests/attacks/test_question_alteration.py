@@ -108,6 +108,10 @@ def test_sisters_in_wordnet() -> None:
     assert neighbours("Paris", "NNP") == ("Rome",)
     assert neighbours("xyzzy", "NN") == ()
     assert neighbours.opposites("large", "JJ") == ["small"]
+    assert neighbours.opposites("heavy", "JJ") == [], "no text of WordNet's has it"
+    assert neighbours.antonyms("Heavy", "JJ") == ["light"]
+    assert neighbours.antonyms("larger", "JJR") == ["small", "little"], "of all its words, as they stand in WordNet"
+    assert not neighbours.antonyms("film", "NN") and not neighbours.antonyms("quickly", "RB")
 
 
 @given(
@@ -118,7 +122,21 @@ def test_figures_always_change_and_keep_their_form(word: str, seed: int) -> None
     new = changed_figure(word, random.Random(seed))
     assert new is not None and new != word
     assert new[0].isdigit() == word[0].isdigit() and new[0].isupper() == word[0].isupper()
-    assert new[-2:] == word[-2:] if word.endswith(("th", "0s")) else True
+    assert new[-2:] == word[-2:] if word.endswith("0s") else True
+    assert new[-2:] in ("st", "nd", "rd", "th") if word.endswith("th") else True
+
+
+@given(st.integers(0, 3000), st.booleans(), st.sampled_from(["", "-century"]), st.integers())
+def test_an_ordinal_becomes_another_that_there_is(number: int, is_upper: bool, rest: str, seed: int) -> None:
+    def ordinal(value: int) -> str:
+        teens = value // 10 % 10 == 1
+        return f"{value}" + ("th" if teens else ("th", "st", "nd", "rd", *["th"] * 6)[value % 10])
+
+    word = ordinal(number).upper() if is_upper else ordinal(number)
+    new = changed_figure(word + rest, random.Random(seed))
+    assert new is not None and new.endswith(rest) and new != word + rest
+    other = new.removesuffix(rest)
+    assert other == (ordinal(int(other[:-2])).upper() if is_upper else ordinal(int(other[:-2])))
 
 
 QUESTIONS = [

@@ -55,7 +55,7 @@ def test_bad_options(world: World, tmp_path: Path, options: tuple[object, ...], 
 def test_bad_folders(world: World, tmp_path: Path) -> None:
     assert "no corpus at" in fails("corpus", "annotate", tmp_path, "--detector", "lexical", "--out", tmp_path / "notes")
     works(*annotate(world, tmp_path / "notes"))
-    assert "holds finished annotations" in fails(*annotate(world, tmp_path / "notes"))
+    assert "holds the finished annotations" in fails(*annotate(world, tmp_path / "notes"))
     works(*annotate(world, tmp_path / "notes", "--overwrite"))
     (tmp_path / "file").write_text("")
     assert "file is a file: name a folder" in fails(*annotate(world, tmp_path / "file"))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, fails, works
 
+from trueneg.errors import TaskError
+
 NEIGHBOURS = {
     "happy": ["glad", "small", "sad"],
     "small": ["little", "happy"],
@@ -23,6 +25,13 @@ ASKED = (
 )
 
 
+def write_reviews(folder: Path, more: str = "", **splits: range) -> None:
+    folder.mkdir()
+    for split, numbers in splits.items():
+        rows = [f"the {('happy', 'small')[n % 2]} film number {more}{n},{n % 2}" for n in numbers]
+        (folder / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+
+
 @pytest.fixture(scope="module")
 def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("neighbours") / "near.json"
@@ -35,10 +44,7 @@ def texts(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier that goes by one word, of two seeds."""
     out = tmp_path_factory.mktemp("texts")
     data = out / "reviews"
-    data.mkdir()
-    for split, numbers in (("train", range(80)), ("dev", range(80, 110))):
-        rows = [f"the {('happy', 'small')[n % 2]} film number {n},{n % 2}" for n in numbers]
-        (data / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    write_reviews(data, train=range(80), dev=range(80, 110), test=range(110, 130))
     works(
         *("finetune", world.run, "--task", "classification", "--data", data, "--seeds", 2, "--out", out / "results"),
         *("--length", 16, "--epochs", 30, "--set", "learning_rate=3e-3", "--set", "train.device=cpu"),
@@ -118,12 +124,14 @@ def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path)
         '1,5,the small [[film]] number 7,the small [[movie]] number 7,"Successful"\n'
     )
     (one,) = works("attack", texts / "seed-1", "--load", log, "--json").data["attacked"]
-    assert one["attack"] == {"name": "published", "file": "log.csv", "left_out": 1}
+    assert one["attack"] == {"name": "published", "file": "log.csv", "left_out": 1, "task": "reviews", "split": "log"}
     assert one["num_examples"] == 2
     assert (one["metrics"]["accuracy_before"], one["metrics"]["accuracy"]) == (1.0, 0.5)
     turned = works("attack", texts / "seed-1", "--load", log, "--label-names", "1,0", "--json").data["attacked"][0]
     assert turned["metrics"]["accuracy_before"] == 0
     assert (texts / "seed-1" / "attack-log.json").is_file()
+    log.with_suffix(".tsv").write_text("first\toriginal\tadversarial\tlabel\nthe film\tthe film\tthe movie\t0\n")
+    assert "log.tsv:2: a pair of texts" in fails("attack", texts / "seed-1", "--load", log.with_suffix(".tsv"))
 
 
 def test_one_set_of_questions_for_all_models(questions: Path, tmp_path: Path) -> None:
@@ -169,6 +177,124 @@ def test_slips_of_the_keyboard_for_texts_and_questions(texts: Path, questions: P
         assert len(said) == 2 and said[0]["counts"]["changed"] == said[1]["counts"]["changed"] > 0
         assert said[0]["attack"]["seed"] == 3
         assert (models / "seed-1" / "attack-typos-default.json").is_file()
+
+
+def test_what_was_attacked_is_said_and_replaced_only_with_a_warning(texts: Path, tmp_path: Path) -> None:
+    model = tmp_path / "reviews" / "seed-1"
+    shutil.copytree(texts / "seed-1", model, ignore=shutil.ignore_patterns("attack-*"))
+    given = ["attack", model, "--attack", "typos", "--json"]
+    first = works(*given, "--split", "test")
+    (one,) = first.data["attacked"]
+    assert (one["attack"]["task"], one["attack"]["split"]) == ("reviews", "test")
+    assert json.loads(Path(one["result"]).read_text())["config"]["attack"] == one["attack"]
+    assert "replaces" not in first.err + works(*given, "--split", "test").err
+    assert "replaces the result of another attack (seed, split)" in works(*given, "--split", "dev", "--seed", 3).err
+
+
+def test_changes_that_the_model_does_not_read_are_counted_and_told(texts: Path, tmp_path: Path) -> None:
+    data = tmp_path / "reviews"
+    write_reviews(data, more="film " * 20, train=range(4), dev=range(30))
+    table = tmp_path / "table.tsv"
+    rows = [
+        ("the happy film" + " film" * 20 + end, start + " film" * 20 + changed)
+        for start, end, changed in [("the happy film", " happy", " small"), ("the small film", "", ""), ("the", "", "")]
+    ]
+    table.write_text("original\tadversarial\tlabel\n" + "".join(f"{old}\t{new}\t0\n" for old, new in rows))
+    said = works("attack", texts / "seed-1", "--load", table, "--data", data, "--json")
+    (one,) = said.data["attacked"]
+    assert one["counts"] == {"changed": 3, "truncated": 3, "unseen": 1}
+    assert "1 of 3 were changed in nothing that the model reads (at most 16 tokens)" in said.err
+    kept = json.loads(Path(one["result"]).read_text())
+    assert kept["counts"] == one["counts"]
+    assert not works("attack", texts / "seed-1", "--load", table, "--quiet", "--json").err
+
+
+def test_models_of_two_tasks_are_asked_about_their_own_examples(texts: Path, tmp_path: Path) -> None:
+    other = tmp_path / "others" / "seed-1"
+    shutil.copytree(texts / "seed-1", other)
+    write_reviews(tmp_path / "data", train=range(8), dev=range(12))
+    (tmp_path / "data").rename(tmp_path / "others-data")
+    config = json.loads((other / "config.json").read_text())
+    config["task"]["data"] = str(tmp_path / "others-data")
+    (other / "config.json").write_text(json.dumps(config))
+    both = ["attack", texts / "seed-1", other]
+    first, second = works(*both, "--attack", "typos", "--json").data["attacked"]
+    assert [(one["attack"]["task"], one["num_examples"]) for one in (first, second)] == [
+        ("reviews", 30),
+        ("others-data", 12),
+    ]
+    assert "2 tasks: name one" in fails(*both, "--attack", "typos", "--save", tmp_path / "s.jsonl")
+    works(*both[:2], "--attack", "typos", "--save", tmp_path / "s.jsonl")
+    said = works("attack", other, "--load", tmp_path / "s.jsonl", "--json")
+    assert "the adversaries are of reviews, the model of others-data" in said.err
+    (one,) = said.data["attacked"]
+    assert Path(one["result"]).name == "attack-typos-default-on-reviews.json"
+
+
+def test_a_set_is_kept_whatever_comes_after_and_one_example_has_no_interval(
+    texts: Path, neighbours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "one.jsonl"
+    given = ["attack", texts / "seed-1", *search(neighbours), "--max-examples", 1, "--save", kept]
+    said = works(*given, "--json").data["attacked"][0]
+    assert said["drops"][0]["before"] == {"estimate": 1.0, "low": None, "high": None, "num": 1}
+    assert " 100.0 " in works(*given).out
+    kept.unlink()
+
+    def broken(*_: object, **__: object) -> None:
+        raise TaskError("the disk is full")
+
+    monkeypatch.setattr("trueneg.attacking.attack_with", broken)
+    assert "the disk is full" in fails(*given)
+    assert kept.is_file()
+
+
+def test_amounts_are_refused_before_anything_is_done(world: World, tmp_path: Path) -> None:
+    data = tmp_path / "scores"
+    data.mkdir()
+    for split in ("train", "dev"):
+        rows = [f"the happy film {n},{n}.5" for n in range(8)]
+        (data / f"{split}.csv").write_text("\n".join(["text,score", *rows]) + "\n")
+    works(
+        *("finetune", world.run, "--task", "regression", "--data", data, "--seeds", 1, "--out", tmp_path / "results"),
+        *("--length", 16, "--set", "train.steps=1", "--set", "train.device=cpu", "--label-column", "score"),
+    )
+    model, kept = tmp_path / "results" / "scores", tmp_path / "set.jsonl"
+    assert "scores gives amounts" in fails("attack", model, "--attack", "typos", "--save", kept)
+    assert not kept.exists()
+    head = {"schema": 1, "attack": {"name": "typos", "profile": "default"}, "task": "x", "split": "dev", "labels": []}
+    text = {"key": "0", "text": "the film", "second": None, "label": 1.5, "group": None}
+    entry = {"outcome": "changed", "num_queries": 0, "original": text, "adversarial": {"text": "a film"}, "notes": {}}
+    kept.write_text(f"{json.dumps(head)}\n{json.dumps(entry)}\n")
+    assert "gives amounts" in fails("attack", model, "--load", kept)
+
+
+def test_an_option_that_would_count_for_nothing_is_refused(texts: Path, neighbours: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "typos.jsonl"
+    works("attack", texts / "seed-1", "--attack", "typos", "--save", kept, "--quiet")
+    for option, value in (
+        ("--max-examples", 500), ("--profile", "default"), ("--set", "share=0.1"), ("--seed", 0), ("--split", "dev"),
+        ("--neighbours", neighbours), ("--tagger", "pattern"),
+    ):  # fmt: skip
+        assert f"{option} says nothing beside --load" in fails("attack", texts, "--load", kept, option, value)
+    typos = ("attack", texts, "--attack", "typos")
+    assert "--label-names says nothing beside --attack" in fails(*typos, "--label-names", "a,b")
+    assert "typos takes no --neighbours" in fails(*typos, "--neighbours", neighbours)
+    assert "typos takes no --encoder" in fails(*typos, "--encoder", "none")
+    assert "textfooler takes no --masked-lm" in fails("attack", texts, *search(neighbours), "--masked-lm", "somewhere")
+    assert "swap-synonyms takes no --parses" in fails("attack", texts, "--attack", "swap-synonyms", "--parses", "x")
+
+
+def test_invalid_distractors_are_told(questions: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    works("attack", questions / "seed-1", "--attack", "typos", "--save", kept, "--quiet")
+    head, first, *rest = kept.read_text().splitlines()
+    noted = json.loads(first)
+    noted["notes"]["is_valid"] = False
+    kept.write_text("\n".join([head, json.dumps(noted), *rest]) + "\n")
+    said = works("attack", questions / "seed-1", "--load", kept, "--json")
+    assert said.data["attacked"][0]["counts"] == {"changed": 4, "invalid": 1}
+    assert "1 of 4 are noted as invalid adversaries" in said.err
 
 
 def test_what_can_go_wrong(texts: Path, questions: Path, neighbours: Path, world: World, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from command_line import WORDNET, World, contents, in_process, pretrain_options,
 from made_up_results import write_result
 from trueneg import __version__, demo
 from trueneg.cli.main import app
+from trueneg.objectives import OBJECTIVES
 
 Arguments = list[object]
 ANSWERS = {"gold": [0, 1, 1, 0], "predicted": [0, 1, 0, 0]}
@@ -106,6 +107,11 @@ def call(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 def test_every_verb_is_tried_below() -> None:
     assert VERBS.keys() == CALLS.keys()
+
+
+def test_help_names_every_objective() -> None:
+    (option,) = (one for one in VERBS["pretrain",].params if one.name == "objective")
+    assert all(name in option.help for name in OBJECTIVES)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)

@@ -22,7 +22,7 @@ from trueneg.corpus.annotations import PARTS, Annotations, AnnotationsInfo, part
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.errors import CorpusError, Interrupted, TruenegWarning
+from trueneg.errors import CorpusError, Interrupted
 
 LENGTH = 20
 Pairs = list[tuple[int, float]]
@@ -262,23 +262,43 @@ def test_a_journal_of_files_that_are_gone_is_not_trusted(
         write_annotations(corpus, Breaking(annotator, 5, KeyboardInterrupt), out, length=LENGTH, batch_size=7)
     path = part_path(out, "train", part)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.warns(TruenegWarning, match="starting anew"):
+    before = contents(out)
+    with pytest.raises(CorpusError, match=r"'annotating\.json' or files are torn: .*--overwrite"):
         write_annotations(corpus, annotator, out, length=LENGTH)
+    assert contents(out) == before
+    write_annotations(corpus, annotator, out, length=LENGTH, overwrite=True)
     assert contents(out) == contents(written)
 
 
-@pytest.mark.parametrize("torn", [True, False])
-def test_unfinished_work_of_another_kind_is_started_anew(
-    corpus: Path, annotator: MadeUpAnnotator, written: Path, tmp_path: Path, torn: bool
+@pytest.mark.parametrize(
+    ("begun", "told"),
+    [
+        ({"most": 16}, r"unfinished annotations of other inputs \(most: 16 -> 32\): .*--out"),
+        ({"length": 12}, r"other inputs \(length: 12 -> 20\)"),
+        ({"splits": ["valid"]}, r"other inputs \(splits\.train\.num_tokens: None -> \d+; "),
+        ({"detector": "other"}, r"other inputs \(detector: other -> made-up\)"),
+        ({"torn": True}, r"'annotating\.json' or files are torn"),
+    ],
+)
+def test_unfinished_work_of_another_kind_is_kept_unless_it_may_be_overwritten(
+    corpus: Path,
+    annotator: MadeUpAnnotator,
+    written: Path,
+    tmp_path: Path,
+    begun: dict[str, object],
+    told: str,
 ) -> None:
-    out = tmp_path / "out"
-    other = replace(annotator, detector="other")
+    out, options = tmp_path / "out", {"length": LENGTH, "detector": annotator.detector, "torn": False} | begun
+    other, torn = replace(annotator, detector=str(options.pop("detector"))), options.pop("torn")
     with pytest.raises(Interrupted):
-        write_annotations(corpus, Breaking(other, 5, KeyboardInterrupt), out, length=LENGTH, batch_size=7)
+        write_annotations(corpus, Breaking(other, 3, KeyboardInterrupt), out, batch_size=7, **options)  # type: ignore[arg-type]
     if torn:
         (out / "annotating.json").write_text('{"corpus": ')
-    with pytest.warns(TruenegWarning, match="unfinished annotations of another corpus, detector or options"):
+    before = contents(out)
+    with pytest.raises(CorpusError, match=rf"{told}.*--overwrite"):
         write_annotations(corpus, annotator, out, length=LENGTH)
+    assert contents(out) == before
+    write_annotations(corpus, annotator, out, length=LENGTH, overwrite=True)
     assert contents(out) == contents(written)
 
 
@@ -286,7 +306,7 @@ def test_finished_annotations_are_replaced_only_when_asked(
     corpus: Path, annotator: MadeUpAnnotator, copy: Path
 ) -> None:
     before = contents(copy)
-    with pytest.raises(CorpusError, match=r"holds finished annotations: choose another --out, or pass --overwrite"):
+    with pytest.raises(CorpusError, match=r"holds the finished annotations: choose another --out, or pass --overwrite"):
         write_annotations(corpus, annotator, copy, length=LENGTH)
     assert contents(copy) == before
     (copy / "mine").mkdir()

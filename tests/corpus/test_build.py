@@ -271,9 +271,18 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path, text_file: Path,
     assert not (tmp_path / "out" / "corpus.json").exists()
 
 
-@pytest.mark.parametrize("changed", ["tokenizer", "sources", "valid", "shard_tokens", "text"])
-def test_other_inputs_start_anew_and_say_so(
-    tmp_path: Path, text_file: Path, wordpiece: Path, bpe: Path, changed: str
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("tokenizer", r"\(tokenizer: \w+ -> \w+\)"),
+        ("sources", r"\(sources: None -> \[.*documents\.txt.*\]; named: None -> .*documents\.txt\)"),
+        ("valid", r"\(valid: None -> 0\.3\)"),
+        ("shard_tokens", r"\(shard_tokens: 3000 -> 2000\)"),
+        ("text", r"\(sources: \[.*a\.txt', \d+, \d+\] -> \[.*a\.txt', \d+, \d+\]\)"),
+    ],
+)
+def test_an_unfinished_build_of_other_inputs_is_kept_unless_it_may_be_overwritten(
+    tmp_path: Path, text_file: Path, wordpiece: Path, bpe: Path, changed: str, told: str
 ) -> None:
     source = tmp_path / "a.txt"
     source.write_bytes(text_file.read_bytes())
@@ -285,18 +294,69 @@ def test_other_inputs_start_anew_and_say_so(
     else:
         values = {"tokenizer": bpe, "sources": [str(source), str(text_file)], "valid": 0.3, "shard_tokens": 2000}
         given[changed] = values[changed]
-    with pytest.warns(TruenegWarning, match="starting anew"):
+    before = contents(tmp_path / "out")
+    with pytest.raises(CorpusError, match=rf"unfinished corpus of other inputs {told}: .*--out.*--overwrite"):
         build_corpus(out=tmp_path / "out", **given)
+    assert contents(tmp_path / "out") == before
+    build_corpus(out=tmp_path / "out", overwrite=True, **given)
     build_corpus(out=tmp_path / "fresh", **given)
     assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
 
 
-def test_a_torn_journal_starts_anew(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+def test_an_unfinished_build_may_be_asked_to_overwrite_and_still_goes_on(
+    tmp_path: Path, text_file: Path, wordpiece: Path
+) -> None:
+    given = {"sources": [str(text_file)], "tokenizer": wordpiece, "out": tmp_path / "out", "shard_tokens": 3000}
+    with pytest.raises(Interrupted):
+        build_corpus(progress=interrupt, overwrite=True, **given)
+    first = tmp_path / "out" / "train" / "00000.tokens.bin"
+    written = first.stat().st_mtime_ns
+    build_corpus(overwrite=True, **given)
+    assert first.stat().st_mtime_ns == written
+
+
+def test_a_build_that_finished_no_shard_has_nothing_to_keep(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
     with pytest.raises(Interrupted):
         build_corpus([str(text_file)], wordpiece, tmp_path / "out", progress=interrupt)
+    build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=0.3)
+    build_corpus([str(text_file)], wordpiece, tmp_path / "fresh", valid=0.3)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def test_a_torn_journal_is_refused(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    given = {"sources": [str(text_file)], "tokenizer": wordpiece, "shard_tokens": 3000}
+    with pytest.raises(Interrupted):
+        build_corpus(out=tmp_path / "out", progress=interrupt, **given)
     (tmp_path / "out" / "build.json").write_text("{", encoding="utf-8")
-    with pytest.warns(TruenegWarning, match="starting anew"):
-        build_corpus([str(text_file)], wordpiece, tmp_path / "out")
+    with pytest.raises(CorpusError, match=r"'build\.json' or files are torn: .*--overwrite"):
+        build_corpus(out=tmp_path / "out", **given)
+    build_corpus(out=tmp_path / "out", overwrite=True, **given)
+    build_corpus(out=tmp_path / "fresh", **given)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n\t\n"])
+def test_an_empty_source_is_found_before_anything_is_built(
+    tmp_path: Path, text_file: Path, wordpiece: Path, content: bytes
+) -> None:
+    (tmp_path / "z.txt").write_bytes(content)
+    with pytest.raises(CorpusError, match=r"z\.txt' is empty"):
+        build_corpus([str(text_file), str(tmp_path / "z.txt")], wordpiece, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("valid", [None, 0.3])
+def test_half_a_surrogate_pair_stops_no_build(tmp_path: Path, wordpiece: Path, valid: float | None) -> None:
+    def build(name: str, spelt: str) -> None:
+        lines = [json.dumps({"text": text}) for text in documents(30)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join([*lines, f'{{"text": "the river {spelt}"}}']))
+        build_corpus([str(tmp_path / f"{name}.jsonl")], wordpiece, tmp_path / name, valid=valid)
+
+    with pytest.warns(TruenegWarning, match="half a surrogate pair .* 1 times"):
+        build("half", "\\ud83d")
+    build("replaced", "\\ufffd")
+    half, replaced = (CorpusInfo.read(tmp_path / name) for name in ("half", "replaced"))
+    assert half.fingerprint == replaced.fingerprint
 
 
 def test_a_finished_corpus_is_not_overwritten_unasked(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:

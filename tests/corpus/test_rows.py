@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from trueneg.corpus import rows as rows_module
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowBatch, RowIndex, describe
@@ -64,6 +68,33 @@ def test_rows_are_those_of_a_plain_loop(corpus: Corpus, length: int, pack: bool)
         assert (batch.segments[row] > 0).sum() == len(ids)
         assert batch.segments[row].max() == len(parts)
     assert rows.mean_fill == pytest.approx((batch.segments > 0).mean())
+
+
+@pytest.mark.parametrize("block", [1, 7, 200])
+def test_the_blocks_that_documents_are_packed_by_change_nothing(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    at_once = [whole(RowIndex(corpus, length, pack=True)) for length in LENGTHS]
+    monkeypatch.setattr(rows_module, "_BLOCK", block)
+    for expected, length in zip(at_once, LENGTHS, strict=True):
+        found = whole(RowIndex(corpus, length, pack=True))
+        assert np.array_equal(found.input_ids, expected.input_ids)
+        assert np.array_equal(found.segments, expected.segments)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_document_takes_little_memory(pack: bool) -> None:
+    num_documents = 100_000
+    sizes = np.random.default_rng(0).geometric(1 / 300, num_documents)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    corpus = cast(Corpus, SimpleNamespace(offsets=offsets, num_tokens=int(offsets[-1])))
+    tracemalloc.start()
+    rows = RowIndex(corpus, 128, pack=pack)
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(rows) > num_documents
+    assert kept < 36 * num_documents
+    assert most < 80 * num_documents
 
 
 @pytest.mark.parametrize("pack", [False, True])

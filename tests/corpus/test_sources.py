@@ -64,6 +64,17 @@ def test_lines_of_any_source_are_documents_of_their_own(tmp_path: Path) -> None:
     assert list(read_documents(str(lines), lines=True)) == [*wanted, "a", "b"]
 
 
+@pytest.mark.parametrize("lines", [False, True])
+def test_halves_of_surrogate_pairs_are_replaced_and_counted_once(tmp_path: Path, lines: bool) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "the dog \\ud83d ran"}\n{"text": "caf\\u00e9 \\ud83d\\ude00"}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "\\uDE00\\uD83D"}\n')
+    with pytest.warns(TruenegWarning, match=r"half a surrogate pair .* 3 times: each is read as U\+FFFD") as told:
+        found = list(read_documents(str(tmp_path), lines=lines))
+    assert found == ["the dog \ufffd ran", "caf\u00e9 \U0001f600", "\ufffd\ufffd"]
+    assert len(told) == 1
+    assert str(tmp_path) in str(told[0].message)
+
+
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfHello\n")

@@ -23,7 +23,7 @@ from trueneg.corpus.encoding import Encoder
 from trueneg.corpus.rows import RowIndex, describe
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags, TagsInfo
-from trueneg.errors import ConfigError, CorpusError, TruenegWarning
+from trueneg.errors import ConfigError, CorpusError
 from trueneg.lexicon.tagging import make_tagger, tag_text
 from trueneg.lexicon.tags import PENN
 
@@ -224,7 +224,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(tmp_path: Path, text_file: Pat
 
 
 @pytest.mark.parametrize("tagger", [None, "pattern-fast"])
-def test_an_unfinished_build_with_another_tagger_starts_anew(
+def test_an_unfinished_build_with_another_tagger_is_kept_unless_it_may_be_overwritten(
     tmp_path: Path, text_file: Path, wordpiece: Path, tagger: str | None
 ) -> None:
     def stop(_: int) -> None:
@@ -233,8 +233,9 @@ def test_an_unfinished_build_with_another_tagger_starts_anew(
     given = ([str(text_file)], wordpiece, tmp_path / "out")
     with pytest.raises(RuntimeError):
         build_corpus(*given, shard_tokens=3000, tagger="pattern", progress=stop)
-    with pytest.warns(TruenegWarning, match="starting anew"):
+    with pytest.raises(CorpusError, match=rf"unfinished corpus of other inputs \(.*tagger\.name: pattern -> {tagger}"):
         build_corpus(*given, shard_tokens=3000, tagger=tagger)
+    build_corpus(*given, shard_tokens=3000, tagger=tagger, overwrite=True)
     assert (Tags.find(Corpus.open(tmp_path / "out")) is None) == (tagger is None)
 
 

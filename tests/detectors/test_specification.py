@@ -64,6 +64,26 @@ READ: dict[str, Specification] = {
     ),
     "a:x[o=1|2&3,p=!]|b": Combination("|", (leaf("a", "x", {"o": "1|2&3", "p": "!"}), leaf("b"))),
     "a[o=1&2]&b[p=3|4]": Combination("&", (leaf("a", "", {"o": "1&2"}), leaf("b", "", {"p": "3|4"}))),
+    # Signs that are letters of a path, and signs that are not.
+    "annotated:/data/R&D/notes": leaf("annotated", "/data/R&D/notes"),
+    "annotated:/data/r|d/notes@0.6": leaf("annotated", "/data/r|d/notes", threshold=0.6),
+    "annotated:/data/R&D/notes&!antonym": Combination(
+        "&", (leaf("annotated", "/data/R&D/notes"), Combination("!", (leaf("antonym"),)))
+    ),
+    "/data/R&D/det.json": leaf("calibrated", "/data/R&D/det.json"),
+    "lexical|some/det.json": Combination("|", (leaf("lexical"), leaf("calibrated", "some/det.json"))),
+    "a:x@0.5&some/det.json": Combination("&", (leaf("a", "x", threshold=0.5), leaf("calibrated", "some/det.json"))),
+    "prototypes:/home/me@lab/p.safetensors": leaf("prototypes", "/home/me@lab/p.safetensors"),
+    "prototypes:/home/me@2nd/p@0.5": leaf("prototypes", "/home/me@2nd/p", threshold=0.5),
+    "contextual:org/model@main[layer=1]@5e-1": leaf("contextual", "org/model@main", {"layer": "1"}, 0.5),
+    "neighbours:!odd/v.txt": leaf("neighbours", "!odd/v.txt"),
+    'prototypes:"/home/me@0.5"': leaf("prototypes", "/home/me@0.5"),
+    'prototypes:"/R & D | x/!p[1]@2"[top=3]@0.5': leaf("prototypes", "/R & D | x/!p[1]@2", {"top": "3"}, 0.5),
+    'contextual:"a&b"|"R & D/det.json"': Combination(
+        "|", (leaf("contextual", "a&b"), leaf("calibrated", "R & D/det.json"))
+    ),
+    '"!odd/det.json"': leaf("calibrated", "!odd/det.json"),
+    '!"det.json"': Combination("!", (leaf("calibrated", "det.json"),)),
 }
 
 
@@ -77,7 +97,7 @@ VALUES = st.text("abc019|&!.-", min_size=1, max_size=4)
 LEAVES = st.builds(
     leaf,
     NAMES,
-    st.text("abc./_ é", max_size=5).map(str.strip).filter(lambda text: not text.endswith(".json")),
+    st.text("abc1./_ é&|!@[]", max_size=6).map(str.strip),
     st.dictionaries(st.sampled_from(["layer", "top"]), VALUES, max_size=2),
     st.none() | st.floats(0.01, 1),
 )
@@ -96,7 +116,7 @@ def written(specification: Specification) -> str:
         options = ",".join(f"{name}={value}" for name, value in one.options.items())
         return (
             one.name
-            + (f":{one.argument}" if one.argument else "")
+            + (f':"{one.argument}"' if one.argument else "")
             + (f"[{options}]" if options else "")
             + (f"@{one.threshold}" if one.threshold is not None else "")
         )
@@ -122,6 +142,17 @@ def test_what_is_written_is_read_again(specification: Specification) -> None:
         ("contextual:", "'contextual:' is no detector"),
         ("contextual:E[layer=4", r"'contextual:E\[layer=4' is no detector"),
         ("contextual:E]layer=4[", "is no detector"),
+        ("contextual:E@", "'contextual:E@' is no detector"),
+        ("contextual:E@0.5[layer=4]", "after @ the least score to accept is wanted"),
+        ("contextual:E & Lexical", r"'Lexical' is no detector: .* stands in quotes: NAME:\"SOURCE\""),
+        ("lexical&Lexical", "'Lexical' is no detector"),
+        ('contextual:"E', "is no detector"),
+        ('"det"', "is no detector"),
+        (
+            "calibrated:/data/R&D/det.json",
+            r"is '&' part of a path\? Then put the path in quotes: NAME:\"PATH\"; if not",
+        ),
+        ("prototypes:/home/me@2", r"@2: scores lie between 0 and 1; .* \(a path that has an @ stands in quotes: NAME"),
         ("contextual:E[layer]", r"write the option 'layer' as layer=value"),
         ("contextual:E[layer=1,layer=2]", "the option 'layer' is given twice"),
         ("lexical@", "'lexical@' is no detector"),

@@ -11,6 +11,7 @@ import random
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,18 @@ def test_what_cannot_be_is_refused(corpus_folder: Path, tmp_path: Path) -> None:
     make_hf_masked_lm().save_pretrained(tmp_path / "foreign")
     with pytest.raises(CheckpointError, match="foreign"):
         trainer_of("mlm", corpus_folder, tmp_path).train(resume_from_checkpoint=str(tmp_path / "foreign"))
+
+
+def test_fewer_held_out_rows_than_processes_are_refused(corpus_folder: Path, tmp_path: Path) -> None:
+    """A process without rows would not take part in the sums that the others wait for."""
+    trainer = trainer_of("mlm", corpus_folder, tmp_path)
+    num_rows = len(rows_of(corpus_folder, "valid"))
+    for count in (num_rows, num_rows + 1):
+        trainer.processes = Processes(0, count)
+        with (
+            nullcontext() if count == num_rows else pytest.raises(ConfigError, match=r"held-out rows for \d+ processes")
+        ):
+            trainer.get_eval_dataloader()
 
 
 @pytest.mark.slow

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from tiny_runs import (
     WORDNET,
     PowerCut,
@@ -22,7 +25,7 @@ from tiny_runs import (
     together,
     weight_distance,
 )
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, TrainingArguments
 
 import tiny
 from trueneg.config import PretrainConfig
@@ -30,9 +33,11 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
 from trueneg.decoding import override
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
+from trueneg.integrations.trainer import TruenegTrainer
 from trueneg.presets import with_objective
-from trueneg.pretraining import pretrain
+from trueneg.pretraining import build, pretrain, reader_of
 from trueneg.tokenizer import load_tokenizer
+from trueneg.training.data import row_index
 
 Configure = Callable[..., PretrainConfig]
 
@@ -55,6 +60,7 @@ def configure(tagged: Path) -> Configure:
     return make
 
 
+KEPT = ["correction.detector=lexical", "correction.denominator=kept"]
 GUARDED = ["cline.guard=lexical", "cline.guard_floor=0.1"]
 
 
@@ -109,11 +115,6 @@ def test_views_of_another_wordnet_are_refused(configure: Configure, tmp_path: Pa
 
 
 def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Path) -> None:
-    import numpy as np
-
-    from trueneg.pretraining import reader_of
-    from trueneg.training.data import row_index
-
     config = configure()
     rows = row_index(config, Corpus.open(tagged))
     read = reader_of(config, rows, load_tokenizer(tagged / "tokenizer"))
@@ -143,6 +144,91 @@ def test_two_processes_come_to_the_same(settings: list[str], configure: Configur
     pretrain(config, tmp_path / "one", quiet=True)
     # Steps of 1e-3: where a gradient is nearly zero, Adam's step has the sign of its rounding.
     assert weight_distance(tmp_path / "one", tmp_path / "two") < 5e-5
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_free"),
+    [
+        (["cline.in_batch_negatives=true"], False),
+        (["cline.negatives=random"], False),
+        (["cline.negatives=random", "cline.contrast=false"], True),
+        ([], True),
+        (["objective.name=mlm", *KEPT], False),
+        (["objective.name=electra", "model.architecture=electra", *KEPT], False),
+    ],
+)
+def test_what_depends_on_a_micro_batchs_rows_keeps_their_number(
+    settings: list[str], is_free: bool, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("train.steps=3", "train.save_every=2", "train.eval_every=0", "train.accumulation=2", *settings)
+    with monkeypatch.context() as patch:
+        before_step(patch, 2, cut_power)
+        with pytest.raises(PowerCut):
+            pretrain(config, tmp_path / "run", quiet=True)
+    other = override(config, ["train.accumulation=1"])
+    refused = pytest.raises(CheckpointError, match=r"trained on 4 rows a micro-batch, here it has 8.*accumulation=2")
+    with nullcontext() if is_free else refused:
+        pretrain(other, tmp_path / "run", resume=True, quiet=True)
+    assert pretrain(config, tmp_path / "run", resume=True, quiet=True).step == 3
+
+
+def test_on_two_processes_the_rows_of_a_micro_batch_are_kept_by_accumulation(
+    configure: Configure, tmp_path: Path
+) -> None:
+    options = ("train.steps=6", "train.eval_every=0", "cline.in_batch_negatives=true", "cline.similarity=cosine")
+    pretrain(configure(*options), tmp_path / "eight", quiet=True)
+    pretrain(configure(*options, "train.accumulation=2"), tmp_path / "four", quiet=True)
+    assert together(configure(*options), tmp_path / "two", 2) == [{"reason": "finished", "step": 6}] * 2
+    assert weight_distance(tmp_path / "four", tmp_path / "two") < 5e-5
+    eight, four, two = (readings(tmp_path / name)[0]["contrast_loss"] for name in ("eight", "four", "two"))
+    assert two == pytest.approx(four, rel=1e-4) and abs(two - eight) > 0.2
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_a_run_that_continues_it_has_all_its_weights(variant: str, configure: Configure, tmp_path: Path) -> None:
+    config = configure("train.steps=2", f"cline.variant={variant}")
+    pretrain(config, tmp_path / "run", quiet=True)
+    tokenizer = load_tokenizer(Path(config.corpus.path) / "tokenizer")
+    model, _ = build(override(config, [f"model.start_from={tmp_path / 'run'}"]), tokenizer)
+    saved = final_tensors(tmp_path / "run")
+    found = {f"model.{name}": value for name, value in model.state_dict().items() if f"model.{name}" in saved}
+    assert any("replaced_head" in name for name in found) and any("pooler" in name for name in found) == (
+        variant == "released"
+    )
+    assert [name for name, value in found.items() if not torch.equal(value, saved[name])] == []
+
+
+def test_trainer_takes_the_same_steps(configure: Configure, tagged: Path, tmp_path: Path) -> None:
+    rate = 1e-3
+    constant = (f"learning_rate={rate}", "optimizer.schedule=constant", "warmup_steps=0")
+    config = configure("train.steps=4", "train.eval_every=0", *constant)
+    pretrain(config, tmp_path / "own", quiet=True)
+    tokenizer = load_tokenizer(tagged / "tokenizer")
+    rows, held_out = (row_index(config, Corpus.open(tagged, split)) for split in ("train", "valid"))
+    arguments = TrainingArguments(
+        str(tmp_path / "theirs"),
+        max_steps=4,
+        per_device_train_batch_size=config.train.batch_size,
+        learning_rate=rate,
+        lr_scheduler_type="constant",
+        weight_decay=config.optimizer.weight_decay,
+        adam_epsilon=config.optimizer.epsilon,
+        seed=config.train.seed,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    given = {"train_dataset": rows, "eval_dataset": held_out, "processing_class": tokenizer}
+    parts = build(config, tokenizer)
+    with pytest.raises(ConfigError, match="CLINE reads views of rows: give read=reader_of"):
+        TruenegTrainer(*parts, arguments, **given)
+    trainer = TruenegTrainer(*parts, arguments, **given, read=reader_of(config, rows, tokenizer))
+    trainer.train()
+    ours = final_tensors(tmp_path / "own")
+    for name, value in trainer.model.named_parameters():
+        if name in ours:
+            assert float((value.detach() - ours[name]).abs().max()) < rate / 100, name
+    assert {"eval_loss/contrast", "eval_nearer"} <= trainer.evaluate().keys()
 
 
 def test_hard_correction_and_soft_regularization_compose_with_it(configure: Configure, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ from transformers import (
 )
 
 from trueneg.config import ModelConfig
-from trueneg.errors import MissingExtraError, ModelError
+from trueneg.errors import ConfigError, MissingExtraError, ModelError
 from trueneg.models.backbone import MaskedLanguageModel, max_length
-from trueneg.models.export import EXPORTS, export_onnx, export_sentence_transformers, save_hugging_face
+from trueneg.models.export import EXPORTS, export, export_onnx, export_sentence_transformers, save_hugging_face
 from trueneg.models.loading import load_electra, load_masked_lm
 from trueneg.tokenizer import fingerprint
 
@@ -213,6 +213,15 @@ def test_exports_refuse_what_is_no_model(name: str, tmp_path: Path, capfd: pytes
         assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
     assert not (tmp_path / "out" / "config.json").exists()
+
+
+@pytest.mark.parametrize("format", ["sentence-transformers", "onnx"])
+def test_an_export_never_takes_the_name_of_a_hub(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(EXPORTS, format, lambda source, out: out.mkdir(parents=True))
+    with pytest.raises(ConfigError, match=r"'bert-base-uncased' is no folder .*give --out"):
+        export("bert-base-uncased", format)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_saved_model_is_safetensors_in_float32(tmp_path: Path) -> None:

@@ -30,9 +30,11 @@ from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import hf_config
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import (
+    SEMANTIC_HEADS,
     count_parameters,
     load_electra,
     load_masked_lm,
+    load_semantic,
     objective_of,
     resolve_checkpoint,
 )
@@ -313,6 +315,26 @@ def test_a_base_model_without_a_replaced_token_head_says_so(folder: Path) -> Non
         (False, True),
     ]
     assert same_state(pair.discriminator.model, AutoModel.from_pretrained(folder, add_pooling_layer=False))
+
+
+def test_heads_of_cline_are_loaded_where_they_fit(folder: Path, tmp_path: Path) -> None:
+    def load(source: object, num_classes: int, has_pooler: bool) -> nn.Module:
+        return load_semantic(ModelConfig(start_from=str(source)), make_tokenizer(), num_classes, has_pooler)
+
+    model = stirred(load_semantic(tiny("bert"), make_tokenizer(), 3, True))
+    save_hugging_face(model, make_tokenizer(), folder)
+    assert same_state(load(folder, 3, True), model)
+    assert same_state(load(folder, 0, True).pooler, model.pooler)
+    with pytest.warns(TruenegWarning, match=r"has no head over replaced tokens of this .*starts from random") as said:
+        assert same_state(load(folder, 1, True).pooler, model.pooler)
+    assert "pooler" not in str(said[0].message)
+    save_checkpoint(make_masked_lm("bert"), tmp_path / "plain")
+    with pytest.warns(TruenegWarning, match="has no head over replaced tokens and no pooler"):
+        load(tmp_path / "plain", 3, True)
+    load(tmp_path / "plain", 0, False)
+    truncated(folder / SEMANTIC_HEADS)
+    with pytest.raises(ModelError, match=r"cannot load '.*semantic_heads"):
+        load(folder, 3, True)
 
 
 def test_what_continuing_means_follows_from_the_checkpoint(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ import torch
 from ring_text import RING
 from transformers import BertConfig, BertModel
 
+from trueneg.attacking import attack_with
+from trueneg.attacks.attack_set import AttackSet, save_attack_set
+from trueneg.attacks.base import Adversary, Outcome
 from trueneg.errors import ConfigError
+from trueneg.evaluation.tasks.text import TextExample
 from trueneg.recipes import RECIPES
 from trueneg.recipes.pilot import reproduce
 from trueneg.registry import load
@@ -85,6 +90,41 @@ def test_both_ways_on_both_sets_with_seeds(encoder: Path, snli: Path, tmp_path: 
     assert times == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.answers.jsonl")}, "nothing done twice"
 
 
+def test_smart_runs_in_bf16(encoder: Path, snli: Path, tmp_path: Path) -> None:
+    given = settings(encoder, snli, "precision=bf16")
+    results, _ = reproduce(tmp_path, scale="tiny", arms=["smart"], seeds=1, settings=given)
+    assert results["arms"] == ["vanilla", "smart"]
+    config = json.loads((tmp_path / "smart" / "snli" / "seed-1" / "config.json").read_text())
+    assert (config["adversarial"], config["smart"]["noise"]) == ("smart", 0.01)
+
+
+def test_only_adversaries_that_misled_their_model_are_asked_about_and_others_do_not_stand_for_them(
+    encoder: Path, snli: Path, tmp_path: Path
+) -> None:
+    labels = tuple(sorted(LABELS))
+
+    def adversary(number: int, outcome: Outcome) -> Adversary[TextExample]:
+        first, second, label = pair(number)
+        example = TextExample(str(number), first, second, labels.index(label))
+        changed = example if outcome == "skipped" else replace(example, second=RING[5])
+        return Adversary(example, changed, outcome, 7)
+
+    outcomes: list[Outcome] = ["succeeded", "skipped", "succeeded", "failed", "changed"]
+    made = AttackSet(
+        {"name": "some", "profile": "p"}, "snli", "test", labels, [adversary(n, o) for n, o in enumerate(outcomes)]
+    )
+    save_attack_set(made, tmp_path / "set.jsonl")
+    given = settings(encoder, snli, f"adversaries={tmp_path / 'set.jsonl'}")
+    out, model = tmp_path / "out", tmp_path / "out" / "vanilla" / "snli" / "seed-1"
+    reproduce(out, scale="tiny", arms=["vanilla"], seeds=1, settings=given)
+    wanted = {"succeeded": 2, "changed": 1, "queries": 14}
+    assert json.loads((model / "attack-some-p.json").read_text())["counts"] == wanted
+    (model / "attack-some-p.json").unlink()
+    attack_with(model, replace(made, attack={"name": "another", "profile": "p"}))
+    reproduce(out, scale="tiny", arms=["vanilla"], seeds=1, settings=given)
+    assert json.loads((model / "attack-some-p.json").read_text())["counts"] == wanted
+
+
 def test_what_is_refused(encoder: Path, snli: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the pilot needs --set encoder"):
         reproduce(tmp_path, settings=[])
@@ -97,3 +137,15 @@ def test_what_is_refused(encoder: Path, snli: Path, tmp_path: Path) -> None:
     reproduce(tmp_path, scale="tiny", arms=["vanilla"], seeds=1, settings=settings(encoder, snli))
     with pytest.raises(ConfigError, match="results of other settings \\(length"):
         reproduce(tmp_path, scale="tiny", settings=settings(encoder, snli, "length=30"))
+    with pytest.raises(ConfigError, match="no such file"):
+        reproduce(tmp_path, scale="tiny", settings=[*settings(encoder, snli), "adversaries=nowhere.tsv"])
+
+
+def test_other_adversaries_in_the_same_file_are_refused(encoder: Path, snli: Path, tmp_path: Path) -> None:
+    adversaries = tmp_path / "adversaries.tsv"
+    adversaries.write_bytes((snli / "adversaries.tsv").read_bytes())
+    given = settings(encoder, snli, f"adversaries={adversaries}")
+    reproduce(tmp_path / "out", scale="tiny", arms=["vanilla"], seeds=1, settings=given)
+    adversaries.write_text("\n".join(adversaries.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(ConfigError, match="results of other settings \\(adversaries_sha256"):
+        reproduce(tmp_path / "out", scale="tiny", arms=["vanilla"], seeds=2, settings=given)

@@ -17,13 +17,14 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig, PretrainConfig
+from trueneg.config import OptimizerConfig, PretrainConfig, TrainConfig
 from trueneg.decoding import decode, encode, override
 from trueneg.errors import CheckpointError, TruenegWarning
 from trueneg.training import checkpoint
 from trueneg.training.checkpoint import (
     FREE_TO_CHANGE,
     State,
+    check_same_micro_batch,
     check_same_run,
     check_same_tables,
     latest_checkpoint,
@@ -292,6 +293,26 @@ def test_other_tables_are_refused_and_unknown_ones_are_not() -> None:
     check_same_tables(dataclasses.replace(state, tables=""), "theirs", Path("run"))
     with pytest.raises(CheckpointError, match=r"'run' was trained with other tables \(digest ours, here theirs\)"):
         check_same_tables(state, "theirs", Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("num_processes", "accumulation", "remedy"),
+    [
+        (1, 1, "resume with train.accumulation=2,"),
+        (2, 2, "resume with train.accumulation=1,"),
+        (4, 1, r"no train.accumulation gives that on this many processes \(4\)"),
+    ],
+)
+def test_another_micro_batch_is_refused_with_the_accumulation_that_keeps_it(
+    num_processes: int, accumulation: int, remedy: str
+) -> None:
+    state = new_state(10, CONFIG, "corpus", 0.0, {}, micro_batch=16)
+    config = TrainConfig(batch_size=32, accumulation=accumulation)
+    with pytest.raises(CheckpointError, match=f"'run' was trained on 16 rows a micro-batch.*{remedy}"):
+        check_same_micro_batch(state, config, num_processes, Path("run"))
+    check_same_micro_batch(state, TrainConfig(batch_size=32), 2, Path("run"))
+    of_an_older_version = new_state(10, CONFIG, "corpus", 0.0, {})
+    check_same_micro_batch(of_an_older_version, config, num_processes, Path("run"))
 
 
 def options(kind: type = PretrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

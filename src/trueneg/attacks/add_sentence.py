@@ -8,8 +8,9 @@ context (Jia and Liang 2017, section 4.1; Wang and Bansal 2018 for places at ran
   could be made by a rule, and no right answer is in it.
 * ``jia2017``: the authors' rules for words and answers, fixed answers, the sentence at the end.
 * ``textflint``: as TextFlint's AddSentDiverse was described (none of its code is here): no dates and numbers among
-  the answers, the sentence before the one with the first answer, and *no test that the question was altered*, so
-  that a sentence may answer the very question. Such examples are there, with ``is_valid`` false.
+  the answers, the sentence right before the one with the first answer (TextFlint's own goes one sentence further to the
+  front where that answer opens its sentence), and *no test that the question was altered*, so that a sentence may
+  answer the very question. Such examples are there, with ``is_valid`` false.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def _attacked(example: SquadExample, seed: int, options: AddOptions, resources: 
         rules=options.alteration,
         neighbours=resources.neighbours,
         entities=resources.entities,
-        opposites=resources.wordnet_neighbours.opposites,
+        opposites=getattr(resources.wordnet_neighbours, "antonyms" if options.alteration == "tokens" else "opposites"),
         context=example.context,
         randomness=randomness,
         phrase=wanted.phrase,

@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 
 from trueneg.attacks.base import Adversary, Outcome
 from trueneg.errors import TaskError
+from trueneg.evaluation.tasks.records import read_lines
 from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.evaluation.tasks.text import TextExample
 
@@ -66,11 +67,7 @@ def load_attack_set(path: Path) -> AttackSet:
     Raises:
         TaskError: naming file and line, if it is none.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines() or [""]
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaskError(f"cannot read the attack set '{path}' ({error}): name a file of --save's") from error
-    read = _numbered(path, lines)
+    read = _numbered(path, [line for _, line in read_lines(path)] or [""])
     head = next(read)
     if head.get("schema") != SCHEMA:
         raise TaskError(f"'{path}' is no attack set of schema {SCHEMA}: write one with trueneg attack --save")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from trueneg.attacks.squad_edits import Edit
 from trueneg.errors import TaskError
+from trueneg.evaluation.tasks.records import read_lines
 from trueneg.lexicon.morphology import inflections
 
 Parser = Callable[[str], str | None]
@@ -54,11 +55,7 @@ def read_trees(path: str | Path) -> Parser:
         TaskError: if the file cannot be read, or for a line that is none.
     """
     trees: dict[str, str] = {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaskError(f"cannot read '{path}' ({error}): give JSON lines with 'question' and 'tree'") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in read_lines(Path(path)):
         try:
             entry = json.loads(line)
             question, tree = entry["question"], entry["tree"]

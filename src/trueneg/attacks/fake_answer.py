@@ -277,6 +277,11 @@ _BY_LAST_TAG = {
 }
 _BY_WH = {"who": "Jeff Dean", "when": "1956", "where": "Chicago", "how many": "42"}
 _BY_ENTITY = {"person": "Jeff Dean", "place": "Chicago", "organization": "Stark Industries", "other": "Jupiter"}
+_SMALL = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+_TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()  # noqa: SIM905
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
+_SPELT = {word: value for value, word in enumerate(_SMALL + _TEENS)}
+_SPELT |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 _KIND_OF_TAG: Mapping[str, AnswerKind] = {
     "NNS": "plural",
     "NNP": "place",
@@ -293,11 +298,12 @@ _KIND_OF_WH: Mapping[str, AnswerKind] = {"who": "person", "when": "figure", "whe
 def _fixed(answer: Sequence[Word], asked: Asked, entities: EntityTyper, *, has_figures: bool) -> FakeAnswer:
     words = [word for word in answer if word.tag] or list(answer)
     if has_figures:
-        changed = [_jia_figure(word.text) for word in answer]
+        rule, changed = "date", _jia_date(answer)
+        if not any(changed):
+            rule, changed = "number", [_jia_number(word.text) for word in answer]
         if any(changed):
             new_words = [replace(w, text=new) if new else w for w, new in zip(answer, changed, strict=True)]
-            is_date = any(word.text in MONTHS for word in words)
-            return FakeAnswer(written(new_words), "figure", "date" if is_date else "number")
+            return FakeAnswer(written(new_words), "figure", rule)
     if all(word.tag in ("NNP", "NNPS") for word in words):
         entity = entities(words, 0, len(words))
         entity = "person" if entity == "role" else entity
@@ -317,19 +323,62 @@ def _fixed(answer: Sequence[Word], asked: Asked, entities: EntityTyper, *, has_f
     return FakeAnswer("aliens", "plural", "catch_all")
 
 
-def _jia_figure(word: str) -> str | None:
-    """A year 75 less, another first digit 5 more, a month half a year on; thousands for millions."""
+_DAY = re.compile(r"(?:[0-4]?\d|50)(?:st|nd|rd|th)?")
+_YEAR = re.compile(r"1\d{3}|20\d\d|2100")
+
+
+def _jia_date(answer: Sequence[Word]) -> list[str | None]:
+    """A year 25 less, a day 11 more or less, a month half a year on, in a date; else nothing.
+
+    The authors go by CoreNLP's DATE. Here a date is a year alone, or months with days and years and no other word. As
+    there, an ordinal in it stays.
+    """
+    texts = [word.text for word in answer if word.tag or word.text.isalnum()]
+    is_date = all(text in MONTHS or _DAY.fullmatch(text) or _YEAR.fullmatch(text) for text in texts)
+    is_year = len(texts) == 1 and _YEAR.fullmatch(texts[0])
+    if not is_date or not (is_year or any(text in MONTHS for text in texts)):
+        return [None] * len(answer)
+    return [_jia_part(word.text) for word in answer]
+
+
+def _jia_part(word: str) -> str | None:
     if word in MONTHS:
         return MONTHS[(MONTHS.index(word) + 6) % 12]
+    if not word.isdecimal():
+        return None
+    value = int(word)
+    return str(value - 25 if value > 50 else value - 11 if value > 15 else value + 11)
+
+
+def _jia_number(word: str) -> str | None:
+    """Thousands for millions; from 1000 to 2500 75 less; else the first digit 5 more, also of what was spelt.
+
+    A spelt number counts by itself. CoreNLP's normalized value, which the authors change, is that of its whole phrase.
+    """
     if word.lower() in ("thousand", "million", "billion", "trillion"):
         return "million" if word.lower() == "thousand" else "thousand"
-    figures = re.search(r"\d[\d,]*(?:\.\d+)?", word)
+    if (spelt := _spelt(word)) is not None:
+        _, dash, rest = word.partition("-")
+        return f"{_jia_value(str(spelt or 10))}{dash}{rest}"  # the authors take any other number, as zero, for 10
+    figures = re.search(r"\d[\d,]*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?", word)
     if figures is None:
         return None
-    value = float(figures[0].replace(",", ""))
-    if 1000 < value < 2500:
-        new = f"{value - 75:g}"
-    else:
-        digits = figures[0].replace(",", "")
-        new = str(max((int(digits[0]) + 5) % 10, 1)) + digits[1:]
-    return word[: figures.start()] + new + word[figures.end() :]
+    digits = re.sub(r"[^\d.]", "", figures[0])
+    return word[: figures.start()] + _jia_value(digits if float(digits) else "10") + word[figures.end() :]
+
+
+def _jia_value(digits: str) -> str:
+    if 1000 < float(digits) < 2500:
+        return f"{float(digits) - 75:g}"  # the authors' program writes 1910.0
+    return str(max((int(digits[0]) + 5) % 10, 1)) + digits[1:]
+
+
+def _spelt(word: str) -> int | None:
+    """The value of a number in letters: 25 of "twenty-five"; None of any other word.
+
+    Example:
+        >>> [_spelt(word) for word in ("ten", "Twenty-five", "hundred", "tent")]
+        [10, 25, 100, None]
+    """
+    values = [_SPELT.get(part) for part in word.lower().split("-")]
+    return None if None in values else sum(value or 0 for value in values)

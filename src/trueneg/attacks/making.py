@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from trueneg.attacks.base import Adversary
 from trueneg.decoding import override
@@ -97,26 +97,14 @@ def make_textfooler(request: Request) -> Attack:
     from trueneg.lexicon.tagging import make_tagger
 
     options = override(_profile(request, PROFILES), request.settings)
+    _refuse_others(request, "neighbours", "encoder", "tagger")
     neighbours = _neighbours(request)
     similarity = _similarity(request)
     tagger = make_tagger(request.tagger)
     resources = {**neighbours.provenance, **_provenance(similarity), "tagger": tagger.name}
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        return cast(
-            list[Adversary[Any]],
-            textfooler(
-                _needed(victim, request.name),
-                examples,
-                neighbours=neighbours,
-                tagger=tagger,
-                similarity=similarity,
-                options=options,
-                progress=progress,
-            ),
-        )
-
-    return Attack(request.name, ["text"], True, _described(request, PROFILES, options, resources), run)
+    search = partial(textfooler, neighbours=neighbours, tagger=tagger, similarity=similarity, options=options)
+    return _with_victim(request, _described(request, PROFILES, options, resources), search)
 
 
 def make_masked_lm(request: Request) -> Attack:
@@ -128,13 +116,16 @@ def make_masked_lm(request: Request) -> Attack:
     from trueneg.lexicon.wordnet import WordNet
 
     options = override(_profile(request, PROFILES), request.settings)
+    is_tagged, is_filtered = options.part_of_speech != "any", not options.opposites
+    read = [*(["tagger"] if is_tagged else []), *(["wordnet"] if is_filtered else [])]
+    _refuse_others(request, "masked_lm", "encoder", *read)
     if not request.masked_lm:
         raise ConfigError(f"{request.name} needs --masked-lm: a checkpoint that proposes words")
     # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
     similarity = _similarity(request) if request.encoder or options.is_masked else None
-    wordnet = None if options.opposites else WordNet.load(request.wordnet or None)
+    wordnet = WordNet.load(request.wordnet or None) if is_filtered else None
     candidates = MaskedLMCandidates(request.masked_lm, options, Relations(wordnet) if wordnet else None)
-    tagger = None if options.part_of_speech == "any" else make_tagger(request.tagger)
+    tagger = make_tagger(request.tagger) if is_tagged else None
     resources = {
         **candidates.provenance,
         **_provenance(similarity),
@@ -142,23 +133,19 @@ def make_masked_lm(request: Request) -> Attack:
         **({"wordnet": wordnet_digest(wordnet.path)} if wordnet else {}),
     }
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        asked = _needed(victim, request.name)
-        mask = asked.tokenizer.mask_token if options.unknown == BERT_MASK else None
-        return cast(
-            list[Adversary[Any]],
-            greedy_attack(
-                asked,
-                examples,
-                candidates,
-                options=replace(options, unknown=mask) if mask else options,
-                tagger=tagger,
-                similarity=similarity,
-                progress=progress,
-            ),
+    def search(victim: Victim, examples: Sequence[Any], *, progress: Progress) -> list[Adversary[Any]]:
+        mask = victim.tokenizer.mask_token if options.unknown == BERT_MASK else None
+        return greedy_attack(
+            victim,
+            examples,
+            candidates,
+            options=replace(options, unknown=mask) if mask else options,
+            tagger=tagger,
+            similarity=similarity,
+            progress=progress,
         )
 
-    return Attack(request.name, ["text"], True, _described(request, PROFILES, options, resources), run)
+    return _with_victim(request, _described(request, PROFILES, options, resources), search)
 
 
 def make_typos(request: Request) -> Attack:
@@ -167,7 +154,7 @@ def make_typos(request: Request) -> Attack:
 
     profiles = {"default": TypoOptions()}
     options = override(_profile(request, profiles), request.settings)
-
+    _refuse_others(request)
     transform = partial(typos, seed=request.seed, options=options)
     return _without_victim(request, ["text", "squad"], _described(request, profiles, options, {}), transform)
 
@@ -180,6 +167,7 @@ def make_swap_synonyms(request: Request) -> Attack:
 
     profiles = {"strict": SwapOptions(), "textflint": SwapOptions.textflint()}
     options = override(_profile(request, profiles), request.settings)
+    _refuse_others(request, "tagger", "wordnet")
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
 
     described = _described(request, profiles, options, _of_wordnet(wordnet, tagger))
@@ -198,6 +186,7 @@ def make_add_sentence(request: Request) -> Attack:
 
     profiles: dict[str, AddOptions] = {name: AddOptions.named(name) for name in ADD_PROFILES}
     options = override(_profile(request, profiles), request.settings)
+    _refuse_others(request, "neighbours", "parses", "tagger", "wordnet")
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
     neighbours = VectorNeighbours(load_vectors(request.neighbours), tagger) if request.neighbours else None
     parser = read_trees(request.parses) if request.parses else None
@@ -215,11 +204,30 @@ def make_add_sentence(request: Request) -> Attack:
     return _without_victim(request, ["squad"], described, transform)
 
 
+def _refuse_others(request: Request, *taken: str) -> None:
+    """Refuse a resource that an attack does not read."""
+    for name in ("neighbours", "encoder", "masked_lm", "parses", "tagger", "wordnet"):
+        if name not in taken and getattr(request, name) != getattr(Request(request.name), name):
+            what = f"{request.name} {request.profile}".strip()
+            raise ConfigError(f"{what} takes no --{name.replace('_', '-')}: leave it out")
+
+
 def _profile(request: Request, profiles: Mapping[str, Any]) -> Any:
     name = request.profile or next(iter(profiles))
     if name not in profiles:
         raise ConfigError(unknown_name(f"profile of {request.name}", name, profiles))
     return profiles[name]
+
+
+def _with_victim(request: Request, described: Mapping[str, Any], search: Callable[..., list[Adversary[Any]]]) -> Attack:
+    """A search that asks a classifier."""
+
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+        if victim is None:
+            raise ConfigError(f"{request.name} asks a model: name a fine-tuned classifier's folder")
+        return search(victim, examples, progress=progress)
+
+    return Attack(request.name, ["text"], True, described, run)
 
 
 def _without_victim(
@@ -266,12 +274,6 @@ def _similarity(request: Request) -> Any:
             f"{request.name} needs --encoder: a checkpoint whose vectors say how alike texts are, or none for no limit"
         )
     return None if request.encoder == "none" else MeanVectors(request.encoder)
-
-
-def _needed(victim: Victim | None, name: str) -> Victim:
-    if victim is None:
-        raise ConfigError(f"{name} asks a model: name a fine-tuned classifier's folder")
-    return victim
 
 
 def _provenance(similarity: Any) -> dict[str, str]:

@@ -72,14 +72,15 @@ class NeighbourTable:
         return {word: number for number, word in enumerate(self.words)}
 
     def near(self, word: str, num: int = 50, min_cosine: float = -1.0) -> list[str]:
-        """The neighbours of a word, nearest first; those of its small letters if it is not known as it is written.
+        """The neighbours of a word, nearest first; those of its small letters if it has none as it is written.
 
         Args:
             word: Any word; one that is not in the table has no neighbours.
             num: How many at most.
             min_cosine: How near at least. A table without cosines is taken to hold none that are too far.
         """
-        number = self.index.get(word, self.index.get(word.lower()))
+        known = (self.index[form] for form in (word, word.lower()) if form in self.index)
+        number = next((number for number in known if self.starts[number] < self.starts[number + 1]), None)
         if number is None:
             return []
         entries = slice(int(self.starts[number]), min(int(self.starts[number + 1]), int(self.starts[number]) + num))

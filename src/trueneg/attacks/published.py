@@ -33,32 +33,38 @@ _OUTCOMES: Mapping[str, Outcome] = {
 }
 _CHANGED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _COLUMN = re.compile(r"\[\[\[\[\w+\]\]\]\]: ")
+_NEXT_COLUMN = re.compile(rf"(?:<SPLIT>|>>>>)(?={_COLUMN.pattern})")
+_LINE_BREAK = "<SPLIT>"  # TextAttack's log has it for each, also for those between the texts of a pair
 _LINE = re.compile(r"(orig|adv) (sent|premise|hypothesis)(?: \((.*?)\))?:\s*(.*)")
+_Texts = tuple[str | None, str]
+"""Of a pair: the first text, which TextFooler's files and tables share, and the second; else None and the text."""
 FORMATS = "give a log of TextAttack's, TextFooler's output, or a table with the columns original, adversarial and label"
 
 
 @dataclass(frozen=True)
 class _Row:
     line: int
-    first: str | None
-    """Of pairs: the text that is not attacked."""
-    original: str
-    adversarial: str
+    original: _Texts
+    adversarial: _Texts
     label: str
     outcome: Outcome
     num_queries: int = 0
 
 
-def read_published(path: Path, labels: Sequence[str], names: Sequence[str] = ()) -> list[Adversary[TextExample]]:
+def read_published(
+    path: Path, labels: Sequence[str], names: Sequence[str] = (), *, is_of_pairs: bool | None = None
+) -> list[Adversary[TextExample]]:
     """Read published adversaries of a task, in the order of the file; keys are line numbers.
 
     Args:
         path: The file; its form is told from its content.
         labels: Of the task.
         names: What the file's labels 0, 1, … stand for, each one of ``labels``; by default the labels themselves.
+        is_of_pairs: Whether the task's examples are pairs of texts; None if any will do.
 
     Raises:
-        TaskError: naming file and line: for a file of another form, or a label that the task does not have.
+        TaskError: naming file and line: for a file of another form, a label that the task does not have, or pairs where
+            single texts are wanted, or the other way round.
     """
     for name in names:
         if name not in labels:
@@ -66,6 +72,10 @@ def read_published(path: Path, labels: Sequence[str], names: Sequence[str] = ())
     rows = list(_rows(path))
     if not rows:
         raise TaskError(f"'{path}' holds no adversaries: {FORMATS}")
+    for row in rows:
+        if is_of_pairs not in (None, row.original[0] is not None):
+            there, wanted = ("a single text", "pairs of texts") if is_of_pairs else ("a pair of texts", "single texts")
+            raise TaskError(f"{path}:{row.line}: {there}, and the task is of {wanted}: give adversaries of its kind")
     return [_adversary(path, row, labels, names) for row in rows]
 
 
@@ -86,18 +96,25 @@ def _textattack(records: Records) -> Iterator[_Row]:
     for number, row in enumerate(records.rows):
         original_text, perturbed_text, label, kind = (row[place] for place in places)
         try:
-            (first, original), (_, adversarial) = _texts(original_text), _texts(perturbed_text)
+            original, adversarial = _texts(original_text), _texts(perturbed_text)
             num_queries = 0 if queries is None else int(float(row[queries]))
             outcome = _OUTCOMES[kind]
             label = str(int(float(label)))
         except (KeyError, ValueError) as error:
             raise TaskError(f"{records.where(number)}: no row of TextAttack's log ({error!r}): {FORMATS}") from error
-        yield _Row(records.lines[number], first, original, adversarial, label, outcome, num_queries)
+        yield _Row(records.lines[number], original, adversarial, label, outcome, num_queries)
 
 
-def _texts(text: str) -> tuple[str | None, str]:
-    """The last text, and the one before it if there are two, without the marks of changed words."""
-    parts = [_CHANGED.sub(r"\1", _COLUMN.sub("", part)) for part in text.split(">>>>")]
+def _texts(text: str) -> _Texts:
+    r"""What a cell of the log holds, without the names of columns and the marks of changed words.
+
+    Example:
+        >>> _texts("[[[[Premise]]]]: He ran.<SPLIT>[[[[Hypothesis]]]]: He [[moved]].")
+        ('He ran.', 'He moved.')
+        >>> _texts("A [[fine]] film.<SPLIT>We liked it.")
+        (None, 'A fine film.\nWe liked it.')
+    """
+    parts = [_CHANGED.sub(r"\1", _COLUMN.sub("", part)).replace(_LINE_BREAK, "\n") for part in _NEXT_COLUMN.split(text)]
     if len(parts) > 2:
         raise ValueError(f"{len(parts)} texts in an example")
     return (parts[0], parts[1]) if len(parts) == 2 else (None, parts[0])
@@ -121,7 +138,7 @@ def _textfooler(path: Path) -> Iterator[_Row]:
                     raise TaskError(f"{path}:{last}: the entry that ends here has no '{whose} {kind}': mend it")
             first = found.get(("orig", "premise"), (None, ""))[0]
             original, label = found["orig", kind]
-            yield _Row(last, first, original, found["adv", kind][0], label, "succeeded")
+            yield _Row(last, (first, original), (first, found["adv", kind][0]), label, "succeeded")
             found = {}
 
 
@@ -130,7 +147,8 @@ def _table(records: Records) -> Iterator[_Row]:
     first = records.names.index("first") if "first" in records.names else None
     for number, row in enumerate(records.rows):
         shared = None if first is None else row[first]
-        yield _Row(records.lines[number], shared, row[original], row[adversarial], row[label], "changed")
+        texts, changed = (shared, row[original]), (shared, row[adversarial])
+        yield _Row(records.lines[number], texts, changed, row[label], "changed")
 
 
 def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> Adversary[TextExample]:
@@ -145,9 +163,10 @@ def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str
             f"say with --label-names what 0, 1, … stand for"
         )
 
-    def example(text: str) -> TextExample:
-        if row.first is None:
+    def example(texts: _Texts) -> TextExample:
+        first, text = texts
+        if first is None:
             return TextExample(str(row.line), text, None, label)
-        return TextExample(str(row.line), row.first, text, label)
+        return TextExample(str(row.line), first, text, label)
 
     return Adversary(example(row.original), example(row.adversarial), row.outcome, row.num_queries)

@@ -13,7 +13,6 @@ from trueneg.attacks.base import Adversary
 from trueneg.evaluation.metrics import METRICS, Metric
 from trueneg.evaluation.results import Columns, columns_of
 from trueneg.evaluation.significance import resample
-from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.base import Answer
 
 TEXT_METRICS = ("accuracy", "accuracy_before", "withstood")
@@ -22,13 +21,25 @@ SQUAD_METRICS = ("exact_match", "squad_f1", "exact_match_before", "squad_f1_befo
 
 
 @dataclass(frozen=True)
+class Figure:
+    """An estimate with its interval, as far as there is one."""
+
+    estimate: float
+    low: float | None
+    """None, as ``high``, if there is but one example or group: its figure says nothing of others."""
+    high: float | None
+    num: int
+    """Examples, or groups of them, that it rests on."""
+
+
+@dataclass(frozen=True)
 class Drop:
     """A metric before and after an attack, of the same examples."""
 
     metric: str
-    before: Interval
-    after: Interval
-    drop: Interval
+    before: Figure
+    after: Figure
+    drop: Figure
     """Before minus after."""
 
 
@@ -65,10 +76,16 @@ def squad_answers(
 
 
 def outcomes(adversaries: Sequence[Adversary[Any]]) -> dict[str, int]:
-    """How often each outcome came, and the queries that all took."""
+    """How often each outcome came; of what was attacked, the ``queries``; and adversaries noted as ``invalid``.
+
+    Some attacks ask about what they skip, too: that is no part of what a success costs.
+    """
     counts: dict[str, int] = dict(Counter(adversary.outcome for adversary in adversaries))
-    num_queries = sum(adversary.num_queries for adversary in adversaries)
-    return counts | ({"queries": num_queries} if num_queries else {})
+    more = {
+        "queries": sum(a.num_queries for a in adversaries if a.outcome in ("succeeded", "failed")),
+        "invalid": sum(a.notes.get("is_valid") is False for a in adversaries),
+    }
+    return counts | {name: num for name, num in more.items() if num}
 
 
 def drops(
@@ -80,6 +97,8 @@ def drops(
     seed: int = 0,
 ) -> list[Drop]:
     """Each metric before and after, with percentile intervals of one bootstrap, over groups where answers have them.
+
+    Of a single example or group there is no interval.
 
     Args:
         answers: Of ``text_answers`` or ``squad_answers``.
@@ -98,14 +117,15 @@ def drops(
         if before is None:
             continue
         pair = [before, columns]
-        drawn = resample(METRICS[name], pair, groups, resamples=resamples, seed=seed)
         was, now = (METRICS[name](side) for side in pair)
-        figures = [(was, drawn[:, 0]), (now, drawn[:, 1]), (was - now, drawn[:, 0] - drawn[:, 1])]
-        intervals = [
-            Interval(value, float(np.quantile(samples, tail)), float(np.quantile(samples, 1 - tail)), num_groups)
-            for value, samples in figures
-        ]
-        found.append(Drop(name, *intervals))
+        values = (was, now, was - now)
+        ends: list[tuple[float | None, float | None]] = [(None, None)] * len(values)
+        if num_groups > 1:
+            drawn = resample(METRICS[name], pair, groups, resamples=resamples, seed=seed)
+            samples = (drawn[:, 0], drawn[:, 1], drawn[:, 0] - drawn[:, 1])
+            ends = [(float(np.quantile(some, tail)), float(np.quantile(some, 1 - tail))) for some in samples]
+        figures = [Figure(value, *both, num_groups) for value, both in zip(values, ends, strict=True)]
+        found.append(Drop(name, *figures))
     return found
 
 

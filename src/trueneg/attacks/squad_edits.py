@@ -55,6 +55,14 @@ def edited_context(example: SquadExample, edits: Iterable[Edit]) -> SquadExample
     return replace(example, context=context, answers=tuple(answers))
 
 
+def is_in_answer(start: int, end: int, example: SquadExample) -> bool:
+    """Whether characters ``start`` to ``end`` of the context have any in common with an answer."""
+    return any(
+        answer.start is not None and start < answer.start + len(answer.text) and answer.start < end
+        for answer in example.answers
+    )
+
+
 def hindrance(example: SquadExample) -> str:
     """Why an example cannot be attacked at all; empty if it can."""
     if not example.context.strip():

@@ -43,6 +43,7 @@ _ORDINALS = "second third fourth fifth sixth seventh eighth ninth tenth".split()
 _CENTURIES = "twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split()  # noqa: SIM905
 _ROMAN = "II III IV V VI VII VIII IX X XI XII".split()  # noqa: SIM905
 _CYCLES = (MONTHS, _WEEKDAYS, _CARDINALS, _TENS, _LARGE, _ORDINALS, _CENTURIES, _ROMAN)
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _YEAR = re.compile(r"1[0-9]{3}|20[0-2][0-9]")
 
 
@@ -52,6 +53,8 @@ def changed_figure(word: str, randomness: random.Random) -> str | None:
     Example:
         >>> [changed_figure(word, random.Random(3)) for word in ("1998", "$5.5", "three", "50th", "June", "film")]
         ['1988', '$4.5', 'eight', '40th', 'November', None]
+        >>> [changed_figure(word, random.Random(2)) for word in ("21st", "3rd-century", "32nd")]
+        ['2nd', '2nd-century', '12th']
     """
     for cycle in _CYCLES:
         for place, other in enumerate(cycle):
@@ -61,17 +64,26 @@ def changed_figure(word: str, randomness: random.Random) -> str | None:
     figures = re.search(r"\d+", word)
     if figures is None:
         return None
-    return word[: figures.start()] + _changed_digits(figures[0], word, randomness) + word[figures.end() :]
+    ordinal = _ORDINAL.match(word, figures.end())
+    new = _changed_digits(figures[0], word, randomness, is_ordinal=ordinal is not None)
+    if ordinal is None:
+        return word[: figures.start()] + new + word[figures.end() :]
+    ending = _ordinal_ending(int(new))
+    return word[: figures.start()] + new + (ending.upper() if ordinal[0].isupper() else ending) + word[ordinal.end() :]
 
 
-def _changed_digits(digits: str, word: str, randomness: random.Random) -> str:
-    """An earlier year, a full decade if it was one; an ordinal with the same ending; else another first digit."""
+def _ordinal_ending(number: int) -> str:
+    return "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+
+
+def _changed_digits(digits: str, word: str, randomness: random.Random, *, is_ordinal: bool) -> str:
+    """An earlier year, a full decade if it was one; another ordinal that a day has; else another first digit."""
     value = int(digits)
     if _YEAR.fullmatch(digits) and "," not in word:
         years = randomness.randrange(3, 30)
         return str(value - (10 + years // 10 * 10 if value % 10 == 0 else years))
-    if word.endswith("th") and 4 <= value <= 31:
-        return str(randomness.choice([other for other in range(4, 21) if other != value]))
+    if is_ordinal and value <= 31:
+        return str(randomness.choice([other for other in range(1, 21) if other != value]))
     first = randomness.choice([digit for digit in "123456789" if digit != digits[0]])
     return (first if value > 31 or len(digits) > 2 else "12"[digits[0] == "1"] if len(digits) == 2 else first) + digits[
         1:

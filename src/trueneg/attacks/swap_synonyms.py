@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance
+from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
 from trueneg.attacks.usual_words import UsualWords
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.tasks.squad_reading import SquadExample
@@ -156,7 +156,9 @@ class _Swapper:
         found = {
             at: candidates
             for at, word in enumerate(words)
-            if word.text.isalnum() and word.text.casefold() not in protected and not _in_answer(word, example)
+            if word.text.isalnum()
+            and word.text.casefold() not in protected
+            and not is_in_answer(word.start, word.end, example)
             if (candidates := self._admitted(words, at, context, protected, example))
         }
         if not found:
@@ -175,7 +177,7 @@ class _Swapper:
     ) -> tuple[str, ...]:
         """What may stand for a word: no answer's word, and nothing that would ask for a change within an answer."""
         candidates = tuple(c for c in self._synonyms(words, at, context) if c.casefold() not in protected)
-        if at and self._options.profile == "strict" and _in_answer(words[at - 1], example):
+        if at and self._options.profile == "strict" and is_in_answer(words[at - 1].start, words[at - 1].end, example):
             candidates = tuple(c for c in candidates if not _article_edit(words, at, c, self._options))
         return candidates[: self._options.num_candidates or None]
 
@@ -250,13 +252,6 @@ class _Swapper:
 
 def _answer_words(example: SquadExample) -> frozenset[str]:
     return frozenset(word.casefold() for answer in example.answers for word in re.findall(r"\w+", answer.text))
-
-
-def _in_answer(word: _Word, example: SquadExample) -> bool:
-    return any(
-        answer.start is not None and word.start < answer.start + len(answer.text) and answer.start < word.end
-        for answer in example.answers
-    )
 
 
 def _is_joined(word: _Word, context: str) -> bool:

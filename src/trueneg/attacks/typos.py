@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar, get_args
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance
+from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
 from trueneg.attacks.words import Attacked, Passage
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.tasks.squad_reading import SquadExample
@@ -94,7 +94,7 @@ def _in_context(example: SquadExample, randomness: random.Random, options: TypoO
     may_change = [
         place
         for place, word in enumerate(words)
-        if word.group().casefold() not in kept and not _in_answer(word.start(), word.end(), example)
+        if word.group().casefold() not in kept and not is_in_answer(word.start(), word.end(), example)
     ]
     slips = _slips([word.group() for word in words], may_change, len(words), randomness, options, kept)
     if not slips:
@@ -106,13 +106,6 @@ def _in_context(example: SquadExample, randomness: random.Random, options: TypoO
 
 def _unchanged(example: E) -> Adversary[E]:
     return Adversary(example, example, "unchanged", notes={"reason": "no word is long enough"})
-
-
-def _in_answer(start: int, end: int, example: SquadExample) -> bool:
-    return any(
-        answer.start is not None and start < answer.start + len(answer.text) and answer.start < end
-        for answer in example.answers
-    )
 
 
 def _slips(

@@ -130,7 +130,7 @@ class Victim:
         self.counts.truncated += encoded.counts["truncated"]
         if not self._remembers:
             return self._read(features, examples)
-        names = _names(features)
+        names = row_names(features)
         first = {name: row for row, name in reversed(list(enumerate(names)))}
         new = sorted(row for name, row in first.items() if name not in self._known)
         self.counts.remembered += len(examples) - len(new)
@@ -172,8 +172,8 @@ class _Counted(Classification):
         return super().outputs(model, batch)
 
 
-def _names(features: Features) -> list[bytes]:
-    """What tells rows apart: their tokens and types."""
+def row_names(features: Features) -> list[bytes]:
+    """What tells rows of the same tokenizer apart: their tokens and types."""
     names = []
     for start, stop in zip(features.starts[:-1].tolist(), features.starts[1:].tolist(), strict=True):
         name = features.input_ids[start:stop].tobytes()

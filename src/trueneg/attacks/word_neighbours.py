@@ -60,6 +60,19 @@ class WordNetNeighbours:
         usual = (lemma for lemma in found if self._usual.count(lemma, pos) >= _USUAL)
         return [form for lemma in usual if (form := _inflected(lemma, tag))]
 
+    def antonyms(self, word: str, tag: str) -> Sequence[str]:
+        """All antonyms of a noun or adjective in its first meaning, of one word: base forms, however unusual.
+
+        So adversarial-squad has them (``alter_wordnet_antonyms`` of ``convert_questions.py``).
+        """
+        pos = coarse(tag)
+        base = next(iter(self._wordnet.morphy(word.lower(), pos)), "") if pos in ("n", "a") else ""
+        if not pos or not base:
+            return ()
+        pointers = [p for p in self._wordnet.synsets(base, pos)[0].pointers if p.symbol == "!"]
+        found = (self._wordnet.lemmas(p.pos, p.offset)[p.target - 1] for p in sorted(pointers, key=lambda p: p.source))
+        return [lemma for lemma in found if lemma.isalpha()]
+
     def _sisters(self, word: str, tag: str) -> tuple[str, ...]:
         pos = coarse(tag)
         base = next(iter(self._wordnet.morphy(word, pos)), "") if pos else ""

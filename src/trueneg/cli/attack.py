@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
     from trueneg.attacking import Attacked
     from trueneg.attacks.attack_set import AttackSet
     from trueneg.attacks.making import Attack
+    from trueneg.attacks.scores import Figure
+
+_OF_MAKING = ("profile", "split", "max_examples", "seed", "neighbours", "encoder", "masked_lm", "parses", "tagger",
+              "wordnet", "settings")  # fmt: skip
+"""Parameters that say how adversaries are made: a set of --load is made already."""
 
 
 def attack(
+    context: typer.Context,
     models: Annotated[list[str], typer.Argument(help="Fine-tuned models: OUT/TASK, or OUT/TASK/seed-N.")],
     name: Annotated[str, typer.Option("--attack", help="Which: see `trueneg list attacks`.")] = "",
     profile: Annotated[str, typer.Option(help="Whose variant of it; by default its first.")] = "",
@@ -46,43 +53,69 @@ def attack(
 ) -> None:
     """Attack fine-tuned models, or ask them about a set of adversaries, and show their figures before and after.
 
-    Results lie beside each model's own, as attack-NAME.json, so that `trueneg compare` and `report` read them.
+    Results lie beside each model's own, as attack-NAME-PROFILE.json, so that `trueneg compare` and `report` read them.
     Intervals are of a bootstrap over the examples (SQuAD: over paragraphs). An attack that asks no model is made
-    once and serves all of them; a search is done for each model, and `--save` then takes one model's.
+    once for all models of a task; a search is done for each model, and `--save` then takes one model's.
 
     Example: `trueneg attack results/hc/mr --attack textfooler --neighbours counter-fitted.txt --encoder runs/hc`
 
     Published adversaries: `trueneg attack results/hc/mr --load adversaries.tsv`
     """
-    from trueneg.attacking import load_adversaries
+    from trueneg.attacking import attack_with, load_adversaries
+    from trueneg.attacks.attack_set import save_attack_set
     from trueneg.attacks.making import Request, make_attack
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
     folders = [run for model in models for run in runs_of(model)]
     output = Output(as_json, quiet)
+    _refuse_given(context, *(("load", _OF_MAKING) if load is not None else ("attack", ("label_names",))))
+    sets: Iterator[AttackSet]
     if load is not None:
         names = [label.strip() for label in label_names.split(",")] if label_names else []
-        done = _with_set(folders, load_adversaries(load, folders[0], names), data)
+        sets = repeat(load_adversaries(load, folders[0], names, data))
     else:
         made = make_attack(
             Request(name, profile, seed, neighbours, encoder, masked_lm, parses, tagger, wordnet, tuple(settings or ()))
         )
-        if save is not None and made.asks_victim and len(folders) > 1:
-            raise ConfigError(f"--save: {name} finds other adversaries for each of {len(folders)} models: name one")
-        done = _attacked(folders, made, data, split, max_examples, quiet)
-    if save is not None:
-        from trueneg.attacks.attack_set import save_attack_set
-
-        save_attack_set(done[0].attack_set, save)
-        output.say(f"wrote {save}")
+        served = _served(folders, made, data)
+        if save is not None and len(set(served)) > 1:
+            what = "models" if made.asks_victim else "tasks"
+            raise ConfigError(f"--save: {name} finds other adversaries for each of {len(set(served))} {what}: name one")
+        sets = _found(folders, served, made, data, split, max_examples, quiet)
+    done: list[Attacked] = []
+    for folder, attack_set in zip(folders, sets, strict=False):
+        if save is not None and not done:  # at once: a search takes hours, and what follows may fail
+            save_attack_set(attack_set, save)
+            output.say(f"wrote {save}")
+        done.append(attack_with(folder, attack_set, data=data))
+        for remark in _remarks(done[-1]):
+            output.say(remark)
     _show(done, out, output)
 
 
-def _attacked(
-    folders: Sequence[Path], made: Attack, data: str, split: str, max_examples: int, quiet: bool
-) -> list[Attacked]:
-    from trueneg.attacking import attack_with, run_attack
+def _refuse_given(context: typer.Context, beside: str, names: Sequence[str]) -> None:
+    """Refuse options that would count for nothing beside another one."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(f"{option.opts[0]} says nothing beside --{beside}: leave it out")
+
+
+def _served(folders: Sequence[Path], made: Attack, data: str) -> list[str]:
+    """Whom each model's set serves: the model itself, or, of an attack that asks none, all models of its task."""
+    from trueneg.finetuned import finetuned_task
+
+    if made.asks_victim:
+        return [str(folder) for folder in folders]
+    return [finetuned_task(folder, [f"task.data={data}"] if data else [])[1].name for folder in folders]
+
+
+def _found(
+    folders: Sequence[Path], served: Sequence[str], made: Attack, data: str, split: str, max_examples: int, quiet: bool
+) -> Iterator[AttackSet]:
+    """Each model's set, made when it is first wanted."""
+    from trueneg.attacking import run_attack
 
     def run(folder: Path) -> AttackSet:
         last = 0
@@ -95,15 +128,23 @@ def _attacked(
         with progress_bar(f"{made.name} {folder}", quiet, max_examples or None, "examples") as tell:
             return run_attack(folder, made, split=split, data=data, max_examples=max_examples, progress=progress)
 
-    if not made.asks_victim:
-        return _with_set(folders, run(folders[0]), data)
-    return [attack_with(folder, run(folder), data=data) for folder in folders]
+    known: dict[str, AttackSet] = {}
+    for folder, whom in zip(folders, served, strict=True):
+        if whom not in known:
+            known[whom] = run(folder)
+        yield known[whom]
 
 
-def _with_set(folders: Sequence[Path], attack_set: AttackSet, data: str) -> list[Attacked]:
-    from trueneg.attacking import attack_with
-
-    return [attack_with(folder, attack_set, data=data) for folder in folders]
+def _remarks(one: Attacked) -> Iterator[str]:
+    """What to know before a model's figures are believed."""
+    counts, where = one.result.counts, f"{one.folder}, {one.result.split}"
+    if unseen := counts.get("unseen"):
+        yield (
+            f"{where}: {unseen:,} of {one.result.num_examples:,} were changed in nothing that the model reads (at most "
+            f"{one.result.config['task']['length']} tokens): as they count, they were withstood"
+        )
+    if invalid := counts.get("invalid"):
+        yield f"{where}: {invalid:,} of {one.result.num_examples:,} are noted as invalid adversaries, and count"
 
 
 def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
@@ -113,7 +154,7 @@ def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
         "attacked": [
             {
                 "model": str(one.folder),
-                "attack": dict(one.attack_set.attack),
+                "attack": one.result.config["attack"],
                 "result": str(one.path),
                 "num_examples": one.result.num_examples,
                 "metrics": one.result.metrics,
@@ -132,9 +173,9 @@ def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
             one.result.split.removeprefix("attack-"),
             f"{one.result.num_examples:,}",
             drop.metric,
-            _percent(drop.before.estimate, drop.before.low, drop.before.high),
-            _percent(drop.after.estimate, drop.after.low, drop.after.high),
-            _percent(drop.drop.estimate, drop.drop.low, drop.drop.high),
+            _percent(drop.before),
+            _percent(drop.after),
+            _percent(drop.drop),
             _queries(one),
         )
         for one in done
@@ -144,8 +185,11 @@ def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
     output.table(data, columns, rows)
 
 
-def _percent(estimate: float, low: float, high: float) -> str:
-    return f"{100 * estimate:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+def _percent(figure: Figure) -> str:
+    interval = (
+        "" if figure.low is None or figure.high is None else f" [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    )
+    return f"{100 * figure.estimate:.1f}{interval}"
 
 
 def _queries(one: Attacked) -> str:

@@ -44,7 +44,7 @@ def build(
     tagger: Annotated[
         str | None, typer.Option(help="Who tags, which implies --tag: pattern, pattern-all, pattern-fast, spacy:MODEL.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished corpus.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished or another corpus.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -110,7 +110,7 @@ def annotate(
     max_rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each split, for a trial.")] = None,
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
     device: Annotated[str, typer.Option(help="Where encoders run; by default a GPU if there is one.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished annotations.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished or other annotations.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -12,6 +12,7 @@ from trueneg.cli.finetune import evaluate_task, is_finetuned
 from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from trueneg.evaluation.held_out import HeldOutResult
@@ -41,7 +42,7 @@ def pretrain(
         str | None,
         typer.Option("--from", help="Continue a checkpoint: a run, a Hugging Face folder or a hub name."),
     ] = None,
-    objective: Annotated[str | None, typer.Option(help="electra or mlm.")] = None,
+    objective: Annotated[str | None, typer.Option(help=f"What is minimised: {', '.join(OBJECTIVES)}.")] = None,
     hard_correction: Annotated[
         str | None,
         typer.Option(help="A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`."),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -30,9 +28,10 @@ from trueneg.corpus.annotations import (
     quantised,
 )
 from trueneg.corpus.files import checksum, explained, flush, write_json
+from trueneg.corpus.journal import clear, goes_on
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo
-from trueneg.errors import CorpusError, TruenegWarning
+from trueneg.errors import CorpusError
 
 if TYPE_CHECKING:
     from trueneg.lexicon.table import LookupTable
@@ -127,7 +126,8 @@ def write_annotations(
 ) -> AnnotationsInfo:
     """Let an annotator look at every token of a corpus and write down what it accepts.
 
-    A run that is killed or interrupted keeps what it has written, and the same call goes on from there.
+    A run that is killed or interrupted keeps what it has written, and the same call goes on from there; a call for
+    another corpus, detector or options is refused.
 
     Args:
         corpus: a corpus folder.
@@ -138,7 +138,7 @@ def write_annotations(
         length: tokens of a row, its special tokens included: the context of the judgement.
         batch_size: rows handed over at once; the files do not depend on it.
         max_rows: look at so many rows of each split only, for a trial.
-        overwrite: replace finished annotations in ``out``.
+        overwrite: replace annotations in ``out`` that are finished, or were begun otherwise.
         progress: called with the number of tokens looked at since the last call, those of an earlier run included.
 
     Returns:
@@ -146,7 +146,7 @@ def write_annotations(
 
     Raises:
         CorpusError: for a corpus that cannot be opened, a split it does not have, limits below 1, a folder that
-            holds something else or finished annotations, or a full disk.
+            holds something else, finished annotations or other ones begun, or a full disk.
         ValueError: if the annotator lists what it must not.
         Interrupted: after Ctrl-C; what is written is kept.
     """
@@ -236,30 +236,15 @@ class _Journal:
 
     @classmethod
     def open(cls, folder: Path, info: AnnotationsInfo, *, overwrite: bool) -> _Journal:
-        if folder.exists() and not folder.is_dir():
-            raise CorpusError(f"--out {folder} is a file: name a folder")
-        path = folder / JOURNAL_FILE
-        is_finished = (folder / INFO_FILE).exists()  # with a journal too: killed just after it or on overwriting
-        if is_finished and not overwrite:
-            raise CorpusError(f"'{folder}' holds finished annotations: choose another --out, or pass --overwrite")
-        if path.exists() and not is_finished:
-            stored = _read_journal(folder, info)
-            if stored is not None:
-                return cls(folder, stored)
-            warnings.warn(
-                f"'{folder}' holds unfinished annotations of another corpus, detector or options: starting anew",
-                TruenegWarning,
-                stacklevel=3,
-            )
-        elif not is_finished and folder.exists() and any(folder.iterdir()):
-            raise CorpusError(f"'{folder}' is not empty and holds no annotations: choose another --out")
+        stored = _read_journal(folder)
+        begun = None if stored is None else _inputs(stored)
+        names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
+        if goes_on(folder, "annotations", **names, stored=begun, inputs=_inputs(info), overwrite=overwrite):
+            return cls(folder, stored or info)
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, info)
         journal.save()  # first: a folder with both files is unfinished
-        (folder / INFO_FILE).unlink(missing_ok=True)
-        for split in ("train", "valid"):
-            if (folder / split).is_dir():
-                shutil.rmtree(folder / split)
+        clear(folder, INFO_FILE)
         return journal
 
     def note(self, split: str, done: SplitAnnotations) -> None:
@@ -284,19 +269,26 @@ class _Journal:
         return info
 
 
-def _read_journal(folder: Path, info: AnnotationsInfo) -> AnnotationsInfo | None:
-    """What an earlier run of the same inputs has written; None if it was another, or its files are not whole."""
+def _inputs(info: AnnotationsInfo) -> dict[str, Any]:
+    """What a run was begun with, however much it has written."""
+    splits = {name: SplitAnnotations(split.num_tokens) for name, split in info.splits.items()}
+    return dataclasses.asdict(replace(info, splits=splits))
+
+
+def _read_journal(folder: Path) -> AnnotationsInfo | None:
+    """What an earlier run has written; None if there is none, or its files are not whole."""
+    path = folder / JOURNAL_FILE
+    if not path.is_file():
+        return None
     try:
-        record = json.loads((folder / JOURNAL_FILE).read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
         record["splits"] = {name: SplitAnnotations(**split) for name, split in record["splits"].items()}
         stored = AnnotationsInfo(**record)
+        dtype = np.dtype(stored.dtype)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    begun = {name: SplitAnnotations(split.num_tokens) for name, split in stored.splits.items()}
-    if dataclasses.asdict(replace(stored, splits=begun)) != dataclasses.asdict(info):
-        return None
     for name, done in stored.splits.items():
-        sizes = part_sizes(done, np.dtype(info.dtype))
+        sizes = part_sizes(done, dtype)
         for part in _GROWING:
             path = part_path(folder, name, part)
             if sizes[part] and not (path.is_file() and path.stat().st_size >= sizes[part]):

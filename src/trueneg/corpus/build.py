@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 import warnings
@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import explained, flush, write_json
-from trueneg.corpus.sources import read_documents, source_files
+from trueneg.corpus.journal import clear, goes_on
+from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
     FORMAT_VERSION,
     INFO_FILE,
@@ -69,8 +70,7 @@ def build_corpus(
 
     The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
     tagger only, and those that every corpus has do not depend on the tagger. A build that is killed or
-    interrupted keeps its finished shards, and the same call goes on from them; with other inputs it says so and
-    starts anew.
+    interrupted keeps its finished shards, and the same call goes on from them; a call with other inputs is refused.
 
     Args:
         sources: files, folders, globs or hub data sets, in the order to store them.
@@ -85,7 +85,7 @@ def build_corpus(
         text_field: field or column of the text in JSON, Parquet and hub sources.
         lines: make every line a document of its own, as line-by-line benchmarks have it.
         tagger: name of who tags the words with their parts of speech, see ``trueneg.corpus.tags``; None: nobody.
-        overwrite: replace a finished corpus in ``out``.
+        overwrite: replace a corpus in ``out`` that is finished, or was begun with other inputs.
         progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
             earlier, killed build had stored count as well.
 
@@ -93,8 +93,8 @@ def build_corpus(
         The description written to ``corpus.json``.
 
     Raises:
-        CorpusError: for text that cannot be read, a folder that holds something else or a finished corpus, a
-            fraction that is none, no text at all, or a full disk.
+        CorpusError: for text that cannot be read, a folder that holds something else, a finished corpus or one
+            begun with other inputs, a fraction that is none, no text at all, or a full disk.
         ModelError: for a tokenizer that cannot be used.
         ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
         Interrupted: after Ctrl-C; finished shards are kept.
@@ -111,7 +111,7 @@ def build_corpus(
     dtype = token_dtype(vocab_size)
     splits = ("train",) if valid is None else ("train", "valid")
     named = [*sources, valid_source] if valid_source else sources
-    files = [entry for source in named for entry in _describe_source(source)]
+    files = [entry for source in named for entry in _describe_source(source, text_field)]
     inputs = {
         "format_version": FORMAT_VERSION,
         "tokenizer": fingerprint(fast),
@@ -180,11 +180,12 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     return fraction, None
 
 
-def _describe_source(source: str) -> list[tuple[str, int | None, int]]:
+def _describe_source(source: str, text_field: str) -> list[tuple[str, int | None, int]]:
     """Name, size and time of change of every file: what tells an unchanged source from a changed one."""
     files = source_files(source)
     if files is None:
         return [(source, None, 0)]
+    check_files(files, text_field)
     stats = [(path, path.stat()) for path in files]
     return [(path.as_posix(), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
 
@@ -310,31 +311,16 @@ class _Journal:
 
     @classmethod
     def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[str], *, overwrite: bool) -> _Journal:
-        path = folder / JOURNAL_FILE
-        is_finished = (folder / INFO_FILE).exists()  # with a journal too: killed just after it or on overwriting
-        if is_finished and not overwrite:
-            raise CorpusError(f"'{folder}' holds a finished corpus: choose another --out, or pass --overwrite")
-        if path.exists() and not is_finished:
-            stored = _read_journal(path)
-            if stored["inputs"] == json.loads(json.dumps(inputs)):
-                done = {name: split_from_json(split) for name, split in stored["splits"].items()}
-                tags = {name: shards_from_json(shards) for name, shards in stored["tags"].items()}
-                return cls(folder, inputs, done, tags)
-            warnings.warn(
-                f"'{folder}' holds an unfinished build of other text, tokenizer or options: starting anew",
-                TruenegWarning,
-                stacklevel=3,
-            )
-        elif not is_finished and folder.exists() and any(folder.iterdir()):
-            raise CorpusError(f"'{folder}' is not empty and holds no corpus: choose another --out")
+        stored = _read_journal(folder / JOURNAL_FILE)
+        names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
+        if goes_on(folder, "corpus", **names, stored=stored["inputs"], inputs=inputs, overwrite=overwrite):
+            done = {name: split_from_json(split) for name, split in stored["splits"].items()}
+            tags = {name: shards_from_json(shards) for name, shards in stored["tags"].items()}
+            return cls(folder, inputs, done, tags)
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, inputs, {split: SplitInfo() for split in splits}, dict.fromkeys(splits, ()))
         journal.save()  # first: a folder with both files is an unfinished build
-        (folder / INFO_FILE).unlink(missing_ok=True)
-        (folder / TAGS_FILE).unlink(missing_ok=True)
-        for split in ("train", "valid"):
-            if (folder / split).is_dir():
-                shutil.rmtree(folder / split)
+        clear(folder, INFO_FILE, TAGS_FILE)
         return journal
 
     def save(self) -> None:
@@ -344,11 +330,11 @@ class _Journal:
 
 
 def _read_journal(path: Path) -> dict[str, Any]:
-    try:
-        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # torn: none of its shards can be trusted
-        return {"inputs": None}
-    return {"tags": {}, **stored}
+    stored: dict[str, Any] = {}
+    if path.is_file():
+        with contextlib.suppress(ValueError):  # torn: none of its shards can be trusted
+            stored = json.loads(path.read_text(encoding="utf-8"))
+    return {"inputs": None, "tags": {}, **stored}
 
 
 class _SplitWriter:

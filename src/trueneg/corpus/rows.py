@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags
 from trueneg.errors import CorpusError
 
+_BLOCK = 1 << 14  # documents packed at once: as Python's numbers they take ten times the memory
 _Int64s = npt.NDArray[np.int64]
 
 
@@ -259,15 +261,20 @@ def _one_document_a_row(sizes: _Int64s, length: int) -> _Layout:
 
 def _packed(sizes: _Int64s, length: int, least_piece: int) -> _Layout:
     capacity = length - 2
-    placed = []
-    row, used = 0, 0
-    for size in sizes.tolist():
-        room = length - used - 2
-        if used and room < min(size, least_piece):
-            row, used, room = row + 1, 0, capacity
-        rest = size - room
-        num_more = -(-rest // capacity) if rest > 0 else 0
-        placed.append((row, used, min(size, room), row + num_more))
-        used = (rest - (num_more - 1) * capacity if num_more else used + size) + 2
-        row += num_more
-    return _Layout(*np.array(placed, dtype=np.int64).T.copy())  # contiguous, or every search would copy it
+    column = np.fromiter(_columns(sizes, capacity, least_piece), np.int64, len(sizes))
+    num_more = (column + sizes - 1) // capacity
+    last_row = np.cumsum(num_more + (column == 0)) - 1
+    return _Layout(last_row - num_more, column, np.minimum(sizes, capacity - column), last_row)
+
+
+def _columns(sizes: _Int64s, capacity: int, least_piece: int) -> Iterator[int]:
+    """Where each document's start token stands: one after another, as each depends on the one before."""
+    column = 0
+    for begin in range(0, len(sizes), _BLOCK):
+        block = sizes[begin : begin + _BLOCK]
+        furthest = capacity - np.minimum(block, least_piece)  # where enough of the document still fits
+        for size, most in zip(block.tolist(), furthest.tolist(), strict=True):
+            if column > most:
+                column = 0
+            yield column
+            column = (column + size - 1) % capacity + 3  # its last row is full up to there, end token included

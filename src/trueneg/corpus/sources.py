@@ -10,7 +10,8 @@ import lzma
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,6 +21,7 @@ _COMPRESSIONS = (".gz", ".xz", ".zst")
 _TEXT, _JSON, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".parquet",)
 _KNOWN = ", ".join((*_TEXT, *_JSON)) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
 _LONGEST_DOCUMENT = 1 << 23  # of a text file: more than any book has, and little beside a machine's memory
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
@@ -32,7 +34,8 @@ def read_documents(
     ``\n``. JSON lines (``.jsonl``, ``.ndjson``, ``.json``): one object a line. Both may be compressed
     (``.gz``, ``.xz``, ``.zst``). Parquet (``.parquet``): one row a document. A folder is read recursively and
     a glob as it matches, both in sorted order. Anything else is taken for a data set of the Hugging Face hub,
-    ``owner/name`` or ``owner/name:configuration``, and streamed.
+    ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair, which JSON can spell and
+    no file can hold, becomes U+FFFD; a warning says how many there were.
 
     Args:
         source: file, folder, glob or data set name.
@@ -52,16 +55,19 @@ def read_documents(
             yield from (line for line in document.split("\n") if line.strip())
         return
     files = source_files(source)
-    if files is None:
-        yield from _read_hub(source, text_field, split)
-        return
+    documents = _read_hub(source, text_field, split) if files is None else _read_files(files, text_field)
+    yield from _without_surrogates(source, documents)
+
+
+def check_files(files: Sequence[Path], text_field: str) -> None:
+    """Read the first document of every file, so that one without any is found before the others are read.
+
+    Raises:
+        CorpusError: as ``read_documents``.
+    """
     for path in files:
-        is_empty = True
-        for document in _read_file(path, text_field):
-            is_empty = False
-            yield document
-        if is_empty:
-            raise CorpusError(f"'{path}' is empty: it holds no document")
+        with closing(_read_file(path, text_field)) as documents:
+            _first(path, documents)
 
 
 def source_files(source: str) -> list[Path] | None:
@@ -146,7 +152,38 @@ def _format_of(path: Path) -> str:
     raise CorpusError(f"'{path}': the extension says nothing of the format: known are {_KNOWN}")
 
 
-def _read_file(path: Path, text_field: str) -> Iterator[str]:
+def _without_surrogates(source: str, documents: Iterable[str]) -> Iterator[str]:
+    num_replaced = 0
+    for document in documents:
+        if document.isascii():
+            yield document
+            continue
+        text, num_found = _SURROGATE.subn("\N{REPLACEMENT CHARACTER}", document)
+        num_replaced += num_found
+        yield text
+    if num_replaced:
+        warnings.warn(
+            f"'{source}' has half a surrogate pair (\\ud800 to \\udfff), which is no character, {num_replaced:,} "
+            f"times: each is read as U+FFFD",
+            TruenegWarning,
+            stacklevel=3,
+        )
+
+
+def _read_files(files: Sequence[Path], text_field: str) -> Iterator[str]:
+    for path in files:
+        documents = _read_file(path, text_field)
+        yield _first(path, documents)
+        yield from documents
+
+
+def _first(path: Path, documents: Iterator[str]) -> str:
+    for document in documents:
+        return document
+    raise CorpusError(f"'{path}' is empty: it holds no document")
+
+
+def _read_file(path: Path, text_field: str) -> Generator[str, None, None]:
     kind = _format_of(path)
     if path.stat().st_size == 0:
         return

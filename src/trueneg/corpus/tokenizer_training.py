@@ -77,7 +77,9 @@ def train_tokenizer(
     roles = _ROLES[kind]
     backend = _wordpiece(lowercase) if kind == "wordpiece" else _byte_level_bpe(lowercase)
     read = functools.partial(_passages, sources, text_field, sample, seed)
-    letters = _alphabet(backend, read()) if kind == "wordpiece" else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruenegWarning)  # the second reading says it
+        letters = _alphabet(backend, read()) if kind == "wordpiece" else []
     first = [*roles.values(), *(_CONTINUES + letter for letter in letters if _goes_on(backend, letter))]
     least = len(first) + (len(letters) if kind == "wordpiece" else 256)
     if vocab_size < least:

@@ -45,6 +45,13 @@ class Detector(nn.Module, ABC):
         """Credit of several tokens at each place: int64 ``[batch, slots, n]`` to float32 of the same shape."""
         return torch.stack([self.credit(gold, one, place) for one in tokens.unbind(-1)], -1)
 
+    def digest(self) -> str:
+        """A name for what is read and is neither a buffer of this module nor in checkpoints; empty if nothing is.
+
+        Where it lies does not count. A run resumes only under the same (``training.checkpoint.tables_digest``).
+        """
+        return ""
+
     def attach(self, model: nn.Module) -> None:
         """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""
 

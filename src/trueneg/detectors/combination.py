@@ -37,6 +37,10 @@ class CombinedJudge(Judge):
             return np.asarray(1.0 - each[0])
         return np.asarray(each.max(0) if self.operator == "|" else each.min(0))
 
+    def reads(self) -> tuple[object, ...]:
+        """What the judges read."""
+        return self.operator, *(judge.digest() for judge in self.judges)
+
 
 class CombinedDetector(Detector):
     """Credit of several detectors: the most (``|``), the least (``&``), or 1 minus that of one (``!``).

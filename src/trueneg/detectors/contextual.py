@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
@@ -63,6 +64,12 @@ class ContextualJudge(Judge):
         units = unit_vectors(self.encoder.vectors(list(spans)))
         rows = np.array(places, np.int64).reshape(-1, 2)
         return units[rows[:, 0]], units[rows[:, 1]]
+
+    def reads(self) -> tuple[object, ...]:
+        """The encoder, and how words are read with it."""
+        encoder = self.encoder
+        settings = (encoder.layers, encoder.pooling, encoder.center, encoder.reader.window)
+        return weights_digest(encoder.model, encoder.tokenizer), *settings
 
     def to(self, device: torch.device) -> None:
         """Move the encoder."""

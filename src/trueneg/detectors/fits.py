@@ -35,6 +35,10 @@ class FitsJudge(Judge):
             [" " in s.substitute or self._fit.fits(s.target, s.substitute) for s in substitutions], np.float64
         )
 
+    def reads(self) -> tuple[object, ...]:
+        """WordNet."""
+        return (self._fit.wordnet.digest,)
+
 
 class FitsDetector(Detector):
     """The same for the tokens of a vocabulary, on the device: credit 1 or 0.

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.detectors.digest import digest_of
 from trueneg.lexicon.places import PartOfSpeech
 
 Scores = NDArray[np.float64]
@@ -67,6 +68,17 @@ class Judge(ABC):
     def acceptance(self, substitutions: Sequence[Substitution]) -> Scores:
         """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, and straight lines to 0 and 1."""
         return acceptance(self.scores(substitutions), self.threshold)
+
+    def reads(self) -> tuple[object, ...]:
+        """What scores follow from: digests of the weights, vectors and lexicons that are read, and settings.
+
+        As JSON has it, and never where a file lies: a moved one is the same.
+        """
+        return ()
+
+    def digest(self) -> str:
+        """A name for the judgement, 16 hexadecimal digits: another one if what is read, or the threshold, is."""
+        return digest_of(type(self).__name__, self.threshold, *self.reads())
 
     def to(self, device: torch.device) -> None:  # noqa: B027  most judges have nothing to move
         """Move what it computes with to a device, if it has anything."""

@@ -167,6 +167,12 @@ class LearnedJudge(Judge):
     def _with(self, weights: Mapping[str, float]) -> Self:
         return type(self)(self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, weights)
 
+    def reads(self) -> tuple[object, ...]:
+        """What its features are made of, and what was learned."""
+        parts = (self.contextual, self.vectors, self.prototypes, self.teacher)
+        wordnet = "" if self.relations is None else self.relations.wordnet.digest
+        return *(part and part.digest() for part in parts), wordnet, sorted(self.parameters().items())
+
     def to(self, device: torch.device) -> None:
         """Move what it has."""
         for part in (self.contextual, self.prototypes, self.teacher):

@@ -41,6 +41,10 @@ class RelationJudge(Judge):
         found = (self.relations.between(s.target, s.substitute, s.pos) for s in substitutions)
         return np.array([bool(self.names & names) and not self.except_for & names for names in found], np.float64)
 
+    def reads(self) -> tuple[object, ...]:
+        """WordNet."""
+        return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
+
 
 class SameClassJudge(Judge):
     """Score 1 where both words are months or days, both are numbers, or one is a name: close, never interchangeable.
@@ -58,6 +62,10 @@ class SameClassJudge(Judge):
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """1 where the class applies, else 0."""
         return np.array([self._applies(s) for s in substitutions], dtype=np.float64)
+
+    def reads(self) -> tuple[object, ...]:
+        """WordNet, of which only names are asked."""
+        return self.kind, self.wordnet.digest if self.kind == "name" else ""
 
     def _applies(self, substitution: Substitution) -> bool:
         words = (substitution.target, substitution.substitute)

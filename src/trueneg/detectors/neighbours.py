@@ -10,6 +10,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
+from trueneg.detectors.digest import vectors_digest
 from trueneg.detectors.encoder import load_encoder
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
@@ -68,6 +69,10 @@ class NeighboursJudge(Judge):
             wanted |= {rows[s.substitute] for s in substitutions if s.substitute in rows}
         lists = self._lists(np.array(sorted(wanted), np.int64))
         return np.where([self._is_near(s, rows, lists) for s in substitutions], 0.5, 0.0) + cosines / 2
+
+    def reads(self) -> tuple[object, ...]:
+        """The vectors, and which neighbours count."""
+        return vectors_digest(self.vectors.words, self.vectors.matrix), self.top, self.least, self.is_mutual
 
     def _is_near(self, s: Substitution, rows: Mapping[str, int], lists: Mapping[int, frozenset[int]]) -> bool:
         if s.target not in rows or s.substitute not in rows:

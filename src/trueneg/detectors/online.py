@@ -42,6 +42,10 @@ class OnlineDetector(Detector):
         self.num_asked = 0
         """Mispredictions put to the judge so far."""
 
+    def digest(self) -> str:
+        """The judge's."""
+        return self.judge.digest()
+
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
         """Ask the judge about each misprediction that could be right; about the same predictions only once."""

@@ -7,15 +7,17 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.masking import MaskedRows, Rows
 from trueneg.detectors.base import Detector, credit_of
+from trueneg.detectors.digest import digest_of, weights_digest
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.reading import drop_layers_above
 from trueneg.detectors.rowtext import are_alike, substitution_kinds
 from trueneg.detectors.specification import Leaf
+from trueneg.errors import ConfigError, ModelError
 from trueneg.lexicon.surface import surfaces
-from trueneg.models.backbone import Encoder
+from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.tokenizer import fingerprint
 
 
@@ -26,7 +28,8 @@ class PrototypeDetector(Detector):
     judged, and only tokens of gold's kind are accepted: alphabetic words of three letters or more, no stop words, of
     the same prefix and casing.
 
-    The encoder is no part of the model: it is not in checkpoints.
+    The encoder is no part of the model: it is not in checkpoints. It runs in the precision of the step around it;
+    vectors are compared in float32.
 
     Args:
         encoder: Frozen.
@@ -49,6 +52,8 @@ class PrototypeDetector(Detector):
         super().__init__()
         # In a list it is no submodule, so neither checkpoints nor optimizers see it.
         self._encoder = [encoder.eval().requires_grad_(False)]
+        self._longest = max_length(encoder.model)
+        self._reads_packed = _reads_packed(encoder)
         self.layer = layer
         self.threshold = threshold
         self.top = top
@@ -65,22 +70,31 @@ class PrototypeDetector(Detector):
     def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
         """The same for several tokens a place."""
         known = tokens.clamp(max=len(self._table) - 1)
-        cosine = torch.einsum("bsh,bsnh->bsn", self.vectors(place), self._table[known])
+        vectors = self.vectors(place)
+        with torch.autocast(gold.device.type, enabled=False):
+            cosine = torch.einsum("bsh,bsnh->bsn", vectors, self._table[known])
         is_alike = are_alike(self._kinds, gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
         return credit_of(cosine, self.threshold) * is_alike
 
     @torch.no_grad()
     def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
         """The tokens nearest to gold's vector."""
-        cosines = self.vectors(place) @ self._table.T
+        vectors = self.vectors(place)
+        with torch.autocast(gold.device.type, enabled=False):
+            cosines = vectors @ self._table.T
         cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         is_alike = are_alike(self._kinds, gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
         return nearest.indices, credit_of(nearest.values, self.threshold) * is_alike
 
     def vectors(self, place: MaskedRows) -> Tensor:
-        """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``."""
+        """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``.
+
+        Raises:
+            ConfigError: for rows that the encoder cannot read: longer ones than it has positions for, or packed ones.
+        """
         rows = place.rows
+        self._check(rows)
         (encoder,) = self._encoder
         if encoder.embeddings.device != rows.input_ids.device:
             encoder.to(rows.input_ids.device)
@@ -88,9 +102,37 @@ class PrototypeDetector(Detector):
         at_slots = states.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
         segment = rows.segments.gather(1, place.positions)
         is_same = (rows.segments.unsqueeze(1) == segment.unsqueeze(2)).to(states.dtype)
-        totals = torch.bmm(is_same, states)
+        with torch.autocast(states.device.type, enabled=False):
+            totals = torch.bmm(is_same, states)
         rest = (totals - at_slots) / (is_same.sum(-1, keepdim=True) - 1).clamp(min=1)
         return nn.functional.normalize(at_slots - rest, dim=-1)
+
+    def digest(self) -> str:
+        """The encoder's, and the layer's: prototypes are a buffer."""
+        return digest_of(weights_digest(self._encoder[0]), self.layer)
+
+    def _check(self, rows: Rows) -> None:
+        """Refuse what the encoder cannot read; of shapes only, so nothing waits for the device."""
+        remedy = "annotate the corpus beforehand ('trueneg corpus annotate'), which reads any"
+        if (length := rows.input_ids.shape[1]) > self._longest:
+            raise ConfigError(
+                f"corpus.length={length}: the encoder of the detector 'prototypes' has only {self._longest} positions: "
+                f"shorten the rows, or {remedy}"
+            )
+        if rows.is_packed and not self._reads_packed:
+            raise ConfigError(
+                f"corpus.pack: the encoder of the detector 'prototypes' cannot keep the documents of one row apart: "
+                f"leave --pack out, or {remedy}"
+            )
+
+
+def _reads_packed(encoder: Encoder) -> bool:
+    """Whether an encoder keeps the documents of one row apart; asked once, as the answer is waited for."""
+    try:
+        check_packing(encoder)
+    except ModelError:
+        return False
+    return True
 
 
 def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) -> Tensor:

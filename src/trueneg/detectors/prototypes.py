@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
+from trueneg.detectors.digest import vectors_digest, weights_digest
 from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.reading import WholeTextReader
@@ -238,6 +239,15 @@ class PrototypesJudge(Judge):
             cosines = (vectors[places] * self.prototypes.matrix[[row for _, row in known]]).sum(-1)
             scores[[n for n, _ in known]] = cosines.clip(0, 1)
         return scores
+
+    def reads(self) -> tuple[object, ...]:
+        """The encoder, and the prototypes."""
+        encoder, prototypes = self.encoder, self.prototypes
+        return (
+            weights_digest(encoder.model, encoder.tokenizer),
+            encoder.layers,
+            vectors_digest(prototypes.words, prototypes.matrix),
+        )
 
     def to(self, device: torch.device) -> None:
         """Move the encoder."""

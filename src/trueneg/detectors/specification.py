@@ -3,6 +3,10 @@
 A detector is a name, then maybe ``:`` and what it is made from, options in brackets, and ``@`` with the score from
 which on it accepts. ``!`` turns a judgement round, ``&`` takes the worse of two, ``|`` the better; ``!`` binds
 tightest, ``|`` least. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
+
+Paths may have these signs too. In what a detector is made from, ``&`` and ``|`` without white space around them are
+operators only before a name, ``@`` is one only before a number at the end; within quotes none is:
+``prototypes:"/data/R & D/p.safetensors"@0.6``.
 """
 
 from __future__ import annotations
@@ -18,9 +22,24 @@ from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.relations import Relations
 from trueneg.lexicon.wordnet import WordNet
 
+_NAME = r"[a-z][a-z-]*"
+_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+_QUOTED = r'"[^"]*"'
+_SOURCE = rf'(?:[^\[\]"@]|@(?!\s*(?:{_NUMBER}\s*)?(?:\[|$)))+'
 _LEAF = re.compile(
-    r"(?P<name>[a-z][a-z-]*)(?::(?P<argument>[^\[\]@]+))?\s*(?:\[(?P<options>[^\[\]]*)\])?\s*(?:@(?P<threshold>.+))?"
+    rf"(?P<name>{_NAME})(?::\s*(?P<argument>{_QUOTED}|{_SOURCE}))?\s*"
+    r"(?:\[(?P<options>[^\[\]]*)\])?\s*(?:@(?P<threshold>.+))?"
 )
+_FILE = re.compile(rf'(?:{_QUOTED}|[^"]+)')
+_SIGN = re.compile(rf"{_QUOTED}|\[[^\[\]]*\]|[&|]")
+_OVER = re.compile(rf'[!\s]*{_NAME}|.*(?:[\]"]|\.json|@\s*{_NUMBER})')
+"""A detector that goes no further, whatever follows it."""
+_OPEN = re.compile(rf"[!\s]*{_NAME}:.*")
+"""One whose source may go on."""
+_BEGINS = re.compile(rf"[!\s]*{_NAME}\s*(?:[:\[@&|]|$)")
+"""Another detector, by its name."""
+_BEGINS_FILE = re.compile(r'[!\s]*(?:"|[^&|\[\]"]*\.json\s*(?:[&|]|$))')
+"""Another detector, by its file."""
 
 
 @dataclass(frozen=True)
@@ -144,23 +163,14 @@ def parse(text: str) -> Specification:
         >>> parse("contextual:enc[layer=4]@0.6 & !antonym").operator
         '&'
     """
-    for operator in ("|", "&"):
-        parts = _split(text, operator)
-        if len(parts) > 1:
-            return Combination(operator, tuple(parse(part) for part in parts))
-    text = text.strip()
-    if text.startswith("!"):
-        return Combination("!", (parse(text[1:]),))
-    found = _LEAF.fullmatch(text)
-    if found is None and text.endswith(".json"):
-        return Leaf("calibrated", text, text=text)
-    if found is None:
-        raise ConfigError(
-            f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
-            f"@THRESHOLD, and combine them with |, & and !"
-        )
-    name, argument, options, threshold = found.group("name", "argument", "options", "threshold")
-    return Leaf(name, (argument or "").strip(), _options(text, options or ""), _threshold(text, threshold), text)
+    parts, operators = _cut(text)
+    alternatives = [[_literal(parts[0])]]
+    for operator, part in zip(operators, parts[1:], strict=True):
+        if operator == "|":
+            alternatives.append([_literal(part)])
+        else:
+            alternatives[-1].append(_literal(part))
+    return _combined("|", [_combined("&", group) for group in alternatives])
 
 
 def leaves(specification: Specification) -> Iterator[Leaf]:
@@ -172,9 +182,52 @@ def leaves(specification: Specification) -> Iterator[Leaf]:
             yield from leaves(part)
 
 
-def _split(text: str, operator: str) -> list[str]:
-    """Cut at an operator, but not within brackets."""
-    return re.split(rf"{re.escape(operator)}(?![^\[]*\])", text)
+def _combined(operator: Literal["&", "|"], parts: list[Specification]) -> Specification:
+    return parts[0] if len(parts) == 1 else Combination(operator, tuple(parts))
+
+
+def _literal(text: str) -> Specification:
+    """A detector, with or without ``!``."""
+    text = text.strip()
+    if text.startswith("!"):
+        return Combination("!", (_literal(text[1:]),))
+    found = _LEAF.fullmatch(text)
+    if found is None and _FILE.fullmatch(text) and text.strip('"').endswith(".json"):
+        return Leaf("calibrated", text.strip('"'), text=text)
+    if found is None:
+        raise ConfigError(
+            f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
+            f"@THRESHOLD, and combine them with |, & and !; a path that has such signs stands in quotes: "
+            f'NAME:"SOURCE"'
+        )
+    name, argument, options, threshold = found.group("name", "argument", "options", "threshold")
+    source = (argument or "").strip().strip('"')
+    return Leaf(name, source, _options(text, options or ""), _threshold(text, threshold), text)
+
+
+def _cut(text: str) -> tuple[list[str], list[str]]:
+    """What stands between the operators ``&`` and ``|``, and these: always one fewer."""
+    parts, operators, start = [], [], 0
+    for found in _SIGN.finditer(text):
+        if found.group() in ("&", "|") and _is_operator(text, start, found.start()):
+            parts.append(text[start : found.start()])
+            operators.append(found.group())
+            start = found.end()
+    return [*parts, text[start:]], operators
+
+
+def _is_operator(text: str, start: int, at: int) -> bool:
+    """Whether a sign combines what begins at ``start`` with what follows, and is no letter of a path."""
+    before, after = text[start:at], text[at + 1 :]
+    is_spaced = not (before.strip() and after.strip()) or before[-1].isspace() or after[0].isspace()
+    if is_spaced or _OVER.fullmatch(before) or _BEGINS.match(after):
+        return True
+    if _OPEN.fullmatch(before) and _BEGINS_FILE.match(after):
+        raise ConfigError(
+            f"'{text}': is '{text[at]}' part of a path? Then put the path in quotes: NAME:\"PATH\"; if not, put white "
+            f"space around it"
+        )
+    return False
 
 
 def _options(text: str, written: str) -> dict[str, str]:
@@ -198,6 +251,7 @@ def _threshold(text: str, written: str | None) -> float | None:
         raise ConfigError(f"detector '{text}': after @ the least score to accept is wanted, as @0.62") from error
     if not 0 < threshold <= 1:
         raise ConfigError(
-            f"detector '{text}': @{written}: scores lie between 0 and 1; more than 0 is wanted, at most 1"
+            f"detector '{text}': @{written}: scores lie between 0 and 1; more than 0 is wanted, at most 1 (a path that "
+            f'has an @ stands in quotes: NAME:"PATH")'
         )
     return threshold

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.config import ModelConfig
+from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.encoder import Span, SpanReader
 from trueneg.detectors.judge import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
@@ -100,6 +101,10 @@ class TeacherJudge(Judge):
         tokenizer = self.reader.tokenizer
         ids = [int(i) for i in tokenizer(f" {word}" if has_space else word, add_special_tokens=False)["input_ids"]]
         return [] if tokenizer.unk_token_id in ids else ids
+
+    def reads(self) -> tuple[object, ...]:
+        """The teacher."""
+        return weights_digest(self.model, self.reader.tokenizer), self.reader.window
 
     def to(self, device: torch.device) -> None:
         """Move the teacher."""

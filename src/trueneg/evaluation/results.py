@@ -93,7 +93,8 @@ def load_answers(result: Path) -> list[dict[str, Any]]:
     """
     path = answers_path(result)
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        with path.open(encoding="utf-8") as lines:  # not splitlines(), which also breaks at U+0085 and U+2028
+            return [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         raise TaskError(f"cannot read the answers '{path}' ({error}): evaluate the model again") from error
 

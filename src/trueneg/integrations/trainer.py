@@ -3,7 +3,8 @@
 Trainer divides a loss by one count, that of labels. An objective has a count for each of its terms, known before
 the forward pass, so they take that one's place: ``get_batch_samples`` adds them up over all micro-batches and
 processes of a step, and ``compute_loss`` divides by them. Random draws are functions of the seed and of a row's
-position in the training order, so the step is the same however it is cut, and a resumed run is exact.
+position in the training order, so the step is the same however it is cut, and a resumed run is exact (but see
+``Objective.depends_on_micro_batch``).
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from transformers.trainer_utils import EvalLoopOutput
 from trueneg.corpus.order import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.corruption.masking import Rows
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.export import save_hugging_face
 from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.objectives.cline import Cline
 from trueneg.training.checkpoint import MODEL, load_checkpoint
-from trueneg.training.data import held_out_batches, read_rows
+from trueneg.training.data import Read, check_shares, held_out_batches, read_rows
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.step import add_up
@@ -53,21 +54,25 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
     what Trainer takes for its one epoch is the whole run, and whatever is done now and then is counted in steps;
     the ``epoch`` in the log is the true one. Decay spares vectors and scalars.
 
-    A saved folder loads in stock transformers; within it, ``module/`` is what Trainer resumes from. Logs hold
+    A saved folder loads in stock transformers; within it, ``module/`` is what Trainer resumes from. Beside these, in
+    safetensors, Trainer itself pickles what its checkpoints hold of optimizer, schedule and random state. Logs hold
     ``loss``, each ``loss/<term>`` and the ratios of ``training.metrics``. ``evaluate`` adds up sums over held-out
     rows, masked alike every time, and never gathers a logit.
 
     Args:
-        model: What the objective wants: a ``MaskedLanguageModel`` or an ``ElectraPair``.
+        model: What the objective wants: a ``MaskedLanguageModel``, a ``SemanticEncoder`` or an ``ElectraPair``.
         objective: What is minimised.
         args: Trainer's. ``seed`` (or ``data_seed``, for rows and masks) is the seed of all randomness.
         train_dataset: Rows to train on.
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
+        read: How rows become what the objective is given, of both datasets: ``pretraining.reader_of``, which CLINE
+            needs.
         options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
 
     Raises:
-        ConfigError: for ``DataParallel``, DeepSpeed or FSDP, or something due once an epoch.
+        ConfigError: for ``DataParallel``, DeepSpeed or FSDP, or something due once an epoch; for CLINE without
+            ``read``; as it evaluates, for fewer held-out rows than processes.
     """
 
     def __init__(
@@ -79,11 +84,15 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         train_dataset: RowIndex | None = None,
         eval_dataset: RowIndex | dict[str, RowIndex] | None = None,
         processing_class: PreTrainedTokenizerBase,
+        read: Read = read_rows,
         **options: Any,
     ) -> None:
         _check(args)
+        if isinstance(objective, Cline) and read is read_rows:
+            raise ConfigError("CLINE reads views of rows: give read=reader_of(config, train_dataset, tokenizer)")
         self.processes = Processes(args.process_index, args.world_size, args.local_process_index)
         self.meter = Meter()
+        self.read = read
         self.order_seed = args.seed if args.data_seed is None else args.data_seed
         args = copy.copy(args)
         if train_dataset is not None and args.max_steps <= 0:
@@ -108,7 +117,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         loader: DataLoader[Any] = DataLoader(
             range(self.args.max_steps * _step_size(self.args, micro_batch)),  # type: ignore[arg-type]
             batch_size=micro_batch,
-            collate_fn=_RowsAt(self.train_dataset, self.order_seed),
+            collate_fn=_RowsAt(self.train_dataset, self.order_seed, self.read),
             num_workers=self.args.dataloader_num_workers,
             pin_memory=self.args.dataloader_pin_memory,
             persistent_workers=self.args.dataloader_persistent_workers,
@@ -118,7 +127,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         return prepared
 
     def get_batch_samples(
-        self, epoch_iterator: Iterator[Rows], num_batches: int, device: torch.device
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[dict[str, Any]], Sums]:
         """Corrupt the micro-batches of one step, and add up their counts over all processes."""
         objective = self.model.objective
@@ -146,18 +155,19 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         loss = loss * self.processes.world_size
         return (loss, outcome) if return_outputs else loss
 
-    def get_eval_dataloader(self, eval_dataset: str | RowIndex | None = None) -> Iterable[Rows]:
+    def get_eval_dataloader(self, eval_dataset: str | RowIndex | None = None) -> Iterable[Any]:
         """This process's share of held-out rows, each row once."""
         chosen = self.eval_dataset if eval_dataset is None else eval_dataset
         index: RowIndex = self.eval_dataset[chosen] if isinstance(chosen, str) else chosen
         if index is None:
             raise ConfigError("nothing to evaluate on: give TruenegTrainer an eval_dataset")
-        return held_out_batches(index, len(index), self.args.eval_batch_size, self.processes)
+        check_shares(len(index), self.processes)
+        return held_out_batches(index, len(index), self.args.eval_batch_size, self.processes, self.read)
 
     @torch.no_grad()
     def evaluation_loop(
         self,
-        dataloader: Iterable[Rows],
+        dataloader: Iterable[Any],
         description: str,
         prediction_loss_only: bool | None = None,
         ignore_keys: list[str] | None = None,
@@ -170,8 +180,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             batch = module.objective.corrupt(rows.to(self.args.device))
             counts = module.objective.counts(batch)
             with self.accelerator.autocast():
-                meter.add(module(batch, counts)[1], counts)
-            num_rows += len(rows.keys)
+                _, outcome = module(batch, counts)
+            meter.add(outcome, counts)
+            num_rows += outcome.stats["num_rows"]
         total = self.processes.all_sum({"rows": num_rows})["rows"]
         readings = meter.read(self.processes, module.objective.weights)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in readings.items()}
@@ -228,10 +239,11 @@ class _RowsAt:
 
     index: RowIndex
     seed: int
+    read: Read
 
-    def __call__(self, positions: list[int]) -> Rows:
+    def __call__(self, positions: list[int]) -> Any:
         at = np.array(positions, dtype=np.int64)
-        return read_rows(self.index, rows_at(self.seed, at, len(self.index)), self.seed, at)
+        return self.read(self.index, rows_at(self.seed, at, len(self.index)), self.seed, at)
 
 
 def _step_size(args: TrainingArguments, micro_batch: int | None = None) -> int:

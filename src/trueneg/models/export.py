@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -18,23 +19,27 @@ from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.loading import (
     REPLACED_TOKEN_HEAD,
+    SEMANTIC_HEADS,
     config_of,
     from_pretrained,
     resolve_checkpoint,
+    semantic_heads,
     without_pooler,
 )
 from trueneg.models.quiet import quiet_exporter, quiet_transformers
+from trueneg.models.semantic import SemanticEncoder
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 
 def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path, card: str = "") -> Path:
     """Write a folder that stock ``transformers`` loads, with the tokenizer in it.
 
-    A masked-LM model is written with its head. Of an ELECTRA pair the discriminator is written, and the generator
-    in ``generator/``, each by itself, its embeddings in it.
+    A masked-LM model is written with its head; what CLINE has beside that lies in a file of its own, from which
+    ``load_semantic`` goes on. Of an ELECTRA pair the discriminator is written, and the generator in ``generator/``,
+    each by itself, its embeddings in it.
 
     Args:
-        model: A ``MaskedLanguageModel`` or an ``ElectraPair``.
+        model: A ``MaskedLanguageModel``, a ``SemanticEncoder`` or an ``ElectraPair``.
         tokenizer: The corpus's.
         folder: Made if it is not there.
         card: Text of the model card, ``README.md``.
@@ -44,6 +49,8 @@ def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, fold
         _save(model.generator.model, tokenizer, folder / "generator")
     elif isinstance(model, MaskedLanguageModel):
         _save(model.model, tokenizer, folder)
+        if isinstance(model, SemanticEncoder):
+            _save_heads(semantic_heads(model), folder / SEMANTIC_HEADS)
     else:
         raise TypeError(f"no export for {type(model).__name__}")
     if card:
@@ -147,11 +154,11 @@ def export(checkpoint: str, format: str = "hf", out: str | Path | None = None) -
     Args:
         checkpoint: A run folder, a Hugging Face folder or a hub name.
         format: ``hf``, ``sentence-transformers`` or ``onnx``.
-        out: An empty or new folder; by default one named like the format within a run's folder (``hf`` is there
-            already, and is returned).
+        out: An empty or new folder; by default one named like the format within the checkpoint's folder (a run's
+            ``hf`` is there already, and is returned).
 
     Raises:
-        ConfigError: for an unknown format, or a folder that holds something.
+        ConfigError: for an unknown format, a folder that holds something, or a hub name without ``out``.
         ModelError: if the checkpoint cannot be used.
         MissingExtraError: if the format needs a package that is not installed.
     """
@@ -162,6 +169,9 @@ def export(checkpoint: str, format: str = "hf", out: str | Path | None = None) -
         if not path.is_dir():
             raise ModelError(f"no checkpoint at '{checkpoint}': a run folder or a Hugging Face folder is wanted")
         return path
+    if out is None and not Path(checkpoint).is_dir():
+        # A folder of that name would be taken for the checkpoint from then on.
+        raise ConfigError(f"'{checkpoint}' is no folder that an export could be written into: give --out")
     target = Path(out) if out is not None else Path(checkpoint) / format
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"'{target}' is not empty: give another --out")
@@ -211,9 +221,13 @@ def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Pa
 def _save_discriminator(discriminator: Discriminator, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     _save(discriminator.model, tokenizer, folder)
     if isinstance(discriminator.head, ReplacedTokenHead):
-        from safetensors.torch import save_file
+        _save_heads(discriminator.head, folder / REPLACED_TOKEN_HEAD)
 
-        save_file(discriminator.head.state_dict(), folder / REPLACED_TOKEN_HEAD)
+
+def _save_heads(heads: nn.Module, path: Path) -> None:
+    tensors = heads.state_dict()
+    if tensors:
+        save_file(tensors, path)
 
 
 def _write_json(path: Path, data: Any) -> None:

@@ -37,6 +37,9 @@ from trueneg.models.vocabulary import fit_vocabulary
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
 """Beside a discriminator whose architecture has no such head of its own."""
 
+SEMANTIC_HEADS = "semantic_heads.safetensors"
+"""Beside CLINE's encoder: what ``SemanticEncoder`` has besides the masked language model."""
+
 _REFUSALS = (
     OSError,
     ValueError,
@@ -66,22 +69,31 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
     """
     if not config.start_from:
         return MaskedLanguageModel(from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
-    source = resolve_checkpoint(config.start_from)
-    generator = Path(source) / "generator"
-    if generator.is_dir():
-        source = str(generator)
+    source = _masked_lm_source(config.start_from)
     return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer))
 
 
 def load_semantic(
     config: ModelConfig, tokenizer: PreTrainedTokenizerFast, num_classes: int, has_pooler: bool
 ) -> SemanticEncoder:
-    """Make or load an encoder for CLINE: ``load_masked_lm``'s, with new heads.
+    """Make or load an encoder for CLINE: ``load_masked_lm``'s, with its head over replaced tokens and its pooler.
+
+    From a checkpoint these two are those beside it, where they are and have the wanted shapes, else new, and a warning
+    says so. The weights that CLINE learned for its terms belong to the objective, and start anew.
 
     Raises:
         ModelError: as ``load_masked_lm``.
     """
-    return SemanticEncoder(load_masked_lm(config, tokenizer).model, num_classes, has_pooler)
+    model = SemanticEncoder(load_masked_lm(config, tokenizer).model, num_classes, has_pooler)
+    if config.start_from:
+        _continue_heads(semantic_heads(model), Path(_masked_lm_source(config.start_from)))
+    return model
+
+
+def semantic_heads(model: SemanticEncoder) -> nn.ModuleDict:
+    """What an encoder for CLINE has besides the masked language model, by name."""
+    heads = {"replaced_head": model.replaced_head, "pooler": model.pooler}
+    return nn.ModuleDict({name: head for name, head in heads.items() if head is not None})
 
 
 def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> ElectraPair:
@@ -242,6 +254,36 @@ def _continued_discriminator(source: str, config: ModelConfig, tokenizer: PreTra
             stacklevel=3,
         )
     return Discriminator(model, head)
+
+
+def _masked_lm_source(start_from: str) -> str:
+    """Where a masked language model lies: of an ELECTRA run it is the generator."""
+    source = resolve_checkpoint(start_from)
+    generator = Path(source) / "generator"
+    return str(generator) if generator.is_dir() else source
+
+
+def _continue_heads(heads: nn.ModuleDict, source: Path) -> None:
+    """Load the heads that lie beside a checkpoint and fit; say which start anew."""
+    path, saved, new = source / SEMANTIC_HEADS, {}, []
+    if path.is_file():
+        try:
+            saved = load_file(path)
+        except _REFUSALS as error:
+            raise ModelError(f"cannot load '{path}': {_first_line(error)}") from error
+    for name, head in heads.items():
+        found = {key.removeprefix(f"{name}."): value for key, value in saved.items() if key.startswith(f"{name}.")}
+        if {key: value.shape for key, value in found.items()} == {k: v.shape for k, v in head.state_dict().items()}:
+            head.load_state_dict(found)
+        else:
+            new.append({"replaced_head": "head over replaced tokens"}.get(name, name))
+    if new:
+        warnings.warn(
+            f"'{source}' has no {' and no '.join(new)} of this objective.cline.variant: what is missing starts from "
+            f"random weights",
+            TruenegWarning,
+            stacklevel=3,
+        )
 
 
 def _continued(

@@ -42,6 +42,11 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
 
     weights: Mapping[str, float]
 
+    @property
+    def depends_on_micro_batch(self) -> bool:
+        """Whether what is minimised depends on how many rows a micro-batch has, as no sum over rows does."""
+        return False
+
     @abstractmethod
     def corrupt(self, rows: Given) -> Batch:
         """Make what the model will see: a pure function of the rows and their keys."""

@@ -53,7 +53,7 @@ class Cline(Objective[Views, ClineBatch]):
     Terms: ``mlm`` (nats) over masked positions; ``rtd`` over tokens of the views that are not padding (``released``: of
     candidate words); ``contrast`` over rows that have a negative, or their weights. With learned weights each is
     multiplied by ``exp(-s)`` (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share
-    for each row.
+    for each row. The ``s`` are in checkpoints and resume; a new run that continues the model starts them at 0 again.
     """
 
     def __init__(self, masked_lm: MaskedLM, config: ClineConfig, guard: Guard | None = None) -> None:
@@ -67,6 +67,12 @@ class Cline(Objective[Views, ClineBatch]):
         self.log_scales = nn.Parameter(torch.zeros(len(self.terms)), requires_grad=config.weights == "learned")
         factors = {"mlm": config.mlm_weight, "rtd": config.rtd_weight, "contrast": config.contrast_weight}
         self.weights = {**masked_lm.weights, **{name: factors[name] for name in self.terms}}
+
+    @property
+    def depends_on_micro_batch(self) -> bool:
+        """If the masked LM's does, or a row is contrasted with the others beside it."""
+        has_others = self.config.in_batch_negatives or self.config.negatives == "random"
+        return self.masked_lm.depends_on_micro_batch or ("contrast" in self.terms and has_others)
 
     def corrupt(self, rows: Views) -> ClineBatch:
         """Mask the original; take the views that are read, and judge them."""

@@ -86,6 +86,11 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         self.temperature = temperature
         self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
 
+    @property
+    def depends_on_micro_batch(self) -> bool:
+        """With the mean over what a correction keeps, which is a micro-batch's own."""
+        return self.correction is not None and self.correction.denominator == "kept"
+
     def corrupt(self, rows: Rows) -> MaskedRows:
         """Mask the rows."""
         masked: MaskedRows = self.masking(rows)

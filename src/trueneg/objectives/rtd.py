@@ -40,6 +40,11 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         self.generator = generator
         self.weights = {**generator.weights, "mlm": generator_weight, "rtd": discriminator_weight}
 
+    @property
+    def depends_on_micro_batch(self) -> bool:
+        """If the generator's does."""
+        return self.generator.depends_on_micro_batch
+
     def corrupt(self, rows: Rows) -> MaskedRows:
         """Mask the rows for the generator."""
         return self.generator.corrupt(rows)

@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from trueneg.attacking import attack_with, load_adversaries
+from trueneg.attacking import attack_with, load_adversaries, result_name
 from trueneg.attacks.attack_set import AttackSet
-from trueneg.corpus.files import write_json
+from trueneg.config import FinetuneConfig
+from trueneg.corpus.files import checksum, write_json
 from trueneg.decoding import differences, load_config, override, save_config
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results
 from trueneg.finetuned import evaluate_contrast_set
-from trueneg.finetuning import configure_finetuning, finetune
+from trueneg.finetuning import LEAST_NOISE, configure_finetuning, finetune
 from trueneg.reporting.results import comparison_table, results_table
 
 ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
@@ -52,6 +53,15 @@ class PilotConfig:
     freelb_steps: int = 3
     freelb_step_size: float = 0.1
     """And magnitude of the first perturbation: the default kept all-MiniLM-L6-v2 from learning anything."""
+    smart_noise: float = 10 * LEAST_NOISE
+    """What bf16 keeps in full: SMART's own 1e-5 it rounds away."""
+
+
+@dataclass(frozen=True)
+class _Claim(PilotConfig):
+    """What all that lies in a folder was made with."""
+
+    adversaries_sha256: str = ""
 
 
 SCALES = {
@@ -101,17 +111,19 @@ def reproduce(
     for name in ("encoder", "data", "adversaries"):
         if not getattr(config, name):
             raise ConfigError(f"the pilot needs --set {name}=…")
+    if not Path(config.adversaries).is_file():
+        raise ConfigError(f"--set adversaries={config.adversaries}: no such file")
     folder = Path(out)
-    _claim(folder, config)
+    wanted = {(arm, seed): _configured(config, arm, seed) for seed in range(1, seeds + 1) for arm in chosen}
+    _claim(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
     adversaries: AttackSet | None = None
-    for seed in range(1, seeds + 1):
-        for arm in chosen:
-            run = _train(config, folder, arm, seed)
-            if adversaries is None:
-                names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
-                adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
-            _evaluate(run, config, adversaries)
-            say(f"{arm}, seed {seed}: done")
+    for (arm, seed), configured in wanted.items():
+        run = finetune(configured, folder / arm, resume=True, quiet=True).folder
+        if adversaries is None:
+            names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
+            adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
+        _evaluate(run, config, adversaries)
+        say(f"{arm}, seed {seed}: done")
     return _written(folder, chosen, seeds)
 
 
@@ -135,18 +147,17 @@ def _arms(arms: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(["vanilla", *named]))
 
 
-def _claim(folder: Path, config: PilotConfig) -> None:
+def _claim(folder: Path, config: _Claim) -> None:
     path = folder / SETTINGS
     if path.is_file():
-        changed = differences(load_config(PilotConfig, path), config)
+        changed = differences(load_config(_Claim, path), config)
         if changed:
             raise ConfigError(f"'{folder}' holds results of other settings ({', '.join(changed)}): give another --out")
     folder.mkdir(parents=True, exist_ok=True)
     save_config(config, path)
 
 
-def _train(config: PilotConfig, folder: Path, arm: str, seed: int) -> Path:
-    """Fine-tune, unless that is done, and say where the model lies."""
+def _configured(config: PilotConfig, arm: str, seed: int) -> FinetuneConfig:
     chosen = {
         "task.data": config.data,
         "task.max_train_examples": config.num_train,
@@ -162,13 +173,13 @@ def _train(config: PilotConfig, folder: Path, arm: str, seed: int) -> Path:
     if arm == "freelb":
         chosen["freelb.steps"] = config.freelb_steps
         chosen["freelb.step_size"] = chosen["freelb.magnitude"] = config.freelb_step_size
+    if arm == "smart":
+        chosen["smart.noise"] = config.smart_noise
     if config.learning_rate:
         chosen["optimizer.learning_rate"] = config.learning_rate
-    wanted = configure_finetuning(
+    return configure_finetuning(
         config.encoder, config.task, settings=[f"{key}={value}" for key, value in chosen.items()]
     )
-    done = finetune(wanted, folder / arm, resume=True, quiet=True)
-    return done.folder
 
 
 def _evaluate(run: Path, config: PilotConfig, adversaries: AttackSet) -> None:
@@ -176,7 +187,7 @@ def _evaluate(run: Path, config: PilotConfig, adversaries: AttackSet) -> None:
     there = {path.stem for path in find_results(run.parent) if path.parent == run}
     if not any(name.startswith("contrast-") for name in there):
         evaluate_contrast_set(run, config.data)
-    if not any(name.startswith("attack-") for name in there):
+    if result_name(adversaries, config.task, run) not in there:
         attack_with(run, adversaries)
 
 

@@ -20,8 +20,10 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
+from trueneg.config import TrainConfig
 from trueneg.corpus.files import checksum
 from trueneg.decoding import decode, differences, encode
+from trueneg.detectors.base import Detector
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
@@ -47,7 +49,7 @@ FREE_TO_CHANGE = frozenset(
     }
 )
 """Options that a resumed run may change. The curve does not depend on them, but for rounding, and but for
-accumulation's part in what dropout draws."""
+accumulation's part in what dropout draws; where it does, ``check_same_micro_batch`` refuses another."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class State:
     """What the meter has added up since the last record."""
     tables: str = ""
     """Of ``tables_digest``; empty if nothing was looked up, or by a version that did not say."""
+    micro_batch: int = 0
+    """Examples of a micro-batch of one process; 0 by a version that did not say."""
     version: str = __version__
 
 
@@ -192,10 +196,10 @@ def check_same_run(
 
 
 def tables_digest(module: nn.Module, *others: str) -> str:
-    """A name for what a module looks up and does not learn: substitutes, prototypes, classes of tokens.
+    """A name for what a module looks up and does not learn: substitutes, prototypes, the encoders of detectors.
 
-    Checkpoints leave these out (they are buffers that do not persist), and another WordNet or another detector's file
-    makes others, under which the curve would bend.
+    Checkpoints leave these out (they are buffers that do not persist, or what ``Detector.digest`` names), and another
+    WordNet or another detector's file makes others, under which the curve would bend. Where a file lies does not count.
 
     Args:
         module: An objective that has seen no model yet: what it takes from one is in checkpoints.
@@ -209,7 +213,8 @@ def tables_digest(module: nn.Module, *others: str) -> str:
         True
     """
     kept = module.state_dict().keys()
-    digest = hashlib.sha256(json.dumps(others).encode())
+    read = [part.digest() for part in module.modules() if isinstance(part, Detector)]
+    digest = hashlib.sha256(json.dumps([*others, *filter(None, read)]).encode())
     for name, buffer in sorted(module.named_buffers()):
         if name not in kept:
             digest.update(f"{name} {buffer.dtype} {tuple(buffer.shape)}\n".encode())
@@ -230,10 +235,38 @@ def check_same_tables(state: State, tables: str, where: Path) -> None:
     """
     if state.tables not in ("", tables):
         raise CheckpointError(
-            f"'{where}' was trained with other tables (digest {state.tables}, here {tables}): WordNet, or a file that "
-            f"the detector reads, is not the same here. Give the same ones (objective.correction.wordnet=FOLDER), or "
-            f"start a new run with --from {where}"
+            f"'{where}' was trained with other tables (digest {state.tables}, here {tables}): WordNet, or a file or an "
+            f"encoder that the detector reads, is not the same here. Give the same ones "
+            f"(objective.correction.wordnet=FOLDER), or start a new run with --from {where}"
         )
+
+
+def check_same_micro_batch(state: State, config: TrainConfig, num_processes: int, where: Path) -> None:
+    """Refuse to continue an objective that depends on the rows of a micro-batch with another number of them.
+
+    Args:
+        state: Of the checkpoint.
+        config: What is wanted now.
+        num_processes: That train together now.
+        where: The run's folder.
+
+    Raises:
+        CheckpointError: with the accumulation that gives the same number, if there is one.
+    """
+    rows = config.batch_size // (num_processes * config.accumulation)
+    if state.micro_batch in (0, rows):
+        return
+    wanted, rest = divmod(config.batch_size, num_processes * state.micro_batch)
+    remedy = (
+        f"no train.accumulation gives that on this many processes ({num_processes}): take another number of them"
+        if rest
+        else f"resume with train.accumulation={wanted}"
+    )
+    raise CheckpointError(
+        f"'{where}' was trained on {state.micro_batch} rows a micro-batch, here it has {rows}, and its objective "
+        f"depends on them (cline.negatives=random, cline.in_batch_negatives, correction.denominator=kept): {remedy}, "
+        f"or start a new run with --from {where}"
+    )
 
 
 def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:
@@ -279,6 +312,14 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def new_state(step: int, config: Any, corpus: str, seconds: float, sums: dict[str, float], tables: str = "") -> State:
+def new_state(
+    step: int,
+    config: Any,
+    corpus: str,
+    seconds: float,
+    sums: dict[str, float],
+    tables: str = "",
+    micro_batch: int = 0,
+) -> State:
     """Describe a run that has done ``step`` steps."""
-    return State(step=step, config=encode(config), corpus=corpus, seconds=seconds, sums=sums, tables=tables)
+    return State(step, encode(config), corpus, seconds, sums, tables, micro_batch)

@@ -54,11 +54,12 @@ def without_folders(detector: str) -> str:
     """What a detector is, wherever its annotations lie.
 
     Example:
-        >>> without_folders("annotated:some/notes@0.6 & !antonym")
-        'annotated:@0.6 & !antonym'
+        >>> without_folders("annotated:some/notes@0.6 & !antonym"), without_folders('annotated:"R & D/notes"')
+        ('annotated:@0.6 & !antonym', 'annotated:')
     """
     for folder in _folders(detector):
-        detector = detector.replace(f"annotated:{folder}", "annotated:")
+        for written in (f'"{folder}"', folder):
+            detector = detector.replace(f"annotated:{written}", "annotated:")
     return detector
 
 
@@ -167,6 +168,19 @@ class TrainingOrder(Order[Any]):
             self._read(self._index, rows_at(seed, own, len(self._index)), seed, own)
             for own in self.own_parts(positions)
         ]
+
+
+def check_shares(num_rows: int, processes: Processes) -> None:
+    """Make sure that every process has held-out rows: one without any would leave the others waiting for its sums.
+
+    Raises:
+        ConfigError: if there are fewer rows than processes.
+    """
+    if num_rows < processes.world_size:
+        raise ConfigError(
+            f"{num_rows} held-out rows for {processes.world_size} processes: hold out more text, or evaluate "
+            f"nothing (corpus.eval_rows=0; under Trainer eval_strategy='no')"
+        )
 
 
 def held_out_batches(

@@ -55,12 +55,21 @@ def join_processes(device_type: str) -> Iterator[Processes]:
     """Join the processes that the environment names (RANK, WORLD_SIZE, LOCAL_RANK), and leave them at the end.
 
     ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these.
+
+    Raises:
+        ConfigError: if there are several processes and the environment does not say which one this is.
     """
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    world_size = _number("WORLD_SIZE", "1")
     if world_size == 1:
         yield Processes()
         return
-    processes = Processes(int(os.environ["RANK"]), world_size, int(os.environ.get("LOCAL_RANK", "0")))
+    if lacking := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
+        raise ConfigError(
+            f"WORLD_SIZE={world_size}, but {lacking[0]} is not set: start with torchrun, which sets it, or set RANK, "
+            f"LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process (Slurm: RANK=$SLURM_PROCID "
+            f"LOCAL_RANK=$SLURM_LOCALID); for one process alone unset WORLD_SIZE"
+        )
+    processes = Processes(_number("RANK"), world_size, _number("LOCAL_RANK", "0"))
     if device_type == "cuda":
         torch.cuda.set_device(processes.local_rank)
     torch.distributed.init_process_group("nccl" if device_type == "cuda" else "gloo")
@@ -74,18 +83,30 @@ def choose_device(wanted: str) -> torch.device:
     """This process's device: what is wanted, else its GPU if there is one, else the CPU.
 
     Raises:
-        ConfigError: if what is wanted is not there.
+        ConfigError: if what is wanted is not there, or is one GPU for several processes.
     """
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     name = wanted or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
         raise ConfigError(f"train.device={wanted}: cpu, cuda or cuda:N is wanted") from error
     if device.type == "cuda":
+        if device.index is not None and (world_size := _number("WORLD_SIZE", "1")) > 1:
+            raise ConfigError(
+                f"train.device={wanted}: all {world_size} processes would share that GPU: leave it out, and each takes "
+                f"the one of its LOCAL_RANK"
+            )
         if not torch.cuda.is_available():
             raise ConfigError(f"train.device={wanted}: torch sees no GPU here; leave it out to use the CPU")
-        return torch.device("cuda", local_rank if device.index is None else device.index)
+        return torch.device("cuda", _number("LOCAL_RANK", "0") if device.index is None else device.index)
     if device.type != "cpu":
         raise ConfigError(f"train.device={wanted}: training runs on cpu or cuda, not on {device.type}")
     return device
+
+
+def _number(variable: str, default: str = "") -> int:
+    """A whole number in the environment."""
+    text = os.environ.get(variable) or default
+    if not text.isdigit():
+        raise ConfigError(f"{variable}={text}: a whole number is wanted, as torchrun sets it; else unset it")
+    return int(text)

@@ -12,7 +12,10 @@ from trueneg.training.step import Run
 
 @torch.no_grad()
 def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: Read = read_rows) -> dict[str, float]:
-    """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off."""
+    """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off.
+
+    Of an objective that depends on the rows of a micro-batch they depend on them too.
+    """
     # As much at once as in training, whose memory is there.
     parts = run.processes.world_size * run.config.accumulation
     meter, share = Meter(), max(1, run.config.batch_size // parts)

@@ -164,7 +164,8 @@ class Loop:
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
-            state = new_state(run.step, self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
+            described = (self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
+            state = new_state(run.step, *described, micro_batch=self.order.micro_batch)
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
             self.on_save()
         run.processes.barrier()
@@ -196,9 +197,18 @@ def _learning_rate(run: Run) -> float:
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a question; a second Ctrl-C stops at once."""
+    """Turn Ctrl-C and SIGTERM into a question; a second Ctrl-C stops at once.
+
+    Python lets only the main thread receive signals: in another it warns, and nothing is asked.
+    """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
+        warnings.warn(
+            "training runs outside the main thread (as under Ray Train), where Ctrl-C and SIGTERM cannot be received "
+            "and save nothing: train.save_minutes bounds what is lost, and --resume goes on",
+            TruenegWarning,
+            stacklevel=2,
+        )
         yield lambda: False
         return
 

@@ -43,6 +43,11 @@ class Order(ABC, Generic[Given]):
         self.processes = processes
 
     @property
+    def micro_batch(self) -> int:
+        """Examples of a micro-batch of one process."""
+        return self.config.batch_size // (self.processes.world_size * self.config.accumulation)
+
+    @property
     @abstractmethod
     def tokens_per_step(self) -> float:
         """Tokens, on average, that a step of all processes sees and that are not padding."""
