@@ -107,8 +107,9 @@ def evaluate_finetuned(
     named = {"task.name": task, "task.data": data}
     opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
     config, asked = opened.config, opened.task
-    target = folder_of(asked.name, config.train.seed, Path(folder).resolve().parents[1])
-    if target != Path(folder).resolve() and (target / CONFIG).exists():
+    own = Path(folder).resolve()
+    target = folder_of(asked.name, config.train.seed, own.parents[1])
+    if target != own and (target / CONFIG).exists():
         raise ConfigError(
             f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
             f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"

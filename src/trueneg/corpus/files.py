@@ -28,8 +28,8 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
     provisional.replace(path)
 
 
-def fingerprint_of(content: dict[str, Any]) -> str:
-    """A name for a description: 16 hexadecimal digits of a SHA-256 over it as JSON."""
+def fingerprint_of(content: Any) -> str:
+    """A name for a description, as JSON has it: 16 hexadecimal digits of a SHA-256 over it as JSON."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.tokenizer import fingerprint
 
 
-def digest_of(*parts: object) -> str:
-    """A name for settings and for digests of what is read: 16 hexadecimal digits of a SHA-256 over them as JSON.
+class Hash(Protocol):
+    """What ``hashlib`` makes."""
 
-    Example:
-        >>> digest_of("first", 0.5) == digest_of("first", 0.5) != digest_of("second", 0.5)
-        True
-    """
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    def update(self, data: Any, /) -> None:
+        """Take in bytes."""
+
+
+def add_tensors(digest: Hash, tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Take in tensors with their names, types and shapes; those on a GPU are copied."""
+    for name, tensor in tensors:
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # As bytes: numpy knows no bfloat16.
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
 def weights_digest(module: nn.Module, tokenizer: PreTrainedTokenizerFast | None = None) -> str:
     """A name for a frozen encoder's weights, and for its tokenizer where text is read, wherever its files lie.
 
-    About a second for a gigabyte; weights on a GPU are copied.
+    About a second for a gigabyte.
     """
     digest = hashlib.sha256(fingerprint(tokenizer).encode() if tokenizer is not None else b"")
-    for name, tensor in module.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # As bytes: numpy knows no bfloat16.
-        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    add_tensors(digest, module.state_dict().items())
     return digest.hexdigest()[:16]
 
 

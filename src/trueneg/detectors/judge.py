@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.detectors.digest import digest_of
+from trueneg.corpus.files import fingerprint_of
 from trueneg.lexicon.places import PartOfSpeech
 
 Scores = NDArray[np.float64]
@@ -78,7 +78,7 @@ class Judge(ABC):
 
     def digest(self) -> str:
         """A name for the judgement, 16 hexadecimal digits: another one if what is read, or the threshold, is."""
-        return digest_of(type(self).__name__, self.threshold, *self.reads())
+        return fingerprint_of([type(self).__name__, self.threshold, *self.reads()])
 
     def to(self, device: torch.device) -> None:  # noqa: B027  most judges have nothing to move
         """Move what it computes with to a device, if it has anything."""

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
+from trueneg.corpus.files import fingerprint_of
 from trueneg.corruption.masking import MaskedRows, Rows
 from trueneg.detectors.base import Detector, credit_of
-from trueneg.detectors.digest import digest_of, weights_digest
+from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.reading import drop_layers_above
@@ -109,7 +110,7 @@ class PrototypeDetector(Detector):
 
     def digest(self) -> str:
         """The encoder's, and the layer's: prototypes are a buffer."""
-        return digest_of(weights_digest(self._encoder[0]), self.layer)
+        return fingerprint_of([weights_digest(self._encoder[0]), self.layer])
 
     def _check(self, rows: Rows) -> None:
         """Refuse what the encoder cannot read; of shapes only, so nothing waits for the device."""

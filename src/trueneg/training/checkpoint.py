@@ -24,6 +24,7 @@ from trueneg.config import TrainConfig
 from trueneg.corpus.files import checksum
 from trueneg.decoding import decode, differences, encode
 from trueneg.detectors.base import Detector
+from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
@@ -215,10 +216,7 @@ def tables_digest(module: nn.Module, *others: str) -> str:
     kept = module.state_dict().keys()
     read = [part.digest() for part in module.modules() if isinstance(part, Detector)]
     digest = hashlib.sha256(json.dumps([*others, *filter(None, read)]).encode())
-    for name, buffer in sorted(module.named_buffers()):
-        if name not in kept:
-            digest.update(f"{name} {buffer.dtype} {tuple(buffer.shape)}\n".encode())
-            digest.update(buffer.cpu().contiguous().numpy().data)
+    add_tensors(digest, sorted((name, buffer) for name, buffer in module.named_buffers() if name not in kept))
     return digest.hexdigest()[:16]
 
 

@@ -66,8 +66,8 @@ def read_conll(
     counts = {"docstarts": 0, "comments": 0}
     rows: list[list[str]] = []
     lines = list(read_lines(path))
-    is_plain = (line.strip() and not line.startswith(("#", "-DOCSTART-")) for _, line in lines)
-    width = next((len(_columns(line)) for (_, line), is_one in zip(lines, is_plain, strict=True) if is_one), 0)
+    plain = (line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-")))
+    width = len(_columns(next(plain, "")))
     first = 0
 
     def close() -> None:
