@@ -50,6 +50,15 @@ def corpus(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "corpus"
 
 
+@pytest.fixture(scope="session")
+def tagged(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same text with its words tagged, as CLINE needs it."""
+    folder = tmp_path_factory.mktemp("tagged")
+    (folder / "text.txt").write_text("\n\n".join(documents(150)))
+    build_corpus([str(folder / "text.txt")], tokenizer_folder, folder / "corpus", valid=0.15, tagger="pattern")
+    return folder / "corpus"
+
+
 @pytest.fixture
 def config_of(corpus: Path) -> MakeConfig:
     """``make_config`` over the tiny corpus."""

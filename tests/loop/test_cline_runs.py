@@ -18,7 +18,6 @@ from tiny_runs import (
     before_step,
     changed_wordnet,
     cut_power,
-    documents,
     final_tensors,
     make_config,
     readings,
@@ -40,14 +39,6 @@ from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import row_index
 
 Configure = Callable[..., PretrainConfig]
-
-
-@pytest.fixture(scope="module")
-def tagged(tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tagged")
-    (folder / "text.txt").write_text("\n\n".join(documents(150)))
-    build_corpus([str(folder / "text.txt")], tokenizer_folder, folder / "corpus", valid=0.15, tagger="pattern")
-    return folder / "corpus"
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.export import save_hugging_face
+from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
 from trueneg.objectives.cline import Cline
 from trueneg.training.checkpoint import MODEL, load_checkpoint
@@ -174,15 +175,16 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
         """Readings over held-out rows, as ``<prefix>_<reading>``, from sums alone."""
-        meter, module = Meter(), self.model.eval()
+        meter, module = Meter(), self.model
         num_rows = torch.zeros((), device=self.args.device)
-        for rows in dataloader:
-            batch = module.objective.corrupt(rows.to(self.args.device))
-            counts = module.objective.counts(batch)
-            with self.accelerator.autocast():
-                _, outcome = module(batch, counts)
-            meter.add(outcome, counts)
-            num_rows += outcome.stats["num_rows"]
+        with eval_mode(module):
+            for rows in dataloader:
+                batch = module.objective.corrupt(rows.to(self.args.device))
+                counts = module.objective.counts(batch)
+                with self.accelerator.autocast():
+                    _, outcome = module(batch, counts)
+                meter.add(outcome, counts)
+                num_rows += outcome.stats["num_rows"]
         total = self.processes.all_sum({"rows": num_rows})["rows"]
         readings = meter.read(self.processes, module.objective.weights)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in readings.items()}

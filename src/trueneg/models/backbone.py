@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from trueneg.corruption.masking import Rows
 from trueneg.corruption.views import Layout
 from trueneg.errors import ModelError
+from trueneg.models.modes import eval_mode
 
 
 class Encoder(nn.Module):
@@ -82,18 +83,16 @@ class MaskedLanguageModel(Encoder):
 
     @torch.no_grad()
     def _check_head(self) -> None:
-        was_training = self.model.training
-        self.model.train(False)
         # The checked ids are ordinary ones: RoBERTa derives positions from which tokens are padding.
         ids = torch.arange(self.vocab_size - 1, max(self.vocab_size - 7, 0), -1, device=self.embeddings.device)
-        output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
-        hidden = self.model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
-        try:
-            ours = self.logits(hidden)
-            is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
-        except (TypeError, ValueError, RuntimeError):
-            is_same = False
-        self.model.train(was_training)
+        with eval_mode(self.model):
+            output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
+            hidden = self.model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
+            try:
+                ours = self.logits(hidden)
+                is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
+            except (TypeError, ValueError, RuntimeError):
+                is_same = False
         if not is_same:
             raise ModelError(
                 f"the masked-LM head of '{self.model.config.model_type}' is an unusual one: add it to "
@@ -236,18 +235,14 @@ def check_packing(encoder: Encoder) -> None:
     ids = torch.arange(encoder.vocab_size - 1, max(encoder.vocab_size - 9, 0), -1, device=encoder.embeddings.device)
     segments = torch.ones_like(ids)
     segments[len(ids) // 2 :] = 2
-    was_training = model.training
-    model.train(False)
     try:
-        together = encoder.encode(ids[None], _bare_rows(ids, segments, is_packed=True))[0]
-        apart = [
-            encoder.encode(part[None], _bare_rows(part, None))[0] for part in (ids[segments == 1], ids[segments == 2])
-        ]
+        with eval_mode(model):
+            together = encoder.encode(ids[None], _bare_rows(ids, segments, is_packed=True))[0]
+            parts = (ids[segments == 1], ids[segments == 2])
+            apart = [encoder.encode(part[None], _bare_rows(part, None))[0] for part in parts]
         is_same = torch.allclose(together.float(), torch.cat(apart).float(), atol=1e-4)
     except (TypeError, ValueError, RuntimeError, AttributeError):
         is_same = False
-    finally:
-        model.train(was_training)
     if not is_same:
         raise ModelError(f"'{model.config.model_type}' cannot keep the documents of one row apart: leave --pack out")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from trueneg.corpus.rows import RowIndex
+from trueneg.models.modes import eval_mode
 from trueneg.training.data import Read, held_out_batches, read_rows
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
@@ -19,12 +20,11 @@ def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: Read = read
     # As much at once as in training, whose memory is there.
     parts = run.processes.world_size * run.config.accumulation
     meter, share = Meter(), max(1, run.config.batch_size // parts)
-    run.module.train(False)
-    for given in held_out_batches(rows, num_rows, share, run.processes, read):
-        batch = run.objective.corrupt(given.to(run.device))
-        counts = run.objective.counts(batch)
-        with run.autocast():
-            _, outcome = run.module(batch, counts)
-        meter.add(outcome, counts)
-    run.module.train(True)
+    with eval_mode(run.module):
+        for given in held_out_batches(rows, num_rows, share, run.processes, read):
+            batch = run.objective.corrupt(given.to(run.device))
+            counts = run.objective.counts(batch)
+            with run.autocast():
+                _, outcome = run.module(batch, counts)
+            meter.add(outcome, counts)
     return meter.read(run.processes, run.objective.weights)

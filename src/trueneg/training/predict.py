@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
@@ -32,19 +33,17 @@ def predict(
     """
     processes = processes or Processes()
     device = next(model.parameters()).device
-    was_training = model.training
-    model.train(False)
     order = np.argsort(-features.lengths, kind="stable")
     outputs: list[NDArray[np.float32] | None] = [None] * len(features)
     width = 0
-    for numbers in _batches(order[processes.rank :: processes.world_size], features, tokens_at_once):
-        batch = features.batch(numbers, pad_id).to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            found = objective.outputs(model, batch).float().cpu().numpy()
-        width = found.shape[-1]
-        for number, row in zip(numbers, found, strict=True):
-            outputs[number] = row if row.ndim == 1 else row[: features.lengths[number]]
-    model.train(was_training)
+    with eval_mode(model):
+        for numbers in _batches(order[processes.rank :: processes.world_size], features, tokens_at_once):
+            batch = features.batch(numbers, pad_id).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                found = objective.outputs(model, batch).float().cpu().numpy()
+            width = found.shape[-1]
+            for number, row in zip(numbers, found, strict=True):
+                outputs[number] = row if row.ndim == 1 else row[: features.lengths[number]]
     if processes.world_size > 1:
         return _gathered(outputs, features, width, device, processes)
     return [row for row in outputs if row is not None]

@@ -67,6 +67,8 @@ class Run:
     passes: Passes = field(default_factory=Passes)
 
     def __post_init__(self) -> None:
+        # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
+        self.module.train()
         forward: nn.Module = self.module
         if self.config.compile:
             forward = torch.compile(forward)  # type: ignore[assignment]

@@ -16,6 +16,7 @@ from trueneg.corruption.masking import Rows
 from trueneg.detectors.base import Detector
 from trueneg.evaluation.corrections import Correction
 from trueneg.evaluation.statistics import Interval, cluster_bootstrap
+from trueneg.models.modes import eval_mode
 from trueneg.objectives.mlm import MaskedLM, Prediction, correction_stats
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
@@ -74,23 +75,21 @@ def find_false_negatives(
     Returns:
         For each detector, readings over all rows, and every correction, the most probable first.
     """
-    was_training = model.training
-    model.train(False)
     meters = {name: Meter() for name in detectors}
     corrections: dict[str, list[Correction]] = {name: [] for name in detectors}
     counts: dict[str, list[Tensor]] = {name: [] for name in detectors}
-    for rows in batches:
-        batch = objective.corrupt(rows.to(device))
-        plain = objective.predict(model, batch)
-        outcome, num = objective.outcome(model, plain), objective.counts(batch)
-        for name, detector in detectors.items():
-            credit = detector.credit(batch.gold, plain.predicted, batch) * plain.is_mispredicted
-            prediction = replace(plain, credit=credit)
-            meters[name].add(replace(outcome, stats=outcome.stats | correction_stats(credit)), num)
-            corrections[name] += _corrections(prediction, tokenizer)
-            kinds = (batch.is_masked, prediction.is_mispredicted, credit >= 0.5)
-            counts[name].append(torch.stack([kind.sum(1) for kind in kinds], 1).cpu())
-    model.train(was_training)
+    with eval_mode(model):
+        for rows in batches:
+            batch = objective.corrupt(rows.to(device))
+            plain = objective.predict(model, batch)
+            outcome, num = objective.outcome(model, plain), objective.counts(batch)
+            for name, detector in detectors.items():
+                credit = detector.credit(batch.gold, plain.predicted, batch) * plain.is_mispredicted
+                prediction = replace(plain, credit=credit)
+                meters[name].add(replace(outcome, stats=outcome.stats | correction_stats(credit)), num)
+                corrections[name] += _corrections(prediction, tokenizer)
+                kinds = (batch.is_masked, prediction.is_mispredicted, credit >= 0.5)
+                counts[name].append(torch.stack([kind.sum(1) for kind in kinds], 1).cpu())
     return {
         name: FalseNegatives(
             meters[name].read(Processes(), objective.weights),
