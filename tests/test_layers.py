@@ -11,6 +11,8 @@ import trueneg
 
 ORDER = [
     "errors",
+    "printable",
+    "files",
     "registry",
     "config",
     "decoding",
@@ -42,6 +44,8 @@ ORDER = [
 ]
 LIGHT = {
     "errors",
+    "printable",
+    "files",
     "registry",
     "config",
     "decoding",

@@ -15,7 +15,6 @@ from trueneg.attacks.making import Attack, Progress
 from trueneg.attacks.published import read_published
 from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Drop, drops, outcomes, squad_answers, text_answers
 from trueneg.attacks.victim import Victim, row_names
-from trueneg.corpus.files import checksum
 from trueneg.decoding import flatten
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.answering import SUBSET_SEED, answer, make_result, pad_id
@@ -26,6 +25,7 @@ from trueneg.evaluation.tasks.squad import SquadTask
 from trueneg.evaluation.tasks.squad_reading import SquadExample
 from trueneg.evaluation.tasks.squad_windows import Windows
 from trueneg.evaluation.tasks.text import TextTask
+from trueneg.files.digests import checksum
 from trueneg.finetuned import OpenedModel, finetuned_task, open_finetuned
 from trueneg.training.folder import HUGGING_FACE
 

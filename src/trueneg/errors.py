@@ -38,6 +38,10 @@ class CheckpointError(TruenegError):
     """A training checkpoint that is torn or belongs to another run."""
 
 
+class BusyError(TruenegError):
+    """A folder that another process writes into."""
+
+
 class DivergedError(TruenegError):
     """The loss became NaN or infinite."""
 

@@ -148,7 +148,7 @@ def _remarks(one: Attacked) -> Iterator[str]:
 
 
 def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
-    from trueneg.corpus.files import write_json
+    from trueneg.files.whole import write_json
 
     data = {
         "attacked": [

@@ -27,11 +27,13 @@ from trueneg.corpus.annotations import (
     part_sizes,
     quantised,
 )
-from trueneg.corpus.files import checksum, explained, flush, write_json
+from trueneg.corpus.files import explained
 from trueneg.corpus.journal import clear, goes_on
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError
+from trueneg.files.digests import checksum
+from trueneg.files.whole import flush, write_json
 
 if TYPE_CHECKING:
     from trueneg.lexicon.table import LookupTable

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
-from trueneg.corpus.files import explained, flush, write_json
+from trueneg.corpus.files import explained
 from trueneg.corpus.journal import clear, goes_on
 from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
@@ -43,6 +43,7 @@ from trueneg.corpus.store import (
 from trueneg.corpus.tags import PARTS as TAG_PARTS
 from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes, shards_from_json
 from trueneg.errors import CorpusError, TruenegWarning
+from trueneg.files.whole import flush, write_json
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 

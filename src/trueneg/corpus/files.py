@@ -1,42 +1,12 @@
-"""Files that survive a kill: flushed to disk, written whole or not at all, and refused when they are torn."""
+"""Files of a folder that takes hours to fill: refused when they are torn, and what a user can do about errors."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
 
 from trueneg.errors import CorpusError, Interrupted, TruenegError
-
-
-def flush(file: IO[Any]) -> None:
-    """Have the disk hold what was written."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Write JSON, whole or not at all."""
-    provisional = path.with_suffix(".part")
-    with provisional.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-        flush(file)
-    provisional.replace(path)
-
-
-def fingerprint_of(content: Any) -> str:
-    """A name for a description, as JSON has it: 16 hexadecimal digits of a SHA-256 over it as JSON."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_size(file: Path, size: int, remedy: str) -> None:

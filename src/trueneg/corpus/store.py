@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, checksum, fingerprint_of
+from trueneg.corpus.files import check_size
 from trueneg.errors import CorpusError
+from trueneg.files.digests import checksum, fingerprint_of
 
 FORMAT_VERSION = 1
 INFO_FILE = "corpus.json"

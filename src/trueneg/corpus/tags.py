@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, checksum, fingerprint_of
+from trueneg.corpus.files import check_size
 from trueneg.corpus.store import Corpus, shard_path
 from trueneg.errors import CorpusError
+from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.lexicon.tags import NUMBERS, PENN
 
 FORMAT_VERSION = 1

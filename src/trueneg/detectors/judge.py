@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.corpus.files import fingerprint_of
+from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.places import PartOfSpeech
 
 Scores = NDArray[np.float64]

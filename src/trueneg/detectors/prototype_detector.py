@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import CorrectionConfig
-from trueneg.corpus.files import fingerprint_of
 from trueneg.corruption.masking import MaskedRows, Rows
 from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.digest import weights_digest
@@ -17,6 +16,7 @@ from trueneg.detectors.reading import drop_layers_above
 from trueneg.detectors.rowtext import are_alike, substitution_kinds
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError, ModelError
+from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.tokenizer import fingerprint

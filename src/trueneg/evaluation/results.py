@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueneg import __version__
-from trueneg.corpus.files import write_json
 from trueneg.errors import TaskError
+from trueneg.files.whole import write_json
 
 SCHEMA = 1
 Columns = Mapping[str, NDArray[Any]]

@@ -16,11 +16,12 @@ from typing import Any, Literal
 from trueneg.attacking import attack_with, load_adversaries, result_name
 from trueneg.attacks.attack_set import AttackSet
 from trueneg.config import FinetuneConfig
-from trueneg.corpus.files import checksum, write_json
 from trueneg.decoding import differences, load_config, override, save_config
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results
+from trueneg.files.digests import checksum
+from trueneg.files.whole import write_json
 from trueneg.finetuned import evaluate_contrast_set
 from trueneg.finetuning import LEAST_NOISE, configure_finetuning, finetune
 from trueneg.reporting.results import comparison_table, results_table

@@ -15,11 +15,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from trueneg.corpus.files import write_json
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.decoding import override
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.files.whole import write_json
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
 from trueneg.recipes.planted_results import (
     Settings,

@@ -21,11 +21,11 @@ from torch.optim import AdamW
 
 from trueneg import __version__
 from trueneg.config import TrainConfig
-from trueneg.corpus.files import checksum
 from trueneg.decoding import decode, differences, encode
 from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
+from trueneg.files.digests import checksum
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"

@@ -1,0 +1,112 @@
+"""JSON of a known shape, whoever wrote it: decoded into typed records, or refused by file, field and remedy.
+
+Shapes are dataclasses, typed dictionaries or plain types, validated by pydantic without any coercion: a count that is
+text, a key that nobody knows, bytes that are no UTF-8, numbers of 5,000 digits and arrays 100,000 deep are all one kind
+of error, that of the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from trueneg.errors import TruenegError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+LONGEST_SHOWN = 40
+"""Characters of a value that a message shows."""
+
+T = TypeVar("T")
+
+
+def parse_record(kind: type[T], content: bytes | str, where: str, error: type[TruenegError], remedy: str) -> T:
+    """Decode one JSON text.
+
+    Args:
+        kind: A dataclass whose fields say what is expected, or any other type that pydantic validates:
+            ``dict[str, float]``, ``list[str]``. Unknown keys of dataclasses are refused, at any depth.
+        content: The text.
+        where: What messages begin with: a file's name in quotes, with its line if it has several.
+        error: What is raised.
+        remedy: What the user can do, as an order: "build the corpus again".
+
+    Raises:
+        TruenegError: of class ``error``, naming the field.
+
+    Example:
+        >>> from trueneg.errors import CorpusError
+        >>> parse_record(dict[str, int], '{"cat": 3}', "'counts.json'", CorpusError, "count again")
+        {'cat': 3}
+        >>> parse_record(dict[str, int], '{"cat": "3"}', "'counts.json'", CorpusError, "count again")
+        Traceback (most recent call last):
+        trueneg.errors.CorpusError: 'counts.json' is damaged: 'cat' should be a valid integer, got "3": count again
+    """
+    from pydantic import ValidationError
+
+    content = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    try:
+        (record,) = _validator(cast(Hashable, kind)).validate_json(b"[" + content + b"]", strict=True)
+        return cast(T, record)
+    except ValidationError as invalid:
+        raise error(f"{where} is damaged: {_first_fault(invalid)}: {remedy}") from invalid
+
+
+def read_record(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> T:
+    """Decode a JSON file: see ``parse_record``.
+
+    Raises:
+        TruenegError: of class ``error``, also for a file that is missing or cannot be read.
+    """
+    return parse_record(kind, _content(path, error, remedy), f"'{path}'", error, remedy)
+
+
+def read_record_lines(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> Iterator[tuple[int, T]]:
+    """Decode a file of one JSON record a line; blank lines are passed over.
+
+    Yields:
+        The line's number, from 1, and its record.
+
+    Raises:
+        TruenegError: of class ``error``, naming the line.
+    """
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, parse_record(kind, line, f"'{path}', line {number},", error, remedy)
+    except OSError as failed:
+        raise error(f"cannot read '{path}' ({failed.strerror or failed}): {remedy}") from failed
+
+
+def _content(path: Path, error: type[TruenegError], remedy: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as failed:
+        raise error(f"cannot read '{path}' ({failed.strerror or failed}): {remedy}") from failed
+
+
+@cache
+def _validator(kind: Any) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    # pydantic takes a configuration for a dataclass only from around it.
+    return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid"))
+
+
+def _first_fault(invalid: ValidationError) -> str:
+    fault = invalid.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in fault["loc"][1:])
+    if fault["type"] == "json_invalid":
+        return f"it is no JSON ({fault['ctx']['error']})"
+    if fault["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        return f"'{place}' is missing" if place else "it is empty"
+    if fault["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"nobody knows '{place}'"
+    found = json.dumps(fault["input"], default=repr)
+    shown = found if len(found) <= LONGEST_SHOWN else found[:LONGEST_SHOWN] + "…"
+    return f"{repr(place) if place else 'it'} {fault['msg'].removeprefix('Input ')}, got {shown}"

@@ -1,0 +1,96 @@
+"""Files that survive a kill: flushed to disk, then put in place by a rename, so that they are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+PART = ".part"
+"""What the name of a file ends in until it is whole."""
+
+
+def flush(file: IO[Any]) -> None:
+    """Have the disk hold what was written."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a name to write to beside ``path``; what stands there in the end takes ``path``'s place.
+
+    The mode is what the umask makes of a new file, whatever library wrote it. After an error nothing is left and
+    ``path`` is what it was; after a kill ``<name>.part`` is left, which the next writer replaces.
+
+    Raises:
+        OSError: as writing does.
+    """
+    part = path.with_name(path.name + PART)
+    try:
+        part.unlink(missing_ok=True)
+        part.touch()
+        mode = part.stat().st_mode & 0o777
+        yield part
+        part.chmod(mode)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write text (as UTF-8) or bytes, whole or not at all."""
+    with whole_file(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write JSON, whole or not at all."""
+    write_whole(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def replace_folder(path: Path, fill: Callable[[Path], None]) -> None:
+    """Put a folder in the place of another one by two renames.
+
+    A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old
+    one beside it as ``.<name>.old``: ``restore_folder`` puts that back.
+
+    Args:
+        path: The folder; it may be there or not.
+        fill: Writes what it shall hold into a new, empty folder.
+
+    Raises:
+        OSError: as writing does; ``path`` is then what it was.
+    """
+    new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
+    restore_folder(path)
+    try:
+        new.mkdir(parents=True)
+        fill(new)
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        restore_folder(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_folder(path: Path) -> None:
+    """Undo what a kill within ``replace_folder`` left: an old folder beside its place, or a half-written new one."""
+    new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
+    shutil.rmtree(new, ignore_errors=True)
+    if not old.exists():
+        return
+    if path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.rename(path)

@@ -1,0 +1,43 @@
+"""Text of unknown origin, made safe for what shows it: terminals, and the programs that open tables."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(
+    # C0 and C1 controls, DEL, line and paragraph separators, and the marks that turn the direction of text round.
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_FORMULA = re.compile(r"^[=+\-@\t\r]")
+_NUMBER = re.compile(r"^[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?%?$")
+
+
+def printable(text: str) -> str:
+    r"""Show what a terminal would obey, or what cannot be written, as ``\x1b``; line breaks and tabs as spaces.
+
+    Example:
+        >>> printable("a\x1b]0;title\x07b\nc")
+        'a\\x1b]0;title\\x07b c'
+    """
+    return _CONTROL.sub(lambda found: " " if found[0] in "\n\t\r" else _escaped(found[0]), text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, line breaks kept."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def spreadsheet_cell(text: str) -> str:
+    """Text of a CSV cell that no spreadsheet takes for a formula: an apostrophe stands before what looks like one.
+
+    Example:
+        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5"), spreadsheet_cell("plain")
+        ("'=1+1", '-0.5', 'plain')
+    """
+    text = printable(text)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.match(text) else text
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
