@@ -40,6 +40,9 @@ class ModelConfig:
     """Generator's hidden size, heads and feed-forward size as a share of the discriminator's (ELECTRA)."""
     generator_depth: float = 1.0
     """Generator's layers as a share of the discriminator's."""
+    frozen_steps: int = 0
+    """Steps at the start in which the continued encoder stays as it is and heads learn (of ELECTRA: the discriminator's
+    encoder with the shared embeddings stays, its head and the generator's layers learn)."""
     generator_from: str = ""
     """A masked-LM checkpoint for the generator; empty: the ``generator/`` beside ``start_from``, or new."""
     extend_vocabulary: bool = False

@@ -17,6 +17,7 @@ _AT_LEAST = {
         "objective.regularization.weight",
         "optimizer.learning_rate",
         "optimizer.warmup_steps",
+        "model.frozen_steps",
         "optimizer.weight_decay",
         "optimizer.max_norm",
         "train.eval_every",
@@ -89,7 +90,7 @@ _NEEDS: tuple[tuple[tuple[str, ...], Callable[[PretrainConfig], bool], str], ...
         "with a checkpoint to continue (--from), which has its own sizes: leave it out",
     ),
     (
-        ("model.generator_from", "model.extend_vocabulary"),
+        ("model.generator_from", "model.extend_vocabulary", "model.frozen_steps"),
         lambda config: bool(config.model.start_from),
         "without a checkpoint to continue: name one (--from), or leave it out",
     ),

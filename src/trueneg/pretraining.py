@@ -199,6 +199,8 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
+        run.frozen = list(_encoders(model)[0].model.base_model.parameters())
+        run.frozen_steps = config.model.frozen_steps
         if found:
             run.restore(*found)
         metrics = None

@@ -65,6 +65,9 @@ class Run:
     """Optimizer steps done."""
     meter: Meter = field(default_factory=Meter)
     passes: Passes = field(default_factory=Passes)
+    frozen: Sequence[nn.Parameter] = ()
+    """What stays as it is during the first ``frozen_steps`` steps."""
+    frozen_steps: int = 0
 
     def __post_init__(self) -> None:
         # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
@@ -160,6 +163,11 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         loss, outcome = run.passes(run, batch, take_pass)
         run.meter.add(outcome, local_counts[number])
         is_finite = is_finite & loss.isfinite()
+    if run.step < run.frozen_steps:
+        # Without a gradient AdamW passes them over: no weight decay, no moments. They have one up to here because
+        # data-parallel training waits for that of every parameter.
+        for parameter in run.frozen:
+            parameter.grad = None
     max_norm = run.optimizer_config.max_norm or float("inf")
     norm = nn.utils.clip_grad_norm_(run.module.parameters(), max_norm)
     is_finite = is_finite & norm.isfinite()
