@@ -27,6 +27,17 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
+def printable_json(text: str) -> str:
+    r"""JSON that says the same, with what a terminal would obey written as JSON's own escapes.
+
+    Example:
+        >>> printable_json('["a\x9bm"]')
+        '["a\\u009bm"]'
+    """
+    # Outside of its texts JSON has line breaks only, of which there may be some.
+    return "\n".join(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n"))
+
+
 def spreadsheet_cell(text: str) -> str:
     """Text of a CSV cell that no spreadsheet takes for a formula: an apostrophe stands before what looks like one.
 

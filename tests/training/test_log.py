@@ -158,3 +158,8 @@ def test_readings_reach_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tracker.close()
     folder = str(tmp_path / "tensorboard")
     assert calls == [folder, ("train/loss", 1.5, 3), ("train/accuracy", 0.5, 3), "closed"]
+
+
+def test_what_data_says_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Display(steps=10).say("'a\x1b]0;title\x07\u202e': warmed up\nfor long")
+    assert capsys.readouterr().err == "'a\\x1b]0;title\\x07\\u202e': warmed up for long\n"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError
+from trueneg.printable import printable
 
 
 def inspect(
@@ -64,7 +65,7 @@ def inspect(
     for part in _told(summary):
         console.print(part)
     if html is not None:
-        console.print(str(html), soft_wrap=True)
+        console.print(printable(str(html)), soft_wrap=True)
 
 
 def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -75,22 +76,24 @@ def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
     names = short_names(summary["detectors"])
     text = summary["text"]
     for word in summary["words"]:
-        yield Text.assemble(text[: word["start"]], (f"[{word['gold']}]", "bold"), text[word["end"] :])
+        before, gold, after = (printable(part) for part in (text[: word["start"]], word["gold"], text[word["end"] :]))
+        yield Text.assemble(before, (f"[{gold}]", "bold"), after)
         rank = "" if word["gold_rank"] is None else f" and ranks {word['gold_rank']:,}"
         pieces = "" if len(word["pieces"]) == 1 else f"; pieces {' '.join(word['pieces'])}, masked together"
         note = f"; {word['note']}" if word["note"] else ""
-        yield Text(f"  gold has {share(word['gold_probability'])}{rank}{pieces}{note}", style="dim")
+        yield Text(printable(f"  gold has {share(word['gold_probability'])}{rank}{pieces}{note}"), style="dim")
         table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
         table.add_column("  predicted")
         table.add_column("p", justify="right")
         for detector, threshold in zip(summary["detectors"], summary["thresholds"], strict=True):
             at = "" if "@" in detector else f" ≥ {threshold:.2f}"
-            table.add_column(f"{names[detector]}{at}", overflow="fold")
+            table.add_column(printable(f"{names[detector]}{at}"), overflow="fold")
         for predicted in word["predictions"]:
-            table.add_row(f"  {predicted['text']}", share(predicted["probability"]), *_verdicts(predicted))
+            table.add_row(printable(f"  {predicted['text']}"), share(predicted["probability"]), *_verdicts(predicted))
         yield table
         if word["synonyms"] is not None:
-            yield Text(f"  WordNet's synonyms in the vocabulary: {', '.join(word['synonyms']) or 'none'}")
+            listed = printable(", ".join(word["synonyms"])) or "none"
+            yield Text(f"  WordNet's synonyms in the vocabulary: {listed}")
         yield ""
     yield Text("✓ accepted, ✗ rejected, with the score; in brackets where training never asks", style="dim")
 

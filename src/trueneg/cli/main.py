@@ -16,6 +16,7 @@ from trueneg import __version__
 from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
+from trueneg.printable import printable
 
 INTERRUPTED = 130
 START = "Get started"
@@ -232,7 +233,7 @@ def _say(kind: str, message: str) -> None:
     style = {"error": "bold red", "warning": "yellow"}.get(kind, "bold")
     console = Console(stderr=True)
     console.print(f"[{style}]{kind}:[/] ", end="", highlight=False)
-    console.print(" ".join(message.split("\n")), soft_wrap=True, highlight=False, markup=False)
+    console.print(printable(message), soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_warning(

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.printable import printable, printable_json, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
@@ -48,11 +49,14 @@ class Output:
     def say(self, message: str) -> None:
         """Tell people something, unless they asked for quiet."""
         if not self.quiet:
-            Console(stderr=True).print(message, soft_wrap=True, highlight=False, markup=False)
+            Console(stderr=True).print(printable_lines(message), soft_wrap=True, highlight=False, markup=False)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """Print a verb's result, as JSON or as text."""
-        typer.echo(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
+        if self.as_json:
+            typer.echo(printable_json(json.dumps(data, default=_plain, ensure_ascii=False)))
+        else:
+            typer.echo(printable_lines(text))
 
     def table(self, data: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Print a result that is a table."""
@@ -61,9 +65,9 @@ class Output:
             return
         table = Table(box=None, pad_edge=False)
         for column in columns:
-            table.add_column(column, overflow="fold")
+            table.add_column(printable(column), overflow="fold")
         for row in rows:
-            table.add_row(*(str(cell) for cell in row))
+            table.add_row(*(printable(str(cell)) for cell in row))
         Console(highlight=False, markup=False).print(table)
 
 
@@ -75,9 +79,10 @@ def is_main_process() -> bool:
 @contextmanager
 def progress_bar(title: str, quiet: bool, total: int | None = None, unit: str = "") -> Iterator[Callable[[int], None]]:
     """Show on standard error, to people only, how far something has come; gives what to tell it by."""
-    columns = [TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
+    titled = TextColumn("{task.description}", markup=False)
+    columns = [titled, BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(printable(title), total=total)
         yield lambda num: bar.advance(task, num)
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trueneg.cli.output import Json, Output, Quiet, Settings
+from trueneg.printable import printable
 
 STYLES = {"kept": "", "synonym": "green", "antonym": "bold red"}
 
@@ -46,7 +47,7 @@ def views(
             line = Text(f"{name:8}")
             for word in words:
                 line.append(" ")
-                line.append(word.text, style=STYLES[word.label])
+                line.append(printable(word.text), style=STYLES[word.label])
             console.print(line, soft_wrap=True)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.printable import printable
+
 Summary = Mapping[str, Any]
 """What a ``substitution.json`` holds."""
 
@@ -40,7 +42,7 @@ def markdown(summary: Summary) -> str:
     """The result as a Markdown document: the headline, then every reading."""
     first = summary["rows"][0]
     lines = [
-        f"# Substitutions that people accept: {', '.join(summary['data']) or 'made-up data'}",
+        f"# Substitutions that people accept: {printable(', '.join(summary['data'])) or 'made-up data'}",
         "",
         f"{first['num_items']:,} substitutes of {first['num_targets']:,} words in context. Acceptable: to most judges "
         f"(at least 5 in 10; {first['chance']:.1%} of the substitutes, the average precision of chance), or to any "
@@ -154,4 +156,4 @@ def _how_thresholds_came(summary: Summary) -> str:
 
 def _table(heading: list[str], rows: list[list[str]]) -> list[str]:
     lines = [heading, ["---"] * len(heading), *rows]
-    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+    return [f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines]

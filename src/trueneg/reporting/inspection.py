@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.printable import printable
 from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
 
@@ -112,7 +113,9 @@ def _overview(summary: Summary) -> Any:
     text, shown, done = summary["text"], Markup(""), 0
     for number, word in enumerate(summary["words"], start=1):
         if word["start"] >= done:  # of words that overlap, the first is marked
-            link = Markup('<a class="word {}" href="#word-{}">{}</a>').format(standing(word), number, word["gold"])
-            shown += Markup("{}{}").format(text[done : word["start"]], link)
+            link = Markup('<a class="word {}" href="#word-{}">{}</a>').format(
+                standing(word), number, printable(word["gold"])
+            )
+            shown += Markup("{}{}").format(printable(text[done : word["start"]]), link)
             done = word["end"]
-    return shown + Markup("{}").format(text[done:])
+    return shown + Markup("{}").format(printable(text[done:]))

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg import __version__
+from trueneg.files.whole import write_whole
+from trueneg.printable import printable
 
 LAYOUT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -41,8 +43,13 @@ def write_page(
     """
     from jinja2 import DictLoader, Environment
 
-    environment = Environment(autoescape=True, trim_blocks=True, loader=DictLoader({"page": LAYOUT}))
+    environment = Environment(autoescape=True, trim_blocks=True, loader=DictLoader({"page": LAYOUT}), finalize=_shown)
     environment.filters.update(filters or {})
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(environment.from_string(template).render(version=__version__, **values), encoding="utf-8")
+    write_whole(out, environment.from_string(template).render(version=__version__, **values))
     return out
+
+
+def _shown(value: Any) -> Any:
+    """A value as a page shows it; what is markup already stays as it is."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

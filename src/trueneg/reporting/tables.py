@@ -6,13 +6,14 @@ import csv
 import html
 import io
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.files.whole import write_whole
+from trueneg.printable import printable, spreadsheet_cell
 
 NONE = "–"
 """What people see where there is no value."""
@@ -73,20 +74,20 @@ class Table:
         from rich.table import Table as Grid
         from rich.text import Text
 
-        cells = [[column.name for column in self.columns], *self._shown()]
+        cells = [[printable(column.name) for column in self.columns], *self._shown()]
         wanted = sum(max(cell_len(row[n]) for row in cells) + 2 for n in range(len(self.columns)))
         grid = Grid(box=None, pad_edge=False)
-        for column in self.columns:
-            grid.add_column(Text(column.name), justify="right" if column.is_number else "left", overflow="fold")
+        for column, name in zip(self.columns, cells[0], strict=True):
+            grid.add_column(Text(name), justify="right" if column.is_number else "left", overflow="fold")
         for row in cells[1:]:
             grid.add_row(*map(Text, row))
         out = io.StringIO()
         console = Console(file=out, width=max(20, width or wanted), color_system=None)
         if self.title:
-            console.print(Text(self.title), "")
+            console.print(Text(printable(self.title)), "")
         console.print(grid)
         for note in self.notes:
-            console.print(Text(_line(note)), soft_wrap=True)
+            console.print(Text(printable(note)), soft_wrap=True)
         return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
 
     def markdown(self) -> str:
@@ -114,42 +115,52 @@ class Table:
             *(" & ".join(row) + r" \\" for row in rows),
             r"\bottomrule",
             r"\end{tabular}",
-            *(rf"\par\footnotesize {_latex(_line(note))}" for note in self.notes),
+            *(rf"\par\footnotesize {_latex(note)}" for note in self.notes),
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Values for programs: numbers in full, nothing where there is no value, a column for each part."""
+        """Values for programs: numbers in full, nothing where there is no value, a column for each part.
+
+        An apostrophe stands before text that a spreadsheet would take for a formula.
+        """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
             [
-                name
+                spreadsheet_cell(name)
                 for column in self.columns
                 for name in ([f"{column.name} {part}".strip() for part in column.parts] or [column.name])
             ]
         )
         for row in self.rows:
             writer.writerow(
-                [value for column, cell in zip(self.columns, row, strict=True) for value in _values(column, cell)]
+                [
+                    spreadsheet_cell(value) if isinstance(value, str) else value
+                    for column, cell in zip(self.columns, row, strict=True)
+                    for value in _values(column, cell)
+                ]
             )
         return out.getvalue()
 
     def html(self) -> str:
         """A ``<table>`` to put into a page, cells escaped."""
         kinds = [' class="number"' if column.is_number else "" for column in self.columns]
-        head = "".join(f"<th>{html.escape(column.name)}</th>" for column in self.columns)
+        head = "".join(f"<th>{_html(column.name)}</th>" for column in self.columns)
         rows = (zip(kinds, row, strict=True) for row in self._shown())
-        cells = ("".join(f"<td{kind}>{html.escape(cell)}</td>" for kind, cell in row) for row in rows)
+        cells = ("".join(f"<td{kind}>{_html(cell)}</td>" for kind, cell in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>\n" for row in cells)
-        title = f"<h2>{html.escape(self.title)}</h2>\n" if self.title else ""
-        notes = "".join(f"<p>{html.escape(note)}</p>\n" for note in self.notes)
+        title = f"<h2>{_html(self.title)}</h2>\n" if self.title else ""
+        notes = "".join(f"<p>{_html(note)}</p>\n" for note in self.notes)
         return f"{title}<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{notes}"
 
     def _shown(self) -> list[list[str]]:
         return [
-            [NONE if cell is None else _line(column.show(cell)) for column, cell in zip(self.columns, row, strict=True)]
+            [
+                NONE if cell is None else printable(column.show(cell))
+                for column, cell in zip(self.columns, row, strict=True)
+            ]
             for row in self.rows
         ]
 
@@ -192,7 +203,7 @@ def write_tables(tables: Sequence[Table], out: Path, form: str) -> Path:
         title = next((table.title for table in tables if table.title), "tables")
         return write_page(_PAGE, out, title=title, text=text)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    write_whole(out, text)
     return out
 
 
@@ -217,23 +228,22 @@ _LATEX = {
 }
 
 
+def _html(text: str) -> str:
+    return html.escape(printable(text))
+
+
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
     return "".join(escapes.get(character, character) for character in text)
 
 
 def _markdown(text: str) -> str:
     """Escaped; brackets stay as they are, but for what would make them a link."""
-    return re.sub(r"\](?=[(\[:])", r"\\]", _escaped(_line(text), _MARKDOWN))
+    return re.sub(r"\](?=[(\[:])", r"\\]", _escaped(printable(text), _MARKDOWN))
 
 
 def _latex(text: str) -> str:
     """Escaped, and with a minus before a number instead of a hyphen."""
-    return re.sub(r"(?<![\w.)])-(?=\d)", "$-$", _escaped(_line(text), _LATEX))
-
-
-def _line(text: str) -> str:
-    """One line, without what steers a terminal."""
-    return "".join(" " if unicodedata.category(character) == "Cc" else character for character in text)
+    return re.sub(r"(?<![\w.)])-(?=\d)", "$-$", _escaped(printable(text), _LATEX))
 
 
 def _values(column: Column, cell: Any) -> Sequence[Any]:

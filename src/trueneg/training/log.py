@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trueneg.errors import CheckpointError, MissingExtraError
+from trueneg.printable import printable
 
 Record = Mapping[str, float | int | str]
 
@@ -106,7 +107,7 @@ class Display:
 
     def say(self, message: str) -> None:
         """Say something once."""
-        self._console.print(message, soft_wrap=True, highlight=False, markup=False)
+        self._console.print(printable(message), soft_wrap=True, highlight=False, markup=False)
 
 
 class Tracker(Protocol):
