@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 os.environ |= {
     "HF_HUB_OFFLINE": "1",
@@ -14,3 +16,14 @@ os.environ |= {
     "MPLBACKEND": "Agg",
     "COLUMNS": "120",
 }
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run in a folder of its own, so that a file named without one never lands in the repository."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("working"))
+    yield
+    os.chdir(before)

@@ -255,3 +255,13 @@ def test_pins_are_plain_and_complete() -> None:
     asked = project["dependencies"] + project["optional-dependencies"]["dev"] + project["optional-dependencies"]["demo"]
     names = {"".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0] for requirement in asked}
     assert {name.lower() for name in names} <= {name.lower() for name in pins}
+
+
+def test_nothing_empty_is_kept_in_the_repository() -> None:
+    folders = ("", "benchmarks", "docs", "examples", "scripts")
+    files = [path for folder in folders for path in (ROOT / folder).iterdir() if path.is_file()]
+    assert [path.name for path in files if not path.stat().st_size] == []
+
+
+def test_tests_run_outside_the_repository() -> None:
+    assert not Path.cwd().is_relative_to(ROOT)

@@ -72,7 +72,7 @@ class CorrectionConfig:
     detector: str = ""
     """Empty for none, or a detector as ``detectors.specification`` reads it: ``lexical``, ``contextual:ENCODER``, …"""
     forms: Literal["agree", "lemma"] = "agree"
-    """Lexical table: only the form of a synonym that agrees with gold, or any (the paper's)."""
+    """Lexical table: the form of a synonym that agrees with gold, or its base form; see ``lexicon.table``."""
     wordnet: str = ""
     """WordNet's folder; empty to look in the usual places."""
     use: Literal["drop", "weigh", "set", "soft"] = "drop"
@@ -119,6 +119,7 @@ class ViewsConfig:
     agree: bool = True
     """Inflect what replaces a word as the word was; the paper's code puts base forms."""
     multiword: bool = False
+    """Candidates of several words, or with a hyphen, too (the authors' code)."""
     indirect: bool = False
     """Antonyms by way of similar words too."""
     random: Literal["band", "uniform", "none"] = "band"

@@ -99,6 +99,16 @@ def test_counts_filter_candidates(wordnet: WordNet) -> None:
     assert Kind.SYNONYM not in compile_replacements(CORPUS, wordnet, EVERY_SENSE).lookup("show", "NN")
 
 
+def test_candidates_of_several_words_count_as_their_rarest(wordnet: WordNet) -> None:
+    def found(*others: Word) -> list[str]:
+        options = ReplacementOptions(senses="all", multiword=True, min_ratio=0.0)
+        table = compile_replacements([*CORPUS, *others], wordnet, options)
+        return [form for form in table.lookup("movies", "NNS")[Kind.SYNONYM] if " " in form]
+
+    assert found() == found(("motion", "NN", 1)) == []
+    assert found(("motion", "NN", 2)) == ["motion pictures"]
+
+
 def test_coverage_is_by_occurrence(wordnet: WordNet) -> None:
     table = compile_replacements(
         [("movies", "NNS", 6), ("films", "NNS", 2), ("qwzx", "NN", 2), ("of", "IN", 9)], wordnet, ANY

@@ -7,10 +7,10 @@ context (Jia and Liang 2017, section 4.1; Wang and Bansal 2018 for places at ran
   goes to a random place between two sentences; nothing is added unless the question was altered, the sentence
   could be made by a rule, and no right answer is in it.
 * ``jia2017``: the authors' rules for words and answers, fixed answers, the sentence at the end.
-* ``textflint``: as TextFlint's AddSentDiverse was described (none of its code is here): no dates and numbers among
-  the answers, the sentence right before the one with the first answer (TextFlint's own goes one sentence further to the
-  front where that answer opens its sentence), and *no test that the question was altered*, so that a sentence may
-  answer the very question. Such examples are there, with ``is_valid`` false.
+* ``textflint`` (for Table 5 of Zhang et al. 2023): as TextFlint's AddSentDiverse was described, none of its code being
+  here: no dates and numbers among the answers, the sentence right before the one with the first answer (TextFlint's own
+  goes one sentence further to the front where that answer opens its sentence), and *no test that the question was
+  altered*, so that a sentence may answer the very question. Such examples are there, with ``is_valid`` false.
 """
 
 from __future__ import annotations

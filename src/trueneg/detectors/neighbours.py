@@ -117,7 +117,9 @@ def neighbour_table(
         least: The least cosine.
         is_mutual: Keep a pair only if each is a neighbour of the other.
         ranks_all: Rank among all words that have vectors, then keep those in the vocabulary, instead of ranking
-            among the vocabulary's own. The paper does not say.
+            among those words of the vocabulary that a table can list. The paper ranks by "the similarity score with
+            the whole vocabulary" (footnote 11), stop words and short words among it: for bert-base-uncased that keeps
+            19,477 of the default's 21,570 pairs, and has 22,810.
 
     Raises:
         LexiconError: if no word of the vocabulary has a vector.

@@ -1,7 +1,9 @@
-"""Does an encoder tell a synonym from an antonym? Hits (Wang et al. 2021, §5.2, Table 7).
+"""Does an encoder tell a synonym from an antonym? Hits (Wang et al. 2021, §4.6, Table 7).
 
-A triplet is a sentence, a view of it with a synonym in the place of a word, and one with an antonym. It is a hit where
-the sentence is more like its synonym view: strictly, by the cosine of [CLS] vectors, of mean vectors, or by BERTScore.
+A triplet is a sentence, a view of it with synonyms in the place of words, and one with antonyms; in the paper one word
+is replaced in each. It is a hit where the sentence is more like its synonym view: strictly, by the cosine of [CLS]
+vectors, of mean vectors, or by BERTScore. Hits also measure how many words were replaced: a view with more of them is
+less like the sentence, whatever they mean. Only where both replace as many is half of the triplets what chance gives.
 
 The paper gives the most hits of all layers, a layer chosen on the triplets it is measured on. Beside it stands a layer
 chosen on a part of the sentences and measured on the others, and the curve over all layers. The paper's own 9,626

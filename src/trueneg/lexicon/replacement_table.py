@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -38,7 +39,7 @@ from trueneg.lexicon.tags import NUMBERS, PENN, coarse
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
 
-REPLACEMENTS_VERSION = "1"
+REPLACEMENTS_VERSION = "2"
 """Changes whenever the same words would give another table, or the file another layout."""
 
 _FILE_KIND = "trueneg replacement table"
@@ -239,7 +240,7 @@ def compile_replacements(
         if count and replacements.readings(form, tag):
             least = max(options.min_count, options.min_ratio * corpus.of_form[form])
             found[form, tag] = {
-                kind: [c for c in candidates if corpus.of_form.get(c, 0) >= least]
+                kind: [c for c in candidates if corpus.count(c) >= least]
                 for kind, candidates in replacements.of(form, tag).items()
             }
     random = _draw_random(found, corpus, replacements)
@@ -308,6 +309,10 @@ class _Counted:
             sum(content.values()) - sum(replaceable.values()),
             hashlib.blake2b(listed.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
         )
+
+    def count(self, candidate: str) -> int:
+        """How often a candidate occurs; one of several words, which nobody counted, at most as often as its rarest."""
+        return self.of_form.get(candidate) or min(self.of_form.get(word, 0) for word in re.split("[ -]", candidate))
 
 
 def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacements: Replacements) -> list[list[str]]:

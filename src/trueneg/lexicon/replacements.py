@@ -73,7 +73,8 @@ class ReplacementOptions:
             inflections lacks that; else its base form as WordNet has it (the paper's code).
         multiword: admit candidates of several words, or with a hyphen.
         indirect: admit as antonyms those of the other words of a synset, and of the head of a satellite adjective.
-        min_count: how often a corpus has a candidate in any use, at least; 0 for no limit.
+        min_count: how often a corpus has a candidate in any use, at least; 0 for no limit. Of several words the rarest
+            counts.
         min_ratio: the same as a part of how often it has the word's form: "optics" is no synonym of "eyes".
         random: where random words come from.
         band: the random words of a word have between 1 / ``band`` and ``band`` times its count.

@@ -229,12 +229,17 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     itself, nor is its base form in the same meaning ("movie" for "movies"): a right prediction and a wrong
     number would get credit.
 
+    These rules are ours. The paper says only that the table is built "by retrieving the synonym alternatives for each
+    word in the model vocabulary", and removes stop words when it counts them (footnote 5); its own table was not
+    released. Retrieval to the letter, all lemmas of all synsets of a word that are in the vocabulary, gives
+    bert-base-uncased some 59,700 pairs, ``lemma`` 52,368 of them, ``agree`` 46,425, of which 27,217 are among those.
+
     Args:
         tokenizer: any fast tokenizer.
         wordnet: where synonyms come from.
         forms: "agree" lists the forms that fit in the place of the gold form (movies: films, pictures);
-            "lemma" the base forms as WordNet has them, which is what the paper retrieves (movies: film,
-            flick, pic, picture).
+            "lemma" the base forms as WordNet has them (movies: film, flick, pic, picture), nearer to the paper's
+            retrieval but for the rules above: above all, the paper's would list gold's own base form (movies: movie).
 
     Raises:
         ConfigError: if ``forms`` is neither.
