@@ -39,7 +39,7 @@ class PilotConfig:
     """The folder with the task's files and, below it, its contrast set."""
     task: Literal["imdb", "snli"] = "snli"
     adversaries: str = ""
-    """Published ones, or a set of ``trueneg attack --save``."""
+    """Published ones, or a set of ``trueneg attack … --save FILE``."""
     label_names: str = ""
     """What the labels 0,1,… of published adversaries stand for, by comma."""
     num_train: int = 0

@@ -11,7 +11,7 @@ from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
 
 Summary = Mapping[str, Any]
-"""What ``trueneg inspect --json`` prints."""
+"""What ``trueneg inspect … --json`` prints."""
 
 TEMPLATE = """{% extends "page" %}
 {% block title %}{{ text }}{% endblock %}
