@@ -12,6 +12,7 @@ import trueneg
 ORDER = [
     "errors",
     "printable",
+    "progress",
     "files",
     "registry",
     "config",
@@ -45,6 +46,7 @@ ORDER = [
 LIGHT = {
     "errors",
     "printable",
+    "progress",
     "files",
     "registry",
     "config",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -63,6 +63,8 @@ class Pretrained:
     num_parameters: int
     hugging_face: Path
     """Where the model lies, as of the last save."""
+    held_out: Mapping[str, float] = field(default_factory=dict)
+    """Readings of the last evaluation on held-out rows, with its ``step``; empty if there was none."""
 
 
 def configure(
@@ -232,7 +234,13 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
             finally:
                 run.leave()
         return Pretrained(
-            folder, ending.reason, ending.step, ending.seconds, count_parameters(model), folder / HUGGING_FACE
+            folder,
+            ending.reason,
+            ending.step,
+            ending.seconds,
+            count_parameters(model),
+            folder / HUGGING_FACE,
+            ending.held_out,
         )
 
 

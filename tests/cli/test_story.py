@@ -32,6 +32,16 @@ def test_a_corrected_run_is_a_checkpoint_that_transformers_loads(world: World) -
     assert correction["detector"] == "lexical"
 
 
+def test_held_out_loss_is_said_when_it_is_measured_and_at_the_end(world: World, tmp_path: Path) -> None:
+    said = works(*pretrain_options(world, tmp_path / "run"), "--set", "eval_every=3")
+    lines = [line for line in said.err.splitlines() if "held out" in line]
+    assert [line.split()[1] for line in lines] == ["3/6", "6/6"]
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses = [record["loss"] for record in records if record["kind"] == "eval"]
+    assert all(f"loss {loss:.4g}" in line for loss, line in zip(losses, lines, strict=True))
+    assert f"held-out loss {losses[-1]:.4f}" in said.out
+
+
 def test_a_run_done_again_from_its_configuration_has_identical_weights(world: World, tmp_path: Path) -> None:
     works("pretrain", "--config", world.run, "--out", tmp_path / "again", "-q")
     ours, theirs = (contents(run / "hf") for run in (world.run, tmp_path / "again"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from trueneg.errors import CheckpointError, MissingExtraError
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
@@ -67,9 +70,15 @@ def test_a_line_a_record_goes_to_standard_error(capsys: pytest.CaptureFixture[st
         display.say("training: [mlm]")
         display.advance(1)
         display.show({"step": 10, "loss": 2.3456789, "tokens_per_second": 123456.7})
+        display.show({"step": 10, "loss": 2.5}, "held out")
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "training: [mlm]\nstep 10/20  loss 2.346  tokens_per_second 123,457\n"
+    first, second, third = said.err.splitlines()
+    assert first == "training: [mlm]"
+    assert re.fullmatch(
+        r"step 10/20  loss 2\.346  tokens_per_second 123,457  \d:\d\d:\d\d elapsed, \d:\d\d:\d\d left", second
+    )
+    assert third.startswith("step 10/20  held out:  loss 2.5")
 
 
 def test_a_quiet_display_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,16 +89,33 @@ def test_a_quiet_display_says_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bar_on_a_terminal_shows_the_last_reading(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    with Display(steps=20, start=5) as display:
-        display.show({"step": 10, "loss": 2.0})
-        display.advance(11)
-    said = capsys.readouterr().err
-    assert "11/20" in said and "loss 2" in said
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(width: int, description: str = "training") -> tuple[str, str]:
+    """The training line and what is above it, as a terminal of that width has them in the end."""
+    file = Terminal()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    with Display(1_000_000, 900_000, description=description, console=console) as display:
+        display.say("training: electra, 13,548,000 parameters")
+        readings = {"loss": 26.4812, "gold_loss": 8.0141, "accuracy": 0.0, "corrected": 0.0, "nearer": 0.5}
+        display.show({"step": 910_000, **readings, "tokens_per_second": 45678.9})
+        display.show({"step": 910_000, "loss": 25.25, "gold_loss": 7.5}, "held out")
+        display.advance(910_001)
+    lines = [line.rpartition("\r")[2] for line in re.sub(r"\x1b\[[0-9?;]*[A-Za-z]", "", file.getvalue()).split("\n")]
+    (last,) = [line for line in lines[-3:] if "/1,000,000" in line]
+    return last, "\n".join(lines[:-2])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("description", ["training", "fine-tuning", "a title that is much too long for any of them"])
+def test_step_time_left_and_loss_stay_on_the_line_at_any_width(width: int, description: str) -> None:
+    line, history = screen(width, description)
+    assert len(line) <= width
+    assert "910,001/1,000,000" in line and "loss 26.48" in line and re.search(r"\d:\d\d:\d\d left", line)
+    assert "gold_loss 8.014" in history and "held out:  loss 25.25" in history
 
 
 def test_no_tracker_by_default(tmp_path: Path) -> None:

@@ -99,8 +99,9 @@ def pretrain(
         raise Interrupted(f"saved step {done.step:,} of {wanted.train.steps:,} in '{out}': continue with --resume")
     if is_main_process():
         ended = "time is up" if done.reason == "time" else "finished"
+        held_out = f"held-out loss {done.held_out['loss']:.4f}; " if done.held_out else ""
         text = (
-            f"{ended} at step {done.step:,} of {wanted.train.steps:,} after {done.seconds:,.0f} s; "
+            f"{ended} at step {done.step:,} of {wanted.train.steps:,} after {done.seconds:,.0f} s; {held_out}"
             f"{done.num_parameters:,} parameters; transformers loads {done.hugging_face}"
         )
         Output(as_json).result(vars(done), text)

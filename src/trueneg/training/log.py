@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trueneg.errors import CheckpointError, MissingExtraError
 from trueneg.printable import printable
+from trueneg.progress import Bar
 
 Record = Mapping[str, float | int | str]
 
@@ -62,52 +61,57 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Display:
-    """Progress for people, on standard error: a bar on a terminal, else one line a record.
+    """Progress for people, on standard error: a bar on a terminal, and one line a record everywhere.
 
     Args:
         steps: Of the whole run.
+        start: Steps that were taken before.
         quiet: Say nothing.
         description: What is going on.
+        console: Where to; standard error by default.
     """
 
-    def __init__(self, steps: int, start: int = 0, quiet: bool = False, description: str = "training") -> None:
-        self._console = Console(stderr=True, quiet=quiet)
+    def __init__(
+        self,
+        steps: int,
+        start: int = 0,
+        quiet: bool = False,
+        description: str = "training",
+        console: Console | None = None,
+    ) -> None:
         self._steps = steps
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[reading]}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=quiet or not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task(description, total=steps, completed=start, reading="")
+        self._bar = Bar(description, steps, start=start, quiet=quiet, console=console)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._bar.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._bar.__exit__(kind, error, trace)
 
     def advance(self, step: int) -> None:
         """Move the bar."""
-        self._bar.update(self._task, completed=step)
+        self._bar.reach(step)
 
-    def show(self, record: Record) -> None:
-        """Show a record."""
-        text = "  ".join(f"{name} {_short(value)}" for name, value in record.items() if name != "step")
-        if self._bar.disable:
-            self._console.print(f"step {record['step']}/{self._steps}  {text}", soft_wrap=True, highlight=False)
-        else:
-            self._bar.update(self._task, reading=text, completed=float(record["step"]))
+    def show(self, record: Record, title: str = "") -> None:
+        """Show a record on a line of its own, and its loss beside the bar.
+
+        Args:
+            record: Its ``step``, and readings.
+            title: What was read, if not the training rows.
+        """
+        shown = {name: value for name, value in record.items() if name != "step"}
+        text = "  ".join(f"{name} {_short(value)}" for name, value in shown.items())
+        if not title:
+            self._bar.reach(int(record["step"]), f"loss {_short(shown['loss'])}" if "loss" in shown else "")
+        heading = f"  {title}:" if title else ""
+        self._bar.print(f"step {record['step']}/{self._steps}{heading}  {text}  {self._bar.times()}")
 
     def say(self, message: str) -> None:
         """Say something once."""
-        self._console.print(printable(message), soft_wrap=True, highlight=False, markup=False)
+        self._bar.print(printable(message))
 
 
 class Tracker(Protocol):

@@ -6,9 +6,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -37,6 +37,8 @@ class Ending:
     step: int
     seconds: float
     """Training time of the whole run, evaluations and saves included."""
+    held_out: Mapping[str, float]
+    """Readings of the last evaluation of this stretch, with its ``step``; empty if there was none."""
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Loop:
     tables: str = ""
     """What is looked up and not learned: ``checkpoint.tables_digest``."""
     _has_warned: bool = False
+    _held_out: Mapping[str, float] = field(default_factory=dict)
 
     def train(self) -> Ending:
         """Train to the last step, the time limit, Ctrl-C or SIGTERM; save in every case.
@@ -90,7 +93,7 @@ class Loop:
                 if (is_interrupted or is_time_up) and not is_last:
                     reason = "interrupted" if is_interrupted else "time"
                     break
-        return Ending(reason, run.step, self._seconds())
+        return Ending(reason, run.step, self._seconds(), self._held_out)
 
     @contextmanager
     def _closing(self) -> Iterator[None]:
@@ -124,7 +127,12 @@ class Loop:
     def _evaluate_and_write(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         self._check_finite()
         started = time.monotonic()
-        self._write({"step": self.run.step, "kind": "eval", **evaluate()})
+        readings = evaluate()
+        self._held_out = {"step": self.run.step, **readings}
+        self._write({"step": self.run.step, "kind": "eval", **readings})
+        # A task's own metrics are few, and all of them matter.
+        shown = SHOWN if "loss" in readings else tuple(readings)
+        self.display.show(_shown(self.run.step, readings, shown), "held out")
         self._seconds_beside += time.monotonic() - started
 
     def _log(self, norm: torch.Tensor) -> None:
@@ -137,7 +145,7 @@ class Loop:
         self._raise_alarm(run.objective.alarm(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:
-            self.display.show({"step": run.step, **{name: readings[name] for name in SHOWN if name in readings}})
+            self.display.show(_shown(run.step, readings, SHOWN))
 
     def _tokens_per_second(self) -> float:
         """Tokens that are not padding, by the time spent on steps since the last record."""
@@ -188,6 +196,10 @@ class Loop:
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._started
+
+
+def _shown(step: int, readings: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+    return {"step": step, **{name: readings[name] for name in names if name in readings}}
 
 
 def _learning_rate(run: Run) -> float:

@@ -1,0 +1,44 @@
+"""Bars: what a log hears, and how seldom."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from trueneg import progress
+from trueneg.progress import Bar
+
+
+def test_a_log_is_told_now_and_then_with_its_total_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    file = io.StringIO()
+    with Bar("annotating", 4000, unit="tokens", console=Console(file=file, width=60)) as bar:
+        for _ in range(4000):
+            now[0] += 1
+            bar.advance()
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "annotating: 10/4,000 tokens  0:00:10 elapsed, 1:06:30 left"
+    done = [int(line.split()[1].partition("/")[0].replace(",", "")) for line in lines]
+    assert done[:4] == [10, 30, 70, 150]
+    assert max(later - former for former, later in pairwise(done)) <= progress.MOST_SECONDS
+
+
+def test_what_was_done_before_says_nothing_of_the_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    file = io.StringIO()
+    with Bar("training", 100, start=80, console=Console(file=file, width=60)) as bar:
+        now[0] = 20
+        bar.reach(90)
+    assert file.getvalue() == "training: 90/100  0:00:20 elapsed, 0:00:20 left\n"
+
+
+@pytest.mark.parametrize("total", [None, 5])
+def test_a_short_job_says_nothing_to_a_log(total: int | None, capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar("reading", total) as bar:
+        bar.advance(5)
+    assert capsys.readouterr() == ("", "")
