@@ -219,10 +219,10 @@ def _warn_of_others(task: Task[Any], attack_set: AttackSet, path: Path, describe
             f"{path}: the adversaries are of {attack_set.task}, the model of {task.name}", TruenegWarning, stacklevel=3
         )
     try:
-        before = flatten(load_result(path).config.get("attack", {})) if path.is_file() else None
+        before = load_result(path).config.get("attack") if path.is_file() else None
     except TaskError:  # torn: nothing is lost
         return
-    now = flatten(described)
+    now, before = flatten(described), flatten(before) if isinstance(before, Mapping) else None
     if before is not None and before != now:
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         warnings.warn(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trueneg.attacks.attack_set import AttackSet, load_attack_set, save_attack_set
 from trueneg.attacks.base import Adversary
 from trueneg.attacks.published import read_published
-from trueneg.errors import TaskError
+from trueneg.errors import TaskError, TruenegWarning
 from trueneg.evaluation.results import Result, load_answers, save_result
 from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.evaluation.tasks.text import TextExample
@@ -25,7 +27,7 @@ def make_set() -> AttackSet:
     question = SquadExample("q", "t/0", "Who?", "It was Ann.", (SquadAnswer("Ann", 7), SquadAnswer("ann", None)))
     moved = SquadExample("q", "t/0", "Who?", "So it was Ann.", (SquadAnswer("Ann", 10), SquadAnswer("ann", None)))
     return AttackSet(
-        {"name": "some", "seed": 3},
+        {"name": "some", "profile": "default", "seed": 3},
         "mr",
         "test",
         LABELS,
@@ -59,24 +61,84 @@ def test_a_text_may_hold_what_looks_like_the_end_of_a_line(tmp_path: Path, separ
     assert load_answers(save_result(RESULT, answers, tmp_path)) == answers
 
 
+def edited(tmp_path: Path, line: int, **changes: Any) -> Path:
+    """A set of which a line says something else; a key that becomes ... is left out."""
+    path = tmp_path / "a.jsonl"
+    save_attack_set(make_set(), path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    content = json.loads(lines[line - 1])
+    for place, value in changes.items():
+        *groups, key = place.split("__")
+        inner = content
+        for group in groups:
+            inner = inner[group]
+        inner[key] = value
+        if value is ...:
+            del inner[key]
+    lines[line - 1] = json.dumps(content)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize(
-    ("line", "content", "message"),
+    ("line", "changes", "message"),
     [
-        (0, "", "a.jsonl:1: no JSON object"),
-        (0, '{"text": "of some other file"}', "no attack set of schema 1"),
-        (0, '{"schema": 1}', "a.jsonl:1: the first line lacks 'attack'"),
-        (2, '{"outcome": "won"', "a.jsonl:3: no JSON object"),
-        (1, '{"outcome": "won", "original": {}}', "a.jsonl:2: no adversary .*unknown outcome won"),
-        (2, '{"outcome": "failed", "original": {"key": "1", "txt": ""}, "adversarial": {}}', "a.jsonl:3: .*field txt"),
+        (1, {"schema": 7}, "no attack set of schema 1"),
+        (1, {"attack": "textfooler"}, "line 1, is damaged: 'attack'"),
+        (1, {"attack__name": ...}, "line 1, is damaged: 'attack.name'"),
+        (1, {"attack__name": "../up"}, "line 1, is damaged: 'attack.name'"),
+        (1, {"attack__profile": ...}, "line 1, is damaged: 'attack.profile'"),
+        (1, {"attack__profile": 3}, "line 1, is damaged: 'attack.profile'"),
+        (1, {"attack__victim": "/tmp/x"}, "line 1, is damaged: 'attack.victim'"),
+        (1, {"task": 5}, "line 1, is damaged: 'task'"),
+        (1, {"labels": ["a", 1]}, "line 1, is damaged: 'labels.1'"),
+        (1, {"num_adversaries": "3"}, "line 1, is damaged: 'num_adversaries'"),
+        (1, {"num_adversaries": 20}, "holds 3 adversaries, and its first line says 20"),
+        (2, {"outcome": "won"}, "line 2, is damaged: 'outcome'"),
+        (2, {"num_queries": "7"}, "line 2, is damaged: 'num_queries'"),
+        (2, {"notes": ["a"]}, "line 2, is damaged: 'notes'"),
+        (2, {"adversarial": None}, "line 2, is damaged: 'adversarial'"),
+        (2, {"original__text": 7}, "line 2, is damaged: 'text'"),
+        (2, {"original__txt": ""}, "line 2, is damaged: .*'txt'"),
+        (2, {"original__label": None}, "line 2, has the label None, and the set has negative, positive"),
+        (2, {"original__label": 99}, "line 2, has the label 99"),
+        (2, {"original__label": -1}, "line 2, has the label -1"),
+        (2, {"original__label": 1.5}, "line 2, has the label 1.5"),
+        (2, {"original__label": "pos"}, "line 2, "),
+        (2, {"adversarial__label": 2}, "line 2, has the label 2"),
+        (4, {"original__answers": [{"text": "Ann"}]}, "line 4, is damaged: 'answers.0.start'"),
     ],
 )
-def test_what_is_no_attack_set(tmp_path: Path, line: int, content: str, message: str) -> None:
-    save_attack_set(make_set(), tmp_path / "a.jsonl")
-    lines = (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
-    lines[line] = content
-    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(TaskError, match=message):
+def test_what_is_no_attack_set(tmp_path: Path, line: int, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskError, match=rf"a\.jsonl'.*{message}.*: write"):
+        load_attack_set(edited(tmp_path, line, **changes))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"3\n", b'{"schema": 1}\n', b'{"text": 1}\n', b"[" * 100_000, b'{"schema":\xff}']
+)
+def test_what_is_no_json_of_ours(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(TaskError, match=r"a\.jsonl'"):
         load_attack_set(tmp_path / "a.jsonl")
+
+
+def test_a_label_in_words_is_the_label_of_that_name(tmp_path: Path) -> None:
+    assert load_attack_set(edited(tmp_path, 2, original__label="positive")) == make_set()
+    assert load_attack_set(edited(tmp_path, 2, original__label="negative")).adversaries[0].original.label == 0
+
+
+def test_a_set_that_was_cut_is_refused_and_one_without_a_number_is_taken_with_a_note(tmp_path: Path) -> None:
+    path = edited(tmp_path, 1)
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    with pytest.raises(TaskError, match="holds 2 adversaries, and its first line says 3"):
+        load_attack_set(path)
+    path.write_bytes(whole[:-20])
+    with pytest.raises(TaskError, match="line 4, is damaged"):
+        load_attack_set(path)
+    with pytest.warns(TruenegWarning, match="without its number of adversaries"):
+        assert load_attack_set(edited(tmp_path, 1, num_adversaries=...)) == make_set()
 
 
 def test_a_missing_set_is_named(tmp_path: Path) -> None:
@@ -181,6 +243,8 @@ def test_a_table_of_ones_own_and_what_its_numbers_stand_for(tmp_path: Path) -> N
         ("orig sent (0):\tso\nadv snt (1): x\n\n", "a.txt", "a.txt:2: neither"),
         ("orig sent (7):\tso\nadv sent (1): x\n\n", "a.txt", "a.txt:2: the task has no label '7'"),
         (TEXTATTACK.replace("Skipped", "Skippd"), "a.csv", "a.csv:3: no row of TextAttack's log"),
+        (TEXTATTACK.replace("12.0", "inf"), "a.csv", "a.csv:2: no row of TextAttack's log"),
+        (TEXTATTACK.replace("1.0,12.0", "0.9,12.0"), "a.csv", "a.csv:2: the task has no label '0.9'"),
         ("label,original\n1,x\n", "a.csv", "column 'adversarial'"),
         ("{broken\n", "a.jsonl", "a.jsonl"),
         ("", "a.csv", "a.csv"),

@@ -315,4 +315,4 @@ def test_what_can_go_wrong(texts: Path, questions: Path, neighbours: Path, world
     assert "the set is of" in fails("attack", questions, "--load", tmp_path / "s.jsonl")
     cut = tmp_path / "cut.jsonl"
     cut.write_text((tmp_path / "s.jsonl").read_text()[:-40])
-    assert "cut.jsonl:" in fails("attack", texts, "--load", cut)
+    assert "cut.jsonl'" in fails("attack", texts, "--load", cut)

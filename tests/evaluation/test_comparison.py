@@ -211,8 +211,8 @@ def other_answers(answers: list[dict[str, Any]]) -> None:
     "change, complaint",
     [
         (other_examples, r"different examples \(400 and 400, 1 of them unknown to the first\)"),
-        (lambda answers: answers.pop(), r"different examples \(400 and 399, 0 of them"),
-        (lambda answers: answers.append(answers[0]), r"different examples \(400 and 401"),
+        (lambda answers: answers.pop(), "has 399 answers"),
+        (lambda answers: answers.append(answers[0]), "has 401 answers"),
         (other_gold, "differ in their gold labels"),
         (other_answers, "one of them is not of this run"),
     ],

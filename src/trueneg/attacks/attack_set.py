@@ -6,18 +6,23 @@ The first line says how the set was made, each other one is an adversary; both a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from trueneg.attacks.base import Adversary, Outcome
-from trueneg.errors import TaskError
-from trueneg.evaluation.tasks.records import read_lines
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.errors import TaskError, TruenegWarning
+from trueneg.evaluation.tasks.squad_reading import SquadExample
 from trueneg.evaluation.tasks.text import TextExample
+from trueneg.files.records import parse_record, read_record_lines
+from trueneg.files.whole import write_whole
 
 SCHEMA = 1
+REMEDY = "write the set again with trueneg attack --save"
+_NAME = re.compile(r"\w[\w.+-]*")
 Example = TextExample | SquadExample
 
 
@@ -39,6 +44,31 @@ class AttackSet:
         return str(self.attack["name"])
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The first line of a file."""
+
+    schema: int
+    attack: dict[str, Any]
+    task: str
+    split: str
+    labels: tuple[str, ...]
+    num_adversaries: int | None = None
+    """None in sets that an earlier version saved."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Any other line."""
+
+    outcome: Outcome
+    num_queries: int
+    original: dict[str, Any]
+    adversarial: dict[str, Any]
+    """Only what differs from the original."""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
 def save_attack_set(attacked: AttackSet, path: Path) -> None:
     """Write a set: the same bytes for the same attack."""
     head = {
@@ -47,10 +77,11 @@ def save_attack_set(attacked: AttackSet, path: Path) -> None:
         "task": attacked.task,
         "split": attacked.split,
         "labels": attacked.labels,
+        "num_adversaries": len(attacked.adversaries),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [head, *(_entry(adversary) for adversary in attacked.adversaries)]
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def is_attack_set(path: Path) -> bool:
@@ -62,28 +93,40 @@ def is_attack_set(path: Path) -> bool:
 
 
 def load_attack_set(path: Path) -> AttackSet:
-    """Read a set that ``save_attack_set`` wrote.
+    """Read a set that ``save_attack_set`` wrote; a label in words is the label of that name.
+
+    Warns:
+        TruenegWarning: if the set does not say how many adversaries it holds: nothing tells whether it was cut.
 
     Raises:
-        TaskError: naming file and line, if it is none.
+        TaskError: naming file and line, if it is none, or not all of one.
     """
-    read = _numbered(path, [line for _, line in read_lines(path)] or [""])
-    head = next(read)
-    if head.get("schema") != SCHEMA:
+    lines = read_record_lines(dict[str, Any], path, TaskError, REMEDY)
+    _, first = next(lines, (1, {}))
+    if first.get("schema") != SCHEMA:
         raise TaskError(f"'{path}' is no attack set of schema {SCHEMA}: write one with trueneg attack --save")
-    try:
-        adversaries = [_adversary(path, number, entry) for number, entry in enumerate(read, start=2)]
-        return AttackSet(head["attack"], head["task"], head["split"], tuple(head["labels"]), adversaries)
-    except KeyError as error:
-        raise TaskError(f"{path}:1: the first line lacks {error}: write the set again with --save") from error
+    head = parse_record(_Head, json.dumps(first), f"'{path}', line 1,", TaskError, REMEDY)
+    _check_names(path, head.attack)
+    adversaries = [_adversary(f"'{path}', line {number},", entry, head.labels) for number, entry in lines]
+    if head.num_adversaries is None:
+        warnings.warn(
+            f"'{path}' was saved without its number of adversaries: nothing tells whether {len(adversaries):,} are all",
+            TruenegWarning,
+            stacklevel=2,
+        )
+    elif head.num_adversaries != len(adversaries):
+        held = f"holds {len(adversaries):,} adversaries, and its first line says {head.num_adversaries:,}"
+        raise TaskError(f"'{path}' {held}: {REMEDY}")
+    return AttackSet(head.attack, head.task, head.split, head.labels, adversaries)
 
 
-def _numbered(path: Path, lines: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield dict(json.loads(line))
-        except (ValueError, TypeError) as error:
-            raise TaskError(f"{path}:{number}: no JSON object ({error}): write the set again with --save") from error
+def _check_names(path: Path, attack: Mapping[str, Any]) -> None:
+    """Refuse an attack without the names that its results are called by, or with names that no file should have."""
+    wanted = ("name", "file") if attack.get("name") == "published" else ("name", "profile")
+    for key in (*wanted, *(["victim"] if attack.get("victim") is not None else [])):
+        name = attack.get(key)
+        if not isinstance(name, str) or (key != "file" and not _NAME.fullmatch(name)):
+            raise TaskError(f"'{path}', line 1, is damaged: 'attack.{key}' should be a name, got {name!r}: {REMEDY}")
 
 
 def _entry(adversary: Adversary[Any]) -> dict[str, Any]:
@@ -98,30 +141,20 @@ def _entry(adversary: Adversary[Any]) -> dict[str, Any]:
     }
 
 
-def _adversary(path: Path, number: int, entry: Mapping[str, Any]) -> Adversary[Any]:
-    try:
-        outcome, original = entry["outcome"], entry["original"]
-        if outcome not in get_args(Outcome):
-            raise ValueError(f"unknown outcome {outcome}")
-        return Adversary(
-            _example(original),
-            _example({**original, **entry["adversarial"]}),
-            cast(Outcome, outcome),
-            entry["num_queries"],
-            entry["notes"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise TaskError(f"{path}:{number}: no adversary ({error!r}): write the set again with --save") from error
+def _adversary(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> Adversary[Any]:
+    entry = parse_record(_Entry, json.dumps(content), where, TaskError, REMEDY)
+    original, adversarial = (
+        _example(where, example, labels) for example in (entry.original, {**entry.original, **entry.adversarial})
+    )
+    return Adversary(original, adversarial, entry.outcome, entry.num_queries, entry.notes)
 
 
-def _example(entry: Mapping[str, Any]) -> Example:
-    if "context" not in entry:
-        return TextExample(**_known(TextExample, entry))
-    answers = tuple(SquadAnswer(**answer) for answer in entry["answers"])
-    return SquadExample(**{**_known(SquadExample, entry), "answers": answers})
-
-
-def _known(kind: type, entry: Mapping[str, Any]) -> dict[str, Any]:
-    if unknown := entry.keys() - {field.name for field in fields(kind)}:
-        raise ValueError(f"unknown field {min(unknown)}")
-    return dict(entry)
+def _example(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> Example:
+    if "context" in content:
+        return parse_record(SquadExample, json.dumps(content), where, TaskError, REMEDY)
+    label = content.get("label")
+    number = labels.index(label) if label in labels else label
+    example = parse_record(TextExample, json.dumps({**content, "label": number}), where, TaskError, REMEDY)
+    if labels and not (isinstance(number, int) and 0 <= number < len(labels)):
+        raise TaskError(f"{where} has the label {label!r}, and the set has {', '.join(labels)}, from 0 on: {REMEDY}")
+    return example

@@ -99,8 +99,8 @@ def _textattack(records: Records) -> Iterator[_Row]:
             original, adversarial = _texts(original_text), _texts(perturbed_text)
             num_queries = 0 if queries is None else int(float(row[queries]))
             outcome = _OUTCOMES[kind]
-            label = str(int(float(label)))
-        except (KeyError, ValueError) as error:
+            label = f"{float(label):.0f}" if float(label).is_integer() else label
+        except (KeyError, ValueError, OverflowError) as error:
             raise TaskError(f"{records.where(number)}: no row of TextAttack's log ({error!r}): {FORMATS}") from error
         yield _Row(records.lines[number], original, adversarial, label, outcome, num_queries)
 

@@ -166,6 +166,9 @@ class _Pair:
         known = [name for name in first.metrics if all(name in result.metrics for result in results)]
         wanted = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
         wanted = [name for name in wanted if name in known]
+        if unknown := [name for name in wanted if name not in METRICS]:
+            first_path = next(iter(self.sides[0].values()))[0]
+            raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
         if not wanted:
             return []
         answers = self._answers()

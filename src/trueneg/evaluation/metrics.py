@@ -37,6 +37,8 @@ class Metric:
     """Columns ``[examples]`` and weights ``[samples, examples]`` to figures ``[samples]``."""
     score: Callable[[Columns], Floats]
     """What a sign test compares: a number an example, ``[examples]``, higher for the better answer."""
+    takes_words: bool = False
+    """Whether its columns may hold labels in words; else numbers."""
 
     def __call__(self, columns: Columns) -> float:
         """Measure all examples.
@@ -70,6 +72,8 @@ class Metric:
                 raise TaskError(f"the metric '{self.name}' reads '{name}', which the answers lack: evaluate again")
             if not len(columns[name]):
                 raise TaskError(f"the metric '{self.name}' has no examples to measure: evaluate a split with examples")
+            if columns[name].dtype.kind not in "biuf" and not self.takes_words:
+                raise TaskError(f"the metric '{self.name}' reads '{name}', which holds no numbers: evaluate again")
             if columns[name].dtype.kind == "f" and not np.isfinite(columns[name]).all():
                 raise TaskError(f"'{name}' holds numbers that are not finite: the model diverged, train it again")
         return columns[self.columns[0]]
@@ -196,10 +200,10 @@ _LABELS = ("gold", "predicted")
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", _LABELS, _mean_of(_is_right), _is_right),
+        Metric("accuracy", _LABELS, _mean_of(_is_right), _is_right, takes_words=True),
         Metric("f1", _LABELS, _f1, _is_right),
-        Metric("macro_f1", _LABELS, _macro_f1, _is_right),
-        Metric("matthews", _LABELS, _matthews, _is_right),
+        Metric("macro_f1", _LABELS, _macro_f1, _is_right, takes_words=True),
+        Metric("matthews", _LABELS, _matthews, _is_right, takes_words=True),
         Metric("pearson", _LABELS, _pearson, _nearness),
         Metric("spearman", _LABELS, _spearman, _nearness),
         Metric("exact_match", ("exact",), _mean_of(_column("exact")), _column("exact")),
@@ -216,7 +220,7 @@ METRICS: Mapping[str, Metric] = {
         _ratio("pair_consistency", "num_pairs_right", "num_revised"),
         _ratio("original", "num_original_right", "num_original"),
         _ratio("revised", "num_revised_right", "num_revised"),
-        Metric("accuracy_before", ("gold", "predicted_before"), _mean_of(_was_right), _was_right),
+        Metric("accuracy_before", ("gold", "predicted_before"), _mean_of(_was_right), _was_right, takes_words=True),
         _ratio("withstood", "is_withstood", "is_attacked"),
         Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
         Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from trueneg import __version__
 from trueneg.errors import TaskError
-from trueneg.files.whole import write_json
+from trueneg.files.records import read_record, read_record_lines
+from trueneg.files.whole import write_json, write_whole
 
 SCHEMA = 1
+REMEDY = "evaluate the model again"
 Columns = Mapping[str, NDArray[Any]]
 """Answers by column, ``[examples]`` each."""
 
@@ -60,12 +62,10 @@ def answers_path(result: Path) -> Path:
 
 
 def save_result(result: Result, answers: Sequence[Mapping[str, Any]], folder: Path) -> Path:
-    """Write ``<split>.answers.jsonl`` and then ``<split>.json`` into a folder."""
+    """Write ``<split>.answers.jsonl`` and then ``<split>.json`` into a folder, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.split}.json"
-    answers_path(path).write_text(
-        "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers), encoding="utf-8"
-    )
+    write_whole(answers_path(path), "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
     write_json(path, asdict(result))
     return path
 
@@ -74,43 +74,53 @@ def load_result(path: Path) -> Result:
     """Read a result file.
 
     Raises:
-        TaskError: if it is not one, or was written by another version of the schema.
+        TaskError: if it is not one, naming the field, or was written by another version of the schema.
     """
+    schema = read_record(dict[str, Any], path, TaskError, REMEDY).get("schema")
+    if schema != SCHEMA:
+        raise TaskError(f"'{path}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {REMEDY}")
+    return read_record(Result, path, TaskError, REMEDY)
+
+
+def check_answers(path: Path, result: Result) -> None:
+    """Refuse a result whose answers are not as many as it says: half of them give other figures.
+
+    Raises:
+        TaskError: naming the file.
+    """
+    answers = answers_path(path)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            raise TaskError(f"'{path}' has schema {data['schema']}, not {SCHEMA}: evaluate the model again")
-        return Result(**data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TaskError(f"'{path}' is no result file ({error}): evaluate the model again") from error
+        with answers.open("rb") as lines:
+            num = sum(line.endswith(b"\n") for line in lines)
+    except OSError as error:
+        raise TaskError(f"cannot read the answers '{answers}' ({error.strerror}): {REMEDY}") from error
+    if num != result.num_examples:
+        raise TaskError(f"'{answers}' has {num:,} answers, and '{path.name}' is of {result.num_examples:,}: {REMEDY}")
 
 
 def load_answers(result: Path) -> list[dict[str, Any]]:
     """Read the answers behind a result file.
 
     Raises:
-        TaskError: if they are missing or torn.
+        TaskError: if they are missing or torn, naming the line.
     """
-    path = answers_path(result)
-    try:
-        with path.open(encoding="utf-8") as lines:  # not splitlines(), which also breaks at U+0085 and U+2028
-            return [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise TaskError(f"cannot read the answers '{path}' ({error}): evaluate the model again") from error
+    return [answer for _, answer in read_record_lines(dict[str, Any], answers_path(result), TaskError, REMEDY)]
 
 
 def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
-    """Turn answers into columns; what is not in every answer, or is no number or text, is left out.
+    """Turn answers into columns; what is not in every answer, or not always a number or always text, is left out.
 
     Example:
         >>> columns_of([{"key": "a", "gold": 1, "predicted": 0}])["gold"].tolist()
         [1]
     """
     names = set(answers[0]).intersection(*answers[1:]) if answers else set()
+    columns = {name: [answer[name] for answer in answers] for name in sorted(names)}
     return {
-        name: np.array([answer[name] for answer in answers])
-        for name in sorted(names)
-        if all(isinstance(answer[name], int | float | str) for answer in answers)
+        name: np.array(column)
+        for name, column in columns.items()
+        if all(isinstance(value, str) for value in column)
+        or all(isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63) for value in column)
     }
 
 

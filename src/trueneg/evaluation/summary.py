@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.results import Result, find_results, load_result
+from trueneg.evaluation.results import Result, check_answers, find_results, load_result
 
 Runs = dict[tuple[str, str], dict[int, tuple[Path, Result]]]
 """By task and split, in order, each seed's result file and what it says."""
@@ -75,11 +75,12 @@ def read_runs(folder: str | Path) -> Runs:
     (``classification reviews``).
 
     Raises:
-        TaskError: if there are none, or two of the same task, split and seed.
+        TaskError: if there are none, two of the same task, split and seed, or one that is damaged or has lost answers.
     """
     runs: Runs = {}
     for path in find_results(Path(folder)):
         result = load_result(path)
+        check_answers(path, result)
         place = path.resolve().parents[1].name
         is_named = place in (result.task.rpartition("/")[2], result.task.replace("/", "-"))
         name = result.task if is_named else f"{result.task} {place}"

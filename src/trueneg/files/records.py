@@ -24,7 +24,15 @@ LONGEST_SHOWN = 40
 T = TypeVar("T")
 
 
-def parse_record(kind: type[T], content: bytes | str, where: str, error: type[TruenegError], remedy: str) -> T:
+def parse_record(
+    kind: type[T],
+    content: bytes | str,
+    where: str,
+    error: type[TruenegError],
+    remedy: str,
+    *,
+    ignores_others: bool = False,
+) -> T:
     """Decode one JSON text.
 
     Args:
@@ -34,6 +42,7 @@ def parse_record(kind: type[T], content: bytes | str, where: str, error: type[Tr
         where: What messages begin with: a file's name in quotes, with its line if it has several.
         error: What is raised.
         remedy: What the user can do, as an order: "build the corpus again".
+        ignores_others: Pass over unknown keys of dataclasses: of a file of which only a part is wanted.
 
     Raises:
         TruenegError: of class ``error``, naming the field.
@@ -50,19 +59,22 @@ def parse_record(kind: type[T], content: bytes | str, where: str, error: type[Tr
 
     content = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     try:
-        (record,) = _validator(cast(Hashable, kind)).validate_json(b"[" + content + b"]", strict=True)
+        (record,) = _validator(cast(Hashable, kind), ignores_others).validate_json(b"[" + content + b"]", strict=True)
         return cast(T, record)
     except ValidationError as invalid:
         raise error(f"{where} is damaged: {_first_fault(invalid)}: {remedy}") from invalid
 
 
-def read_record(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> T:
+def read_record(
+    kind: type[T], path: Path, error: type[TruenegError], remedy: str, *, ignores_others: bool = False
+) -> T:
     """Decode a JSON file: see ``parse_record``.
 
     Raises:
         TruenegError: of class ``error``, also for a file that is missing or cannot be read.
     """
-    return parse_record(kind, _content(path, error, remedy), f"'{path}'", error, remedy)
+    content = _content(path, error, remedy)
+    return parse_record(kind, content, f"'{path}'", error, remedy, ignores_others=ignores_others)
 
 
 def read_record_lines(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> Iterator[tuple[int, T]]:
@@ -91,11 +103,11 @@ def _content(path: Path, error: type[TruenegError], remedy: str) -> bytes:
 
 
 @cache
-def _validator(kind: Any) -> Any:
+def _validator(kind: Any, ignores_others: bool) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
     # pydantic takes a configuration for a dataclass only from around it.
-    return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid"))
+    return TypeAdapter(tuple[kind], config=ConfigDict(extra="ignore" if ignores_others else "forbid"))
 
 
 def _first_fault(invalid: ValidationError) -> str:
