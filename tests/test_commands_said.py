@@ -140,7 +140,7 @@ def test_the_program_takes_what_is_said(place: str) -> None:
         ("trueneg corpus make x", "make"),
         ("trueneg compare a b --metrc accuracy", "--metrc"),
         ("trueneg reproduce pilot --set encoder=x", "--out"),
-        ("trueneg pretrain electra-mini --steps many --seed N --out RUN", "many"),
+        ("trueneg pretrain electra-mini --steps many --seed N --out RUN", "--steps"),
         ("trueneg lexicon show", ""),
         ("trueneg inspect RUN one two three", "three"),
         ("trueneg pretrain electra-mini --out runs/x --set objective.corection.use=set", "corection"),
