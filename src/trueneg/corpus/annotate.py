@@ -169,7 +169,7 @@ def write_annotations(
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
     )
     folder, tell = Path(out), progress or (lambda _: None)
-    with explained(f"annotating in '{folder}'", "stopped, what is annotated is kept", _AGAIN):
+    with explained(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN):
         journal = _Journal.open(folder, info, overwrite=overwrite)
         for name, split in opened.items():
             # A split too small for a row is one row.
