@@ -61,7 +61,7 @@ class TruenegWarning(UserWarning):
     """Something a user should look at that does not stop the work."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "") -> str:
+def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "", meant: str = "") -> str:
     """Say that ``name`` is no ``kind``, with the closest known name and all others.
 
     Args:
@@ -69,13 +69,14 @@ def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "")
         name: What was written.
         known: All there are.
         shown_by: A command that shows them, where they are too many for a line.
+        meant: What the name is known to mean, however it is spelled.
 
     Example:
         >>> unknown_name("detector", "lexcial", ["lexical", "neighbours"])
         "unknown detector 'lexcial': did you mean 'lexical'? Known: lexical, neighbours"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [meant] if meant else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     rest = f"'{shown_by}' shows all of them" if shown_by else f"Known: {', '.join(names)}"
     return f"unknown {kind} {name!r}: {hint}{rest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from trueneg.config import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.decoding import encode, load_config, override, save_config
+from trueneg.decoding import encode, full_name, load_config, override, save_config
 from trueneg.errors import CheckpointError, ConfigError, ModelError
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import Encoder, check_packing, max_length
@@ -52,6 +53,10 @@ from trueneg.training.views import ViewReader, make_substitution
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
 
 
+MUCH_WARMUP = 0.25
+"""Share of a run's steps beyond which its warm-up is remarked on."""
+
+
 @dataclass(frozen=True)
 class Pretrained:
     """What a run came to."""
@@ -73,6 +78,7 @@ def configure(
     start_from: str | None = None,
     objective: str | None = None,
     config: str | Path | None = None,
+    epochs: float | None = None,
     settings: Sequence[str] = (),
 ) -> PretrainConfig:
     """Put a run's configuration together.
@@ -83,11 +89,13 @@ def configure(
             ``electra`` if the checkpoint is an ELECTRA discriminator.
         objective: What is minimised.
         config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        epochs: Times that the corpus is read, from which ``train.steps`` follows.
         settings: ``key=value``, applied last.
 
     Raises:
         ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
-            setting that does nothing in this configuration.
+            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
+        CorpusError: for epochs of a corpus that cannot be opened.
 
     Example:
         >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
@@ -111,7 +119,20 @@ def configure(
     named = override(base, settings).objective.name
     chosen = override(with_objective(base, named), settings)
     check_effects(chosen, settings)
-    return chosen
+    return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
+
+
+def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
+    """Replace the steps by as many as read the corpus so many times."""
+    if not (0 < epochs < math.inf):
+        raise ConfigError(f"--epochs {epochs}: must be above 0")
+    if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
+        raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
+    validate(config)
+    _check_corpus(config)
+    rows = RowIndex(Corpus.open(config.corpus.path), config.corpus.length, pack=config.corpus.pack)
+    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
+    return replace(config, train=replace(config.train, steps=steps))
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
@@ -215,6 +236,8 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
                 _export(run, config, tokenizer, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
+            if note := _warmup_note(config):
+                display.say(note)
             loop = Loop(
                 run,
                 config,
@@ -257,14 +280,18 @@ def load_run_config(path: str | Path) -> PretrainConfig:
 def _check(config: PretrainConfig, folder: Path) -> None:
     """Find mistakes before anything is loaded."""
     validate(config)
-    if not config.corpus.path:
-        raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
+    _check_corpus(config)
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
         foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN)
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
+
+
+def _check_corpus(config: PretrainConfig) -> None:
+    if not config.corpus.path:
+        raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
 
 
 def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
@@ -332,13 +359,21 @@ def _checkpoint_gradients(encoder: Encoder) -> None:
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
     train = config.train
     tokens = train.batch_size * config.corpus.length
-    warmup = config.optimizer.warmup_steps
-    peak = (
-        "" if warmup < train.steps else f"; the learning rate warms up over {warmup:,} steps: it never reaches its peak"
-    )
     return (
         f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
         f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
         f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
-        f"{run.device.type} x {run.processes.world_size}, {train.precision}{peak}"
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+    )
+
+
+def _warmup_note(config: PretrainConfig) -> str:
+    """What is to be said of a warm-up that takes much of the run: presets' are made for their own steps."""
+    warmup, steps = config.optimizer.warmup_steps, config.train.steps
+    if warmup <= MUCH_WARMUP * steps:
+        return ""
+    end = "and never reaches its peak" if warmup >= steps else f"which is {warmup / steps:.0%} of the run"
+    return (
+        f"note: the learning rate warms up over {warmup:,} of {steps:,} steps, {end}: a tenth would be "
+        f"--warmup {max(1, steps // 10)} (optimizer.warmup_steps)"
     )

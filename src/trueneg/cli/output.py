@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from trueneg.printable import printable, printable_json, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
+INDENT = "    "
+
 
 def _hush(is_quiet: bool) -> bool:
     if is_quiet:
@@ -36,6 +39,10 @@ Quiet = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any option, for example optimizer.learning_rate=3e-4."),
+]
+
+LearningRate = Annotated[
+    float | None, typer.Option("--learning-rate", "--lr", help="Peak of the learning rate (optimizer.learning_rate).")
 ]
 
 
@@ -69,6 +76,17 @@ class Output:
         for row in rows:
             table.add_row(*(printable(str(cell)) for cell in row))
         Console(highlight=False, markup=False).print(table)
+
+    def definitions(self, data: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+        """Print a result that is a list of names, each explained below itself, so that no name is ever broken."""
+        if self.as_json:
+            self.result(data, "")
+            return
+        console = Console(highlight=False, markup=False)
+        for name, text in entries.items():
+            console.print(printable(name))
+            indented = textwrap.wrap(printable(text), console.width, initial_indent=INDENT, subsequent_indent=INDENT)
+            console.print("\n".join(indented), soft_wrap=True)
 
 
 def is_main_process() -> bool:

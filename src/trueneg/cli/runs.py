@@ -9,7 +9,7 @@ import typer
 
 from trueneg.cli.encoders import ENCODER_TASKS, evaluate_encoders
 from trueneg.cli.finetune import evaluate_task, is_finetuned
-from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process
+from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
@@ -49,7 +49,14 @@ def pretrain(
     ] = None,
     soft_regularization: Annotated[str | None, typer.Option(help="token, sentence or token+sentence.")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Times that the corpus is read, instead of --steps, which follow from it.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows a step, over all processes.")] = None,
+    learning_rate: LearningRate = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Steps in which the learning rate rises; a preset's fits its own steps.")
+    ] = None,
     length: Annotated[int | None, typer.Option(help="Tokens a row.")] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Fill rows with several documents.")] = False,
     extend_vocabulary: Annotated[
@@ -58,6 +65,11 @@ def pretrain(
     wordnet: Annotated[str | None, typer.Option(help="WordNet's folder; by default it is looked for.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
     seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
+    eval_every: Annotated[
+        int | None, typer.Option(help="Steps between evaluations on held-out rows; 0 for one at the end.")
+    ] = None,
+    save_every: Annotated[int | None, typer.Option(help="Steps between checkpoints; 0 for one at the end.")] = None,
+    tracker: Annotated[str | None, typer.Option(help="Experiment tracker: trackio, wandb or tensorboard.")] = None,
     max_minutes: Annotated[float | None, typer.Option(help="Save and stop after so long.")] = None,
     config: Annotated[Path | None, typer.Option(help="A config.json, or the folder of a run, to do again.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
@@ -86,13 +98,23 @@ def pretrain(
         "objective.regularization.level": soft_regularization,
         "train.steps": steps,
         "train.batch_size": batch_size,
+        "optimizer.learning_rate": learning_rate,
+        "optimizer.warmup_steps": warmup,
         "train.precision": precision,
         "train.seed": seed,
+        "train.eval_every": eval_every,
+        "train.save_every": save_every,
+        "train.tracker": tracker,
         "train.max_minutes": max_minutes,
     }
     chosen = [f"{key}={value}" for key, value in named.items() if value is not None]
     wanted = configure(
-        preset, start_from=start_from, objective=objective, config=config, settings=[*chosen, *(settings or [])]
+        preset,
+        start_from=start_from,
+        objective=objective,
+        config=config,
+        epochs=epochs,
+        settings=[*chosen, *(settings or [])],
     )
     done = run(wanted, out, resume=resume, quiet=quiet)
     if done.reason == "interrupted":
