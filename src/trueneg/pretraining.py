@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,8 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.decoding import encode, full_name, load_config, override, save_config
-from trueneg.errors import CheckpointError, ConfigError, ModelError
+from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
+from trueneg.files.whole import replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.models.electra import ElectraPair
@@ -50,7 +51,8 @@ from trueneg.training.loop import Loop
 from trueneg.training.step import Run
 from trueneg.training.views import ViewReader, make_substitution
 
-_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, "tensorboard"}
+"""Besides names with a dot in front: locks, and what is being written."""
 
 
 MUCH_WARMUP = 0.25
@@ -154,6 +156,23 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     return model, objective
 
 
+def _build_again(
+    config: PretrainConfig, folder: Path, tokenizer: PreTrainedTokenizerFast
+) -> tuple[nn.Module, Objective[Any, Any]]:
+    """Make what a checkpoint of this run fits into.
+
+    What was continued may be gone by now, and the run's own ``hf/`` has the same shapes; that may be gone, too.
+    """
+    saved = folder / HUGGING_FACE
+    if not (config.model.start_from and saved.is_dir()):
+        return build(config, tokenizer)
+    try:
+        return build(replace(config, model=replace(config.model, start_from=str(saved), generator_from="")), tokenizer)
+    except ModelError as error:
+        warnings.warn(f"{error}; it is written anew", TruenegWarning, stacklevel=2)
+        return build(config, tokenizer)
+
+
 def _load(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
     if config.objective.name == "electra":
         return load_electra(config.model, tokenizer)
@@ -197,7 +216,10 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
     folder = Path(out)
     _check(config, folder)
     device = choose_device(config.train.device)
-    with join_processes(device.type) as processes:
+    with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
+        if processes.is_main:
+            restore_folder(folder / HUGGING_FACE)
+        processes.barrier()
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
@@ -206,11 +228,7 @@ def pretrain(config: PretrainConfig, out: str | Path, *, resume: bool = False, q
         rows = row_index(config, corpus)
         if found:
             check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
-        saved = folder / HUGGING_FACE
-        # What was continued may be gone by now; the run's own folder has the same shapes.
-        is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
-        source = replace(config.model, start_from=str(saved), generator_from="") if is_continued else config.model
-        model, objective = build(replace(config, model=source), tokenizer)
+        model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         read = reader_of(config, rows, tokenizer)
         tables = _tables(objective, read)
         if found:
@@ -284,7 +302,7 @@ def _check(config: PretrainConfig, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
-        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN)
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN and path.name[0] != ".")
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
 
@@ -325,16 +343,12 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
 
 
 def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``hf/`` anew beside the old one, then put it in its place."""
-    unfinished, final = folder / ".hf-unfinished", folder / HUGGING_FACE
-    shutil.rmtree(unfinished, ignore_errors=True)
+    """Write ``hf/`` anew, whole or not at all."""
+    final = folder / HUGGING_FACE
     card = pretraining_card(config, read_metrics(folder / METRICS), run.step, folder.name)
     try:
-        save_hugging_face(run.module.model, tokenizer, unfinished, card)
-        shutil.rmtree(final, ignore_errors=True)
-        unfinished.rename(final)
+        replace_folder(final, lambda new: save_hugging_face(run.module.model, tokenizer, new, card))
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
         raise CheckpointError(
             f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
             f"continue with --resume"

@@ -45,6 +45,7 @@ from trueneg.corpus.tags import PARTS as TAG_PARTS
 from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes, shards_from_json
 from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.digests import fingerprint_of
+from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.text import LONGEST_TEXT
 from trueneg.files.whole import flush, write_json
@@ -144,6 +145,7 @@ def build_corpus(
         return CorpusInfo.read(folder)
     read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
     with explained(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
+        cleanup.enter_context(locked(folder, "corpus build"))
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {

@@ -11,6 +11,7 @@ from typing import Any
 
 from trueneg.decoding import flatten
 from trueneg.errors import CorpusError
+from trueneg.files.lock import LOCK
 
 
 def goes_on(
@@ -37,17 +38,15 @@ def goes_on(
         overwrite: Whether what is finished, or was begun with something else, may go.
 
     Raises:
-        CorpusError: for a file, a folder of something else, what is finished, or a beginning with other inputs,
+        CorpusError: for a folder of something else, what is finished, or a beginning with other inputs,
             naming what differs.
     """
-    if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"--out {folder} is a file: name a folder")
     if (folder / finished).exists():  # with a journal too: killed just after it or on overwriting
         if not overwrite:
             raise CorpusError(f"'{folder}' holds the finished {kind}: choose another --out, or pass --overwrite")
         return False
     if not (folder / journal).exists():
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
             raise CorpusError(f"'{folder}' is not empty and holds no {kind}: choose another --out")
         return False
     changes = [] if stored is None else _changes(stored, json.loads(json.dumps(inputs)))

@@ -56,7 +56,7 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
-def replace_folder(path: Path, fill: Callable[[Path], None]) -> None:
+def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     """Put a folder in the place of another one by two renames.
 
     A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old
