@@ -52,7 +52,7 @@ def run_attack(
     *,
     split: str = "",
     data: str = "",
-    max_examples: int = 0,
+    max_examples: int = 500,
     progress: Progress = lambda done, of: None,
 ) -> AttackSet:
     """Attack a split's examples.

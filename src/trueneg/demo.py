@@ -78,7 +78,7 @@ def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tupl
 
 
 def run_demo(
-    out: str | Path,
+    out: str | Path = "demo",
     *,
     wordnet: str = "",
     settings: tuple[str, ...] = (),

@@ -26,7 +26,7 @@ from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.files.whole import replace_folder
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import validate
-from trueneg.models.backbone import max_length
+from trueneg.models.backbone import check_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
 from trueneg.models.quiet import quiet_transformers
 from trueneg.models.task_model import load_for_task
@@ -159,8 +159,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             dropout=config.dropout,
             attention=config.attention,
         )
-        if config.task.length > (longest := max_length(model)):
-            raise ConfigError(f"task.length={config.task.length}: this model has only {longest} positions")
+        check_length(model, config.task.length, "task.length", config.start_from)
         objective, passes = with_adversary(config, task.objective())
         run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)
         if found:

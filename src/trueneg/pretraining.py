@@ -23,7 +23,7 @@ from trueneg.decoding import encode, full_name, load_config, override, save_conf
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.files.whole import replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
-from trueneg.models.backbone import Encoder, check_packing, max_length
+from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, load_semantic, objective_of
@@ -146,9 +146,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
             check_packing(encoder)
         if config.train.gradient_checkpointing:
             _checkpoint_gradients(encoder)
-    longest = max_length(_encoders(model)[0].model)
-    if config.corpus.length > longest:
-        raise ConfigError(f"corpus.length={config.corpus.length}: this model has only {longest} positions")
+    check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
     vocab_size = model.embeddings.shape[0]
     objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
         config.objective, tokenizer, vocab_size
@@ -309,7 +307,7 @@ def _check(config: PretrainConfig, folder: Path) -> None:
 
 def _check_corpus(config: PretrainConfig) -> None:
     if not config.corpus.path:
-        raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
+        raise ConfigError("no corpus: name a folder made by 'trueneg corpus build' (--corpus, or corpus.path=FOLDER)")
 
 
 def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
