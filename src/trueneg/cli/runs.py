@@ -254,7 +254,8 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="Of runs: html. Of results: terminal, markdown, latex, csv, html; or glue-zip, for the GLUE server.",
+            help="Of runs: html. Of results: terminal, markdown, latex, csv, html, json; glue-zip for GLUE's server. "
+            "By default as --out is named.",
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="The file to write; of runs report.html by default.")] = None,
@@ -268,13 +269,17 @@ def report(
 
     Example: `trueneg report runs/base runs/hc --out report.html`
 
-    Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --format glue-zip
-    --out glue.zip`
+    Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --out glue.zip`
     """
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'report.html'}")
     output = Output(as_json, quiet)
+    from trueneg.reporting.tables import form_of
+
+    form = form or ("glue-zip" if out is not None and out.suffix.lower() == ".zip" else "")
     if not has_results(folder):
+        if out is not None and form_of(form, out) != "html":
+            raise ConfigError(f"--out {out}: about runs a page is written: name it .html")
         if form not in ("", "html"):
             raise ConfigError(
                 f"--format {form}: '{folder[0]}' holds no results of fine-tuning, of which tables are made"
@@ -286,7 +291,7 @@ def report(
     elif form == "glue-zip":
         report_glue_zip(folder, out or Path("glue.zip"), partial, output)
     else:
-        report_table(folder, form or "terminal", out, output)
+        report_table(folder, form, out, output)
 
 
 def export(
