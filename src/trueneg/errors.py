@@ -78,7 +78,8 @@ def install_command(extra: str) -> str:
         >>> install_command("wandb")
         "pip install -e '.[wandb]'  in a clone of trueneg, or  pip install 'trueneg[wandb]'  if it came from an index"
     """
-    return f"pip install -e '.[{extra}]'  in a clone of trueneg, or  pip install 'trueneg[{extra}]'  if it came from an index"
+    in_clone, from_index = f"pip install -e '.[{extra}]'", f"pip install 'trueneg[{extra}]'"
+    return f"{in_clone}  in a clone of trueneg, or  {from_index}  if it came from an index"
 
 
 _OPTION = re.compile(r"(?<![\w-])--(?!no-install-recommends)([a-z][a-z-]*[a-z])")

@@ -307,7 +307,7 @@ def _check(config: PretrainConfig, folder: Path) -> None:
 
 def _check_corpus(config: PretrainConfig) -> None:
     if not config.corpus.path:
-        raise ConfigError("no corpus: name a folder made by 'trueneg corpus build' (--corpus, or corpus.path=FOLDER)")
+        raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
 def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:

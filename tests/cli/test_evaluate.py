@@ -74,7 +74,7 @@ def test_a_text_is_read_by_lines_by_documents_or_packed(world: World, tmp_path: 
     assert (found["lines"], found["documents"]) == (40, 20)
     assert found["packed"] < 20
     built = tmp_path / "lines"
-    works("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", built, "--lines", "--valid", text)
+    works("corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", built, "--lines", "--valid", text)
     (from_corpus,) = records(world.run, "--corpus", built, "--length", 24)
     assert from_corpus["num_rows"] == 40
 
