@@ -22,8 +22,10 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run in a folder of its own, so that a file named without one never lands in the repository."""
+    """Run in a folder of its own, so that a file named without one never lands in the repository, nor one in a home."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("working"))
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRUENEG_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
     os.chdir(before)

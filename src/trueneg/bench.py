@@ -128,7 +128,6 @@ def _overhead(
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
     from trueneg.pretraining import build
-    from trueneg.tokenizer import load_tokenizer
     from trueneg.training.data import TrainingOrder, row_index
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.step import Run, train_step
@@ -144,7 +143,7 @@ def _overhead(
         **{f"hard correction ({d})": (f"objective.correction.detector={d}",) for d in detectors},
     }
     opened = Corpus.open(corpus)
-    tokenizer = load_tokenizer(opened.path / "tokenizer")
+    tokenizer = opened.load_tokenizer()
     device = choose_device(base.train.device)
     say("annotating the corpus")
     _annotate(opened, tokenizer, base, scratch / "annotations")

@@ -1,8 +1,10 @@
-"""Documents made of few words, with punctuation, accents, hyphens and digits."""
+"""Documents made of few words, with punctuation, accents, hyphens and digits; and damage to what is made of them."""
 
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 VOCABULARY = [
     *("the", "a", "of", "and", "in", "river", "mountain", "village", "painter", "winter", "morning", "walked"),
@@ -26,3 +28,10 @@ def documents(count: int, seed: int = 0, longest: int = 60) -> list[str]:
         )
         for _ in range(count)
     ]
+
+
+def change_number(file: Path, field: str) -> None:
+    """Make the first number of a name in a JSON file one larger."""
+    changed, num = re.subn(rf'("{field}": )(\d+)', lambda m: m[1] + str(int(m[2]) + 1), file.read_text(), count=1)
+    assert num == 1
+    file.write_text(changed)

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_up_text import documents
+from made_up_text import change_number, documents
 
 from trueneg.corpus import annotate as writing
 from trueneg.corpus.annotate import Accepted, write_annotations
@@ -23,6 +24,7 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError, Interrupted
+from trueneg.files.digests import checksum, fingerprint_of
 
 LENGTH = 20
 Pairs = list[tuple[int, float]]
@@ -263,11 +265,47 @@ def test_a_journal_of_files_that_are_gone_is_not_trusted(
     path = part_path(out, "train", part)
     path.write_bytes(path.read_bytes()[:-1])
     before = contents(out)
-    with pytest.raises(CorpusError, match=r"'annotating\.json' or files are torn: .*--overwrite"):
+    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged .*--overwrite"):
         write_annotations(corpus, annotator, out, length=LENGTH)
     assert contents(out) == before
     write_annotations(corpus, annotator, out, length=LENGTH, overwrite=True)
     assert contents(out) == contents(written)
+
+
+@pytest.mark.parametrize("part", ["counts", "substitutes", "credits"])
+def test_a_damaged_file_of_an_unfinished_run_is_refused(
+    corpus: Path, annotator: MadeUpAnnotator, written: Path, tmp_path: Path, part: str
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Interrupted):
+        write_annotations(corpus, Breaking(annotator, 5, KeyboardInterrupt), out, length=LENGTH, batch_size=7)
+    path = part_path(out, "train", part)
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged .*--overwrite"):
+        write_annotations(corpus, annotator, out, length=LENGTH)
+    write_annotations(corpus, annotator, out, length=LENGTH, overwrite=True)
+    assert contents(out) == contents(written)
+
+
+@pytest.mark.parametrize("field", ["num_rows", "num_annotated", "num_with_substitutes", "num_left_out", "most_found"])
+def test_a_changed_count_of_the_journal_is_not_believed(
+    corpus: Path, annotator: MadeUpAnnotator, tmp_path: Path, field: str
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Interrupted):
+        write_annotations(corpus, Breaking(annotator, 5, KeyboardInterrupt), out, length=LENGTH, batch_size=7)
+    change_number(out / "annotating.json", field)
+    with pytest.raises(CorpusError, match=r"annotating\.json' was changed after it was written: .*--overwrite"):
+        write_annotations(corpus, annotator, out, length=LENGTH)
+
+
+def test_a_kill_in_the_first_write_blocks_nothing(
+    corpus: Path, annotator: MadeUpAnnotator, written: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "annotating.json.part").write_text("{")
+    write_annotations(corpus, annotator, tmp_path / "out", length=LENGTH)
+    assert contents(tmp_path / "out") == contents(written)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +315,7 @@ def test_a_journal_of_files_that_are_gone_is_not_trusted(
         ({"length": 12}, r"other inputs \(length: 12 -> 20\)"),
         ({"splits": ["valid"]}, r"other inputs \(splits\.train\.num_tokens: None -> \d+; "),
         ({"detector": "other"}, r"other inputs \(detector: other -> made-up\)"),
-        ({"torn": True}, r"'annotating\.json' or files are torn"),
+        ({"torn": True}, r"annotating\.json' is damaged: it is no JSON"),
     ],
 )
 def test_unfinished_work_of_another_kind_is_kept_unless_it_may_be_overwritten(
@@ -447,7 +485,9 @@ def test_a_changed_byte_is_found_by_reading_everything(copy: Path, train: Corpus
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged"):
-        Annotations.open(copy, train).verify()
+        Annotations.open(copy, train)
+    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged"):
+        Annotations.open(copy, Corpus.open(train.path, verify=False)).verify()
 
 
 @pytest.mark.parametrize(
@@ -457,8 +497,8 @@ def test_a_changed_byte_is_found_by_reading_everything(copy: Path, train: Corpus
         ({"detector": "better"}, "changed after it was written"),
         ({"corpus": "0" * 16}, "changed after it was written"),
         ({"fingerprint": "0" * 16}, "changed after it was written"),
-        ({"splits": 3}, "torn"),
-        ({"surprise": 3}, "torn"),
+        ({"splits": 3}, "damaged"),
+        ({"surprise": 3}, "damaged"),
     ],
 )
 def test_a_changed_description_is_refused(copy: Path, train: Corpus, change: dict[str, object], message: str) -> None:
@@ -468,10 +508,66 @@ def test_a_changed_description_is_refused(copy: Path, train: Corpus, change: dic
         Annotations.open(copy, train)
 
 
+def describe(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a description, and give it the checksums and the fingerprint that belong to it."""
+    path = folder / "annotations.json"
+    record = json.loads(path.read_text())
+    for part in PARTS:
+        record["splits"]["train"]["checksums"][part] = checksum(part_path(folder, "train", part))
+    change(record)
+    record["fingerprint"] = fingerprint_of(record | {"fingerprint": None})
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda r: r.update(dtype="O"), "dtype"),
+        (lambda r: r["splits"].update({"../out": r["splits"]["train"]}), "splits"),
+        (lambda r: r.update(splits={}), "split"),
+        (lambda r: r.update(most="32"), "most"),
+        (lambda r: r.update(most=10**9), "at most 1000000000"),
+        (lambda r: r["splits"]["train"].update(most_found=10**9), "1000000000 substitutes"),
+        (lambda r: r["splits"]["train"].update(num_annotated=-1), "-1 of"),
+        (lambda r: r["splits"]["train"].update(num_tokens=10**9), "1,000,000,000 tokens"),
+        (lambda r: r["splits"]["train"]["checksums"].pop("blocks"), "checksums"),
+    ],
+)
+def test_a_description_that_cannot_be_true_is_refused(
+    copy: Path, train: Corpus, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    describe(copy, lambda record: None)
+    Annotations.open(copy, train)
+    describe(copy, change)
+    with pytest.raises(CorpusError, match=rf"annotations\.json' is damaged.*{named}.*: annotate the corpus again"):
+        Annotations.open(copy, train)
+
+
+@pytest.mark.parametrize(
+    ("part", "dtype", "value", "named"),
+    [
+        ("counts", np.uint8, 255, "more than"),
+        ("counts", np.uint8, 0, "follow from the counts"),
+        ("blocks", np.int64, 10**9, "follow from the counts"),
+        ("substitutes", np.uint16, 60_000, "the id 60000 lies outside the vocabulary"),
+    ],
+)
+def test_files_that_do_not_fit_each_other_are_refused(
+    copy: Path, train: Corpus, part: str, dtype: type, value: int, named: str
+) -> None:
+    path = part_path(copy, "train", part)
+    values = np.fromfile(path, dtype=dtype)
+    values[np.flatnonzero(values)[3]] = value
+    values.tofile(path)
+    describe(copy, lambda record: None)
+    with pytest.raises(CorpusError, match=rf"\.bin' is damaged \(.*{named}"):
+        Annotations.open(copy, train)
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format_version": 1}', "{"])
 def test_a_torn_description_is_refused(copy: Path, train: Corpus, text: str) -> None:
     (copy / "annotations.json").write_text(text)
-    with pytest.raises(CorpusError, match="torn"):
+    with pytest.raises(CorpusError, match="damaged"):
         Annotations.open(copy, train)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_text import documents
+from made_up_text import change_number, documents
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -328,11 +328,49 @@ def test_a_torn_journal_is_refused(tmp_path: Path, text_file: Path, wordpiece: P
     with pytest.raises(Interrupted):
         build_corpus(out=tmp_path / "out", progress=interrupt, **given)
     (tmp_path / "out" / "build.json").write_text("{", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"'build\.json' or files are torn: .*--overwrite"):
+    with pytest.raises(CorpusError, match=r"build\.json' is damaged: .*--overwrite"):
         build_corpus(out=tmp_path / "out", **given)
     build_corpus(out=tmp_path / "out", overwrite=True, **given)
     build_corpus(out=tmp_path / "fresh", **given)
     assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("field", ["num_documents", "num_tokens", "num_empty_documents", "num_unknown_tokens"])
+def test_a_changed_count_of_the_journal_is_not_believed(
+    tmp_path: Path, text_file: Path, wordpiece: Path, field: str
+) -> None:
+    given = {"sources": [str(text_file)], "tokenizer": wordpiece, "shard_tokens": 3000, "out": tmp_path / "out"}
+    with pytest.raises(Interrupted):
+        build_corpus(progress=interrupt, **given)
+    change_number(tmp_path / "out" / "build.json", field)
+    with pytest.raises(CorpusError, match=r"build\.json' was changed after it was written: .*--overwrite"):
+        build_corpus(**given)
+
+
+@pytest.mark.parametrize("part", ["tokens", "offsets", "words"])
+def test_a_damaged_shard_of_an_unfinished_build_is_refused(
+    tmp_path: Path, text_file: Path, wordpiece: Path, part: str
+) -> None:
+    given = {"sources": [str(text_file)], "tokenizer": wordpiece, "shard_tokens": 3000, "out": tmp_path / "out"}
+    with pytest.raises(Interrupted):
+        build_corpus(progress=interrupt, **given)
+    file = tmp_path / "out" / "train" / f"00000.{part}.bin"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x55")
+    with pytest.raises(CorpusError, match=rf"00000\.{part}\.bin' is damaged .*--overwrite"):
+        build_corpus(**given)
+    file.unlink()
+    with pytest.raises(CorpusError, match=rf"00000\.{part}\.bin' .*--overwrite"):
+        build_corpus(**given)
+    build_corpus(overwrite=True, **given)
+    build_corpus(**given | {"out": tmp_path / "fresh"})
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def test_a_kill_in_the_first_write_blocks_nothing(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "build.json.part").write_text("{", encoding="utf-8")
+    build_corpus([str(text_file)], wordpiece, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.part"))
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\t\n"])
@@ -369,46 +407,6 @@ def test_a_finished_corpus_is_not_overwritten_unasked(tmp_path: Path, text_file:
     info = build_corpus([str(text_file)], wordpiece, out, overwrite=True)
     assert CorpusInfo.read(out) == info
     assert not (out / "valid").exists()
-
-
-def test_a_finished_corpus_of_the_same_inputs_is_kept(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
-    out = tmp_path / "out"
-    info = build_corpus([str(text_file)], wordpiece, out, valid=0.2)
-    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    assert build_corpus([str(text_file)], wordpiece, out, valid=0.2) == info
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
-    text_file.write_text(text_file.read_text() + "\n\nAnother one.\n")
-    with pytest.raises(CorpusError, match=r"finished corpus.*--overwrite"):
-        build_corpus([str(text_file)], wordpiece, out, valid=0.2)
-
-
-def test_text_held_out_must_not_be_trained_on(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
-    link = tmp_path / "held-out.txt"
-    link.hardlink_to(text_file)
-    for name in (text_file, link):
-        with pytest.raises(CorpusError, match="also a file to train on"):
-            build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=str(name))
-    assert not (tmp_path / "out").exists()
-    link.unlink()
-    link.write_text(text_file.read_text() + "\n\nAnother one.\n")
-    with pytest.warns(TruenegWarning, match="of .* different held-out documents are also among those to train on"):
-        build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=str(link))
-
-
-def test_a_fraction_of_one_document_asks_for_lines(tmp_path: Path, wordpiece: Path) -> None:
-    (tmp_path / "a.txt").write_text("the dog runs\n" * 20)
-    with pytest.raises(CorpusError, match=r"there is 1 document: .*--lines"):
-        build_corpus([str(tmp_path / "a.txt")], wordpiece, tmp_path / "out", valid=0.01)
-
-
-def test_what_is_odd_in_a_folder_is_told_once(tmp_path: Path, wordpiece: Path) -> None:
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "a.txt").write_text("the dog runs\n\nthe dog walks\n")
-    (tmp_path / "texts" / "b.docx").write_bytes(b"x")
-    (tmp_path / "texts" / "c.txt").write_bytes(b"")
-    with pytest.warns(TruenegWarning) as told:
-        build_corpus([str(tmp_path / "texts")], wordpiece, tmp_path / "out")
-    assert sorted(str(each.message).partition(": ")[2][:6] for each in told) == ["1 of 2", "1 of 3"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError
+from trueneg.files import verified
+from trueneg.files.digests import checksum, fingerprint_of
 
 
 @pytest.fixture
@@ -73,7 +79,9 @@ def test_a_changed_byte_is_found_by_verifying(copy: Path, part: str) -> None:
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(CorpusError, match=rf"00001\.{part}\.bin' is damaged"):
-        Corpus.open(copy).verify()
+        Corpus.open(copy)
+    with pytest.raises(CorpusError, match=rf"00001\.{part}\.bin' is damaged"):
+        Corpus.open(copy, verify=False).verify()
 
 
 @pytest.mark.parametrize(
@@ -82,8 +90,8 @@ def test_a_changed_byte_is_found_by_verifying(copy: Path, part: str) -> None:
         ({"format_version": 99}, "format version 99"),
         ({"vocab_size": 7}, "changed after it was written"),
         ({"fingerprint": "0" * 16}, "changed after it was written"),
-        ({"splits": 3}, "torn"),
-        ({"surprise": 3}, "torn"),
+        ({"splits": 3}, "damaged"),
+        ({"surprise": 3}, "damaged"),
     ],
 )
 def test_a_changed_description_is_refused(copy: Path, change: dict[str, object], message: str) -> None:
@@ -96,8 +104,109 @@ def test_a_changed_description_is_refused(copy: Path, change: dict[str, object],
 @pytest.mark.parametrize("text", ["", "[]", '{"format_version": 1}', "{"])
 def test_a_torn_description_is_refused(copy: Path, text: str) -> None:
     (copy / "corpus.json").write_text(text)
-    with pytest.raises(CorpusError, match="torn"):
+    with pytest.raises(CorpusError, match="damaged"):
         CorpusInfo.read(copy)
+
+
+def describe(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a corpus's description, and give it the checksums and the fingerprint that belong to it."""
+    record = json.loads((folder / "corpus.json").read_text())
+    for number, shard in enumerate(record["splits"]["train"]["shards"]):
+        for part in shard["checksums"]:
+            shard["checksums"][part] = checksum(folder / "train" / f"{number:05d}.{part}.bin")
+    change(record)
+    record["fingerprint"] = fingerprint_of(record | {"sources": None, "fingerprint": None})
+    (folder / "corpus.json").write_text(json.dumps(record))
+
+
+def first_shard(record: dict[str, Any]) -> dict[str, Any]:
+    return record["splits"]["train"]["shards"][0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda r: r.update(dtype="O"), "dtype"),
+        (lambda r: r.update(dtype="float64"), "dtype"),
+        (lambda r: r.update(dtype=None), "dtype"),
+        (lambda r: r["splits"].update({"../../out": r["splits"]["train"]}), "splits"),
+        (lambda r: r["splits"].pop("train"), "train"),
+        (lambda r: r["splits"]["train"].update(shards={}), "splits.train.shards"),
+        (lambda r: r["splits"]["train"].update(num_documents="9"), "splits.train.num_documents"),
+        (lambda r: first_shard(r).pop("num_tokens"), "num_tokens"),
+        (lambda r: first_shard(r).update(num_tokens=-1), "tokens"),
+        (lambda r: r["splits"]["train"].update(num_tokens=r["splits"]["train"]["num_tokens"] + 1), "num_tokens"),
+        (lambda r: first_shard(r)["checksums"].pop("words"), "checksums"),
+        (lambda r: first_shard(r)["checksums"].update({"../words": ""}), "checksums"),
+        (lambda r: r.update(vocab_size=2), "vocabulary"),
+        (lambda r: r.update(special_ids={}), "special token"),
+        (lambda r: r.update(special_ids=[]), "special_ids"),
+        (lambda r: r.update(sources=[{"name": 3, "num_bytes": None}]), "sources.0.name"),
+    ],
+)
+def test_a_description_that_cannot_be_true_is_refused(
+    copy: Path, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    describe(copy, lambda record: None)
+    Corpus.open(copy)
+    describe(copy, change)
+    with pytest.raises(CorpusError, match=rf"corpus\.json' is damaged.*{named}.*: build the corpus again"):
+        Corpus.open(copy, verify=False)
+
+
+def test_ids_beyond_the_vocabulary_are_refused(copy: Path) -> None:
+    file = copy / "train" / "00001.tokens.bin"
+    tokens = np.fromfile(file, dtype=np.uint16)
+    tokens[7] = 60_000
+    tokens.tofile(file)
+    describe(copy, lambda record: None)
+    with pytest.raises(CorpusError, match=r"00001\.tokens\.bin' is damaged \(the id 60000"):
+        Corpus.open(copy)
+    rows = RowIndex(Corpus.open(copy, verify=False), 20)
+    with pytest.raises(CorpusError, match=r"the id 60000 .*trueneg corpus info .*--verify"):
+        rows.read(np.arange(len(rows)))
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 1), (1, 10**9), (2, -1), (1, 0), (-1, 5), (1, 2**63 - 1)])
+def test_offsets_that_do_not_ascend_are_refused(copy: Path, place: int, value: int) -> None:
+    file = copy / "train" / "00001.offsets.bin"
+    offsets = np.fromfile(file, dtype=np.int64)
+    offsets[place] = value
+    offsets.tofile(file)
+    describe(copy, lambda record: None)
+    with pytest.raises(CorpusError, match=r"00001\.offsets\.bin' is damaged \(its numbers do not ascend"):
+        Corpus.open(copy)
+    with pytest.raises(CorpusError, match=r"00001\.offsets\.bin' is damaged \(its numbers do not ascend"):
+        RowIndex(Corpus.open(copy, verify=False), 20)
+
+
+def test_another_tokenizer_in_the_corpus_is_refused(copy: Path) -> None:
+    Corpus.open(copy).load_tokenizer()
+    file = copy / "tokenizer" / "tokenizer.json"
+    file.write_text(file.read_text().replace('"##n"', '"##N"'))
+    with pytest.raises(CorpusError, match=r"tokenizer' is not the tokenizer that .* was built with"):
+        Corpus.open(copy).load_tokenizer()
+
+
+def test_what_was_verified_is_not_read_again(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in copy.rglob("*.bin"):
+        os.utime(file, (0, 0))
+    read: list[str] = []
+
+    def counting(path: Path) -> str:
+        read.append(path.name)
+        return checksum(path)
+
+    monkeypatch.setattr(verified, "checksum", counting)
+    num_files = 3 * len(Corpus.open(copy).shards)
+    assert len(read) == num_files
+    Corpus.open(copy)
+    assert len(read) == num_files
+    Corpus.open(copy, verify=False).verify()
+    assert len(read) == 2 * num_files
+    (copy / "train" / "00001.words.bin").touch()
+    Corpus.open(copy)
+    assert read[2 * num_files :] == ["00001.words.bin"]
 
 
 def test_reading_a_corpus_imports_neither_torch_nor_transformers() -> None:

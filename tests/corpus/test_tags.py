@@ -8,7 +8,9 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from trueneg.corpus.rows import RowIndex, describe
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags, TagsInfo
 from trueneg.errors import ConfigError, CorpusError
+from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.lexicon.tagging import make_tagger, tag_text
 from trueneg.lexicon.tags import PENN
 
@@ -290,8 +293,9 @@ def test_torn_and_damaged_files_are_refused(copy: Path, part: str) -> None:
     whole = file.read_bytes()
     file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(CorpusError, match=rf"00001.{part}.bin' is damaged .* --tag --overwrite"):
-        Tags.open(Corpus.open(copy)).verify()
-    Corpus.open(copy).verify()
+        Tags.open(Corpus.open(copy))
+    with pytest.raises(CorpusError, match=rf"00001.{part}.bin' is damaged .* --tag --overwrite"):
+        Tags.open(Corpus.open(copy, verify=False)).verify()
     file.write_bytes(whole[:-1])
     with pytest.raises(CorpusError, match=rf"00001.{part}.bin' has .* build it again with --tag --overwrite"):
         Tags.open(Corpus.open(copy))
@@ -304,7 +308,7 @@ def test_torn_and_damaged_files_are_refused(copy: Path, part: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("", "{", "is torn or describes no tags"),
+        ("", "{", "damaged"),
         ('"num_forms": ', '"num_forms": 9', "was changed after it was written"),
         ('"format_version": 1', '"format_version": 9', "format version 9, not 1"),
     ],
@@ -331,10 +335,46 @@ def test_tags_of_another_corpus_or_split_are_refused(
         Tags.open(Corpus.open(copy))
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda r: r["splits"].update({"../out": r["splits"]["train"]}), "splits"),
+        (lambda r: r["splits"].update(train=[]), "lacks shards"),
+        (lambda r: r.update(splits={}), "lacks shards"),
+        (lambda r: r["splits"]["train"][0].update(num_words="9"), "splits.train.0.num_words"),
+        (lambda r: r["splits"]["train"][0]["checksums"].pop("tags"), "checksums"),
+        (lambda r: r.update(provenance=["textblob"]), "provenance"),
+        (lambda r: r.update(is_uncased=1), "is_uncased"),
+    ],
+)
+def test_a_description_that_cannot_be_true_is_refused(
+    copy: Path, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    file = copy / "tags.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    change(record)
+    record["fingerprint"] = fingerprint_of(record | {"fingerprint": None})
+    file.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(CorpusError, match=rf"tags\.json' is damaged.*{named}.* --tag --overwrite"):
+        Tags.open(Corpus.open(copy, verify=False))
+
+
+def test_a_tag_that_is_none_is_refused(copy: Path) -> None:
+    file = copy / "train" / "00001.tags.bin"
+    file.write_bytes(bytes([200]) + file.read_bytes()[1:])
+    path = copy / "tags.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["splits"]["train"][1]["checksums"]["tags"] = checksum(file)
+    record["fingerprint"] = fingerprint_of(record | {"fingerprint": None})
+    path.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"00001\.tags\.bin' is damaged \(there is no tag 200\)"):
+        Tags.open(Corpus.open(copy))
+
+
 def test_a_table_that_is_none_is_refused_by_line(copy: Path) -> None:
     file = copy / "train" / "00000.forms.bin"
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     lines[2] = lines[2].replace("\t", " ")
     file.write_text("".join(lines), encoding="utf-8")
     with pytest.raises(CorpusError, match=r"00000.forms.bin', line 3: no word, tag and count: .*--tag"):
-        Tags.open(Corpus.open(copy)).words()
+        Tags.open(Corpus.open(copy, verify=False)).words()

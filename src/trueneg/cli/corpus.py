@@ -18,7 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from trueneg.cli.output import Json, Output, Quiet, progress_bar
+from trueneg.cli.output import Json, Output, Quiet, Verify, progress_bar
 from trueneg.cli.resources import make_resources
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
@@ -28,21 +28,14 @@ app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_i
 def build(
     text: Annotated[
         list[str],
-        typer.Argument(
-            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs or hub data sets."
-        ),
+        typer.Argument(help="Files (.txt, .jsonl, .parquet, .gz, .zst, .xz), folders, globs or hub data sets."),
     ],
     tokenizer: Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
-    text_field: Annotated[
-        str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")
-    ] = "text",
+    text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
     lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
-    max_document_mib: Annotated[
-        float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
-    ] = 64,
     shard_tokens: Annotated[
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
     ] = 1 << 26,
@@ -57,8 +50,7 @@ def build(
 ) -> None:
     """Tokenize text into a memory-mapped corpus. A build that was killed goes on where it was.
 
-    In a text file a blank line ends a document; with `--lines`, every line does. A build that is finished and whose
-    inputs have not changed is kept.
+    In a text file a blank line ends a document; with `--lines`, every line does.
 
     With `--tag` it also writes down the part of speech of every word, which the objective `cline` needs.
 
@@ -67,11 +59,9 @@ def build(
     from trueneg.corpus.build import build_corpus
     from trueneg.corpus.rows import describe_tags
     from trueneg.corpus.sources import text_bytes
-    from trueneg.corpus.store import INFO_FILE
 
     held_out = [valid] if valid is not None and Path(valid).exists() else []
     total = text_bytes([*text, *held_out])
-    is_kept = (out / INFO_FILE).exists() and not overwrite  # or the build is refused
     bar = Progress(
         TextColumn("building"),
         BarColumn(),
@@ -93,12 +83,11 @@ def build(
             shard_tokens=shard_tokens,
             text_field=text_field,
             lines=lines,
-            max_document_mib=max_document_mib,
             tagger=tagger or ("pattern" if tag else None),
             overwrite=overwrite,
             progress=lambda num: bar.advance(task, num),
         )
-    told = [f"{out}: fingerprint {info.fingerprint}{' (built already, nothing has changed)' * is_kept}"]
+    told = [f"{out}: fingerprint {info.fingerprint}"]
     for name, split in info.splits.items():
         told.append(
             f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "
@@ -122,6 +111,7 @@ def annotate(
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
     device: Annotated[str, typer.Option(help="Where encoders run; by default a GPU if there is one.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished or other annotations.")] = False,
+    verify: Verify = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -133,13 +123,13 @@ def annotate(
     `trueneg pretrain electra-mini --corpus corpus/ --hard-correction annotated:notes/ --out runs/hc`
     """
     from trueneg.corpus.annotate import write_annotations
-    from trueneg.corpus.store import CorpusInfo
+    from trueneg.corpus.store import Corpus
     from trueneg.detectors.annotator import make_annotator
-    from trueneg.tokenizer import load_tokenizer
 
-    splits = CorpusInfo.read(corpus).splits
+    opened = Corpus.open(corpus, verify=False)  # done below, for each split
+    splits = opened.info.splits
     total = sum(info.num_tokens for name, info in splits.items() if not split or name in split)
-    annotator = make_annotator(detector, load_tokenizer(corpus / "tokenizer"), make_resources(wordnet, device))
+    annotator = make_annotator(detector, opened.load_tokenizer(), make_resources(wordnet, device))
     with progress_bar("annotating", quiet, None if max_rows else total, "tokens") as advance:
         info = write_annotations(
             corpus,
@@ -151,6 +141,7 @@ def annotate(
             batch_size=batch_size,
             max_rows=max_rows,
             overwrite=overwrite,
+            verify=verify,
             progress=advance,
         )
     lines = [f"{out}: {info.detector}, fingerprint {info.fingerprint}; use it with --hard-correction annotated:{out}"]
@@ -183,7 +174,7 @@ def info(
 
     data = describe(corpus, length)
     if verify:
-        for opened in (Corpus.open(corpus, split) for split in data["splits"]):
+        for opened in (Corpus.open(corpus, split, verify=False) for split in data["splits"]):
             opened.verify()
             if (tags := Tags.find(opened)) is not None:
                 tags.verify()

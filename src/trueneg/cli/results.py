@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import typer
+from rich.console import Console
+
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
 
@@ -29,18 +32,18 @@ def has_results(folders: Sequence[Path]) -> bool:
 def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
     """Print or write the table of results."""
     from trueneg.reporting.results import results_table
-    from trueneg.reporting.tables import JSON, form_of, write_tables
+    from trueneg.reporting.tables import check_form, write_tables
 
-    form = form_of(form, out)
+    check_form(form)
     table = results_table(folders)
-    data = asdict(table) | {"columns": [column.name for column in table.columns]}
     if out is not None:
-        write_tables([table], out, form, data)
+        write_tables([table], out, form)
         output.result({"report": out, "format": form}, str(out))
-    elif output.as_json or form == JSON:
-        Output(as_json=True).result(data, "")
+    elif output.as_json:
+        output.result(asdict(table) | {"columns": [column.name for column in table.columns]}, "")
     else:
-        output.show(table, form)
+        width = Console().width if form == "terminal" and Console().is_terminal else None
+        typer.echo(table.render(form, width), nl=False)
 
 
 def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,26 +15,24 @@ import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.annotations import (
-    BLOCK,
     FULL,
     INFO_FILE,
     JOURNAL_FILE,
     MOST,
-    PARTS,
     AnnotationsInfo,
     SplitAnnotations,
+    block_starts,
     part_path,
     part_sizes,
     quantised,
 )
 from trueneg.corpus.files import explained
-from trueneg.corpus.journal import clear, goes_on
+from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
 from trueneg.corpus.rows import RowBatch, RowIndex
-from trueneg.corpus.store import Corpus, CorpusInfo
+from trueneg.corpus.store import Corpus, CorpusInfo, Split
 from trueneg.errors import CorpusError
 from trueneg.files.digests import checksum
-from trueneg.files.lock import locked
-from trueneg.files.whole import flush, write_json
+from trueneg.files.whole import flush, write_json, write_whole
 
 if TYPE_CHECKING:
     from trueneg.lexicon.table import LookupTable
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 _AGAIN = "run the same command again to go on from there"
 _SAVE_SECONDS = 30.0  # a killed run loses no more
 _GROWING = ("counts", "substitutes", "credits")  # written batch by batch; ``blocks`` follows from the counts
-_STRETCH = 1 << 22  # tokens whose counts are added up at once, a multiple of BLOCK
+_STRETCH = 1 << 22  # bytes read at once
 
 _Int64s = npt.NDArray[np.int64]
 
@@ -125,6 +123,7 @@ def write_annotations(
     batch_size: int = 256,
     max_rows: int | None = None,
     overwrite: bool = False,
+    verify: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> AnnotationsInfo:
     """Let an annotator look at every token of a corpus and write down what it accepts.
@@ -142,6 +141,7 @@ def write_annotations(
         batch_size: rows handed over at once; the files do not depend on it.
         max_rows: look at so many rows of each split only, for a trial.
         overwrite: replace annotations in ``out`` that are finished, or were begun otherwise.
+        verify: compare the corpus's files with their checksums before: see ``Corpus.open``.
         progress: called with the number of tokens looked at since the last call, those of an earlier run included.
 
     Returns:
@@ -158,7 +158,8 @@ def write_annotations(
     if batch_size < 1 or (max_rows is not None and max_rows < 1):
         raise CorpusError(f"the rows of a batch ({batch_size}) and of a split ({max_rows}) must be at least 1")
     described = CorpusInfo.read(corpus)
-    opened = {name: Corpus.open(corpus, name) for name in splits or described.splits}
+    corpora = [Corpus.open(corpus, name, verify=verify) for name in splits or described.splits]
+    opened = {split.split: split for split in corpora}
     info = AnnotationsInfo(
         corpus=described.fingerprint,
         tokenizer_fingerprint=described.tokenizer_fingerprint,
@@ -170,10 +171,7 @@ def write_annotations(
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
     )
     folder, tell = Path(out), progress or (lambda _: None)
-    with (
-        explained(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN),
-        locked(folder, "corpus annotate"),
-    ):
+    with explained(f"annotating in '{folder}'", "stopped, what is annotated is kept", _AGAIN):
         journal = _Journal.open(folder, info, overwrite=overwrite)
         for name, split in opened.items():
             # A split too small for a row is one row.
@@ -242,33 +240,34 @@ class _Journal:
 
     @classmethod
     def open(cls, folder: Path, info: AnnotationsInfo, *, overwrite: bool) -> _Journal:
-        stored = _read_journal(folder)
-        begun = None if stored is None else _inputs(stored)
+        stored: AnnotationsInfo | CorpusError | None
+        try:
+            stored = _read_journal(folder)
+        except CorpusError as error:
+            stored = error
+        begun = _inputs(stored) if isinstance(stored, AnnotationsInfo) else stored
         names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
         if goes_on(folder, "annotations", **names, stored=begun, inputs=_inputs(info), overwrite=overwrite):
-            return cls(folder, stored or info)
+            return cls(folder, stored if isinstance(stored, AnnotationsInfo) else info)
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, info)
         journal.save()  # first: a folder with both files is unfinished
         clear(folder, INFO_FILE)
         return journal
 
-    def note(self, split: str, done: SplitAnnotations) -> None:
+    def note(self, split: Split, done: SplitAnnotations) -> None:
         """Take down what a split has come to, without saving it."""
         self.info = replace(self.info, splits={**self.info.splits, split: done})
 
     def save(self) -> None:
-        write_json(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
+        write_journal(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
 
     def finish(self) -> AnnotationsInfo:
         """Add what follows from the files, and the description."""
         for name, done in self.info.splits.items():
-            blocks = _blocks(part_path(self.folder, name, "counts"))
-            with part_path(self.folder, name, "blocks").open("wb") as file:
-                file.write(blocks.astype("<i8").tobytes())
-                flush(file)
-            checksums = {part: checksum(part_path(self.folder, name, part)) for part in PARTS}
-            self.note(name, replace(done, checksums=checksums))
+            path = part_path(self.folder, name, "blocks")
+            write_whole(path, block_starts(part_path(self.folder, name, "counts")).astype("<i8").tobytes())
+            self.note(name, replace(done, checksums={**done.checksums, "blocks": checksum(path)}))
         info = self.info.with_fingerprint()
         write_json(self.folder / INFO_FILE, dataclasses.asdict(info))
         (self.folder / JOURNAL_FILE).unlink()
@@ -282,34 +281,44 @@ def _inputs(info: AnnotationsInfo) -> dict[str, Any]:
 
 
 def _read_journal(folder: Path) -> AnnotationsInfo | None:
-    """What an earlier run has written; None if there is none, or its files are not whole."""
-    path = folder / JOURNAL_FILE
-    if not path.is_file():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        record["splits"] = {name: SplitAnnotations(**split) for name, split in record["splits"].items()}
-        stored = AnnotationsInfo(**record)
-        dtype = np.dtype(stored.dtype)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    """What an earlier run has written; None if there is none.
+
+    Raises:
+        CorpusError: if its journal or what it has written is damaged.
+    """
+    stored = read_journal(AnnotationsInfo, folder / JOURNAL_FILE)
+    if stored is None:
         return None
     for name, done in stored.splits.items():
-        sizes = part_sizes(done, dtype)
-        for part in _GROWING:
+        sizes = part_sizes(done, np.dtype(stored.dtype))
+        for part in _GROWING if done.num_rows else ():
             path = part_path(folder, name, part)
-            if sizes[part] and not (path.is_file() and path.stat().st_size >= sizes[part]):
-                return None
+            if not path.is_file():
+                raise CorpusError(f"'{path}' is missing: {ANEW}")
+            if _digest(path, sizes[part]).hexdigest() != done.checksums.get(part):
+                raise CorpusError(f"'{path}' is damaged (checksum): {ANEW}")
     return stored
+
+
+def _digest(path: Path, size: int) -> Any:
+    """SHA-256 of the first bytes of a file, which takes in more."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while size and (stretch := file.read(min(size, _STRETCH))):
+            digest.update(stretch)
+            size -= len(stretch)
+    return digest
 
 
 class _SplitWriter:
     """Appends to a split's files and notes in the journal how much of them counts."""
 
-    def __init__(self, journal: _Journal, split: str) -> None:
+    def __init__(self, journal: _Journal, split: Split) -> None:
         self._journal, self._split = journal, split
         self._dtype = np.dtype(journal.info.dtype)
         self._saved_at = time.monotonic()
         self._files: dict[str, BinaryIO] = {}
+        self._digests: dict[str, Any] = {}
         self._cleanup = ExitStack()
 
     @property
@@ -326,6 +335,7 @@ class _SplitWriter:
             file.truncate(sizes[part])  # what lies beyond was written after the journal
             file.seek(sizes[part])
             self._files[part] = file
+            self._digests[part] = _digest(path, sizes[part])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -336,9 +346,9 @@ class _SplitWriter:
     def write(self, batch: RowBatch, accepted: Accepted) -> int:
         """Append what was accepted in the next rows; return their number of tokens."""
         packed, done = _pack(batch, accepted, self._journal.info.most), self.done
-        self._files["counts"].write(packed.counts.tobytes())
-        self._files["substitutes"].write(packed.substitutes.astype(self._dtype).tobytes())
-        self._files["credits"].write(packed.credits.tobytes())
+        self._append("counts", packed.counts)
+        self._append("substitutes", packed.substitutes.astype(self._dtype))
+        self._append("credits", packed.credits)
         self._journal.note(
             self._split,
             replace(
@@ -355,18 +365,15 @@ class _SplitWriter:
             self._save()
         return len(packed.counts)
 
+    def _append(self, part: str, values: npt.NDArray[Any]) -> None:
+        data = values.tobytes()
+        self._files[part].write(data)
+        self._digests[part].update(data)
+
     def _save(self) -> None:
         for file in self._files.values():
             flush(file)
+        checksums = {part: digest.hexdigest() for part, digest in self._digests.items()}
+        self._journal.note(self._split, replace(self.done, checksums=checksums))
         self._journal.save()
         self._saved_at = time.monotonic()
-
-
-def _blocks(path: Path) -> _Int64s:
-    """The number of the first substitute of every block of tokens, and the end."""
-    sums = [np.zeros(1, dtype=np.int64)]
-    with path.open("rb") as file:
-        while counts := file.read(_STRETCH):
-            numbers = np.frombuffer(counts, dtype=np.uint8)
-            sums.append(np.add.reduceat(numbers, np.arange(0, len(numbers), BLOCK), dtype=np.int64))
-    return np.cumsum(np.concatenate(sums))

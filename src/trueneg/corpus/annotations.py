@@ -10,20 +10,21 @@ where it is, and what belongs to it lies together.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
-from trueneg.corpus.store import Corpus
+from trueneg.corpus.files import check_size, read_description
+from trueneg.corpus.store import Corpus, Split, TokenType
 from trueneg.errors import CorpusError
-from trueneg.files.digests import checksum, fingerprint_of
+from trueneg.files.digests import fingerprint_of
+from trueneg.files.verified import Expected, verify
+from trueneg.lexicon.places import verified_folder
 
 FORMAT_VERSION = 1
 INFO_FILE = "annotations.json"
@@ -35,6 +36,8 @@ FULL = 255
 """The stored credit that means 1."""
 MOST = 255
 """What a count can hold."""
+_AGAIN = "copy the annotations or annotate the corpus again"
+_STRETCH = 1 << 22  # tokens whose counts are added up at once, a multiple of BLOCK
 
 _Int64s = npt.NDArray[np.int64]
 _UInt8s = npt.NDArray[np.uint8]
@@ -88,12 +91,12 @@ class AnnotationsInfo:
 
     corpus: str
     tokenizer_fingerprint: str
-    dtype: str
+    dtype: TokenType
     detector: str
     provenance: Mapping[str, str]
     most: int
     length: int
-    splits: Mapping[str, SplitAnnotations]
+    splits: Mapping[Split, SplitAnnotations]
     fingerprint: str = ""
     format_version: int = FORMAT_VERSION
 
@@ -120,18 +123,26 @@ class AnnotationsInfo:
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"'{folder}' is unfinished: run the same 'trueneg corpus annotate' again")
             raise CorpusError(f"no annotations at '{folder}': make them with 'trueneg corpus annotate'")
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            version = record["format_version"]
-            if version != FORMAT_VERSION:
-                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: {again}")
-            record["splits"] = {name: SplitAnnotations(**split) for name, split in record["splits"].items()}
-            info = cls(**record)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorpusError(f"'{path}' is torn or describes no annotations: {again}") from error
+        info = read_description(cls, path, FORMAT_VERSION, again)
         if info.with_fingerprint().fingerprint != info.fingerprint:
             raise CorpusError(f"'{path}' was changed after it was written: {again}")
+        if fault := _fault(info):
+            raise CorpusError(f"'{path}' is damaged ({fault}): {again}")
         return info
+
+
+def _fault(info: AnnotationsInfo) -> str | None:
+    """What cannot be true of any annotations, however well they are described."""
+    if not info.splits:
+        return "it has no split"
+    for name, split in info.splits.items():
+        if not 0 < split.num_annotated <= split.num_tokens:
+            return f"'{name}' has {split.num_annotated} of {split.num_tokens} tokens annotated"
+        if not 0 <= split.most_found <= info.most <= MOST:
+            return f"a token of '{name}' has {split.most_found} substitutes, of at most {info.most}"
+        if split.checksums.keys() != set(PARTS):
+            return f"the checksums of '{name}' are not those of {', '.join(PARTS)}"
+    return None
 
 
 def part_path(folder: Path, split: str, part: str) -> Path:
@@ -147,6 +158,16 @@ def part_sizes(split: SplitAnnotations, dtype: np.dtype[Any]) -> dict[str, int]:
         "substitutes": split.num_pairs * dtype.itemsize,
         "credits": split.num_pairs,
     }
+
+
+def block_starts(counts: Path) -> _Int64s:
+    """The number of the first substitute of every block of tokens, and the end, out of the file of their counts."""
+    sums = [np.zeros(1, dtype=np.int64)]
+    with counts.open("rb") as file:
+        while stretch := file.read(_STRETCH):
+            numbers = np.frombuffer(stretch, dtype=np.uint8)
+            sums.append(np.add.reduceat(numbers, np.arange(0, len(numbers), BLOCK), dtype=np.int64))
+    return np.cumsum(np.concatenate(sums))
 
 
 def quantised(credit: npt.ArrayLike) -> _UInt8s:
@@ -172,26 +193,30 @@ class Annotations:
         path: their folder.
         split: the split's name.
         info: what they say of themselves.
+        vocab_size: of the corpus: no substitute is beyond.
     """
 
     path: Path
-    split: str
+    split: Split
     info: AnnotationsInfo
+    vocab_size: int
 
     @classmethod
     def open(cls, path: str | Path, corpus: Corpus) -> Annotations:
-        """Open what belongs to a split without reading it: the description and the files' sizes are checked.
+        """Open what belongs to a split; where the corpus was verified as it was opened, it is, too.
 
         Raises:
-            CorpusError: if the annotations are missing, unfinished, torn, of another version or of another corpus,
+            CorpusError: if the annotations are missing, unfinished, damaged, of another version or of another corpus,
                 or have no such split.
         """
-        annotations = cls(Path(path), corpus.split, AnnotationsInfo.read(path))
+        annotations = cls(Path(path), corpus.split, AnnotationsInfo.read(path), corpus.info.vocab_size)
         annotations.check(corpus)
         info = annotations.info
         for part, size in part_sizes(annotations.counts, np.dtype(info.dtype)).items():
             file = part_path(annotations.path, corpus.split, part)
-            check_size(file, size, "copy the annotations or annotate the corpus again")
+            check_size(file, size, _AGAIN)
+        if corpus.is_verified:
+            annotations.verify(again=False)
         return annotations
 
     def check(self, corpus: Corpus) -> None:
@@ -212,6 +237,11 @@ class Annotations:
                 f"'{self.path}' does not annotate the split '{corpus.split}' of its corpus, only "
                 f"{', '.join(self.info.splits)}: annotate all splits, or leave that one unused"
             )
+        if self.counts.num_tokens != corpus.num_tokens:
+            raise CorpusError(
+                f"'{self.path / INFO_FILE}' is damaged ({self.counts.num_tokens:,} tokens of '{corpus.split}', which "
+                f"has {corpus.num_tokens:,}): annotate the corpus again"
+            )
 
     @property
     def counts(self) -> SplitAnnotations:
@@ -223,16 +253,38 @@ class Annotations:
         """Substitutes in a list as it is handed out, at least 1: as many as the longest one of any split has."""
         return max(1, *(split.most_found for split in self.info.splits.values()))
 
-    def verify(self) -> None:
-        """Read every byte of the split and compare checksums.
+    def verify(self, *, again: bool = True) -> None:
+        """Compare the split's files with their checksums; see that they fit each other and the vocabulary.
+
+        Args:
+            again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
             CorpusError: naming the first file that is not what was written.
         """
-        for part, expected in self.counts.checksums.items():
-            file = part_path(self.path, self.split, part)
-            if checksum(file) != expected:
-                raise CorpusError(f"'{file}' is damaged (checksum): copy the annotations or annotate the corpus again")
+        files = [
+            Expected(
+                part_path(self.path, self.split, part),
+                self.counts.checksums[part],
+                f"{part} {self.info.dtype} {self.vocab_size} {self.counts.checksums['counts']}",
+                partial(self._fault, part),
+            )
+            for part in PARTS
+        ]
+        verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
+
+    def _fault(self, part: str) -> str | None:
+        """What is wrong with a file that is what was written."""
+        if part == "counts" and int(self._counts.max()) > self.counts.most_found:
+            return f"a token has more than {self.counts.most_found} substitutes"
+        if part == "blocks":
+            expected = block_starts(part_path(self.path, self.split, "counts"))
+            if not np.array_equal(self._blocks, expected) or expected[-1] != self.counts.num_pairs:
+                return "its numbers are not those that follow from the counts"
+        if part == "substitutes" and len(self._substitutes):
+            largest = int(self._substitutes.max())
+            return None if largest < self.vocab_size else f"the id {largest} lies outside the vocabulary"
+        return None
 
     def windows(self, starts: _Int64s, width: int) -> tuple[npt.NDArray[np.int32], _UInt8s]:
         """Substitutes of runs of tokens, one run a row; none past what is annotated.

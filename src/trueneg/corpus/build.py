@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import multiprocessing
 import os
 import signal
@@ -19,15 +17,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import explained
-from trueneg.corpus.journal import clear, goes_on
-from trueneg.corpus.overlap import Overlap, refuse_same_files
+from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
 from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
     FORMAT_VERSION,
@@ -37,24 +34,22 @@ from trueneg.corpus.store import (
     CorpusInfo,
     ShardInfo,
     SourceInfo,
+    Split,
     SplitInfo,
+    TokenType,
     shard_path,
-    split_from_json,
 )
 from trueneg.corpus.tags import PARTS as TAG_PARTS
-from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes, shards_from_json
+from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes
 from trueneg.errors import CorpusError, TruenegWarning
-from trueneg.files.digests import fingerprint_of
-from trueneg.files.lock import locked
-from trueneg.files.records import read_record
-from trueneg.files.text import LONGEST_TEXT
+from trueneg.files.verified import Expected, verify
 from trueneg.files.whole import flush, write_json
+from trueneg.lexicon.places import verified_folder
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
-_BUILT_FILE = "built.json"  # beside a finished corpus: the fingerprint of its inputs
 _AGAIN = "run the same command again to go on from the finished shards"
 
 
@@ -69,7 +64,6 @@ def build_corpus(
     shard_tokens: int = 1 << 26,
     text_field: str = "text",
     lines: bool = False,
-    max_document_mib: float = LONGEST_TEXT >> 20,
     tagger: str | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -78,8 +72,7 @@ def build_corpus(
 
     The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
     tagger only, and those that every corpus has do not depend on the tagger. A build that is killed or
-    interrupted keeps its finished shards, and the same call goes on from them; one that is finished is kept as it is.
-    A call with other inputs is refused.
+    interrupted keeps its finished shards, and the same call goes on from them; a call with other inputs is refused.
 
     Args:
         sources: files, folders, globs or hub data sets, in the order to store them.
@@ -93,7 +86,6 @@ def build_corpus(
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
         lines: make every line a document of its own, as line-by-line benchmarks have it.
-        max_document_mib: most MiB of a line, a row or a text; longer ones are refused.
         tagger: name of who tags the words with their parts of speech, see ``trueneg.corpus.tags``; None: nobody.
         overwrite: replace a corpus in ``out`` that is finished, or was begun with other inputs.
         progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
@@ -103,9 +95,8 @@ def build_corpus(
         The description written to ``corpus.json``.
 
     Raises:
-        CorpusError: for text that cannot be read, a folder that holds something else, a corpus finished or begun
-            with other inputs, validation files that are also to be trained on, a fraction that is none, no text at
-            all, or a full disk.
+        CorpusError: for text that cannot be read, a folder that holds something else, a finished corpus or one
+            begun with other inputs, a fraction that is none, no text at all, or a full disk.
         ModelError: for a tokenizer that cannot be used.
         ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
         Interrupted: after Ctrl-C; finished shards are kept.
@@ -120,13 +111,9 @@ def build_corpus(
     ids = {role: i for role, i in special_ids(fast).items() if i is not None}
     vocab_size = max(fast.get_vocab().values()) + 1
     dtype = token_dtype(vocab_size)
-    splits = ("train",) if valid is None else ("train", "valid")
+    splits: tuple[Split, ...] = ("train",) if valid is None else ("train", "valid")
     named = [*sources, valid_source] if valid_source else sources
-    files = [entry for source in named for entry in _describe_source(source, text_field, max_document_mib)]
-    if valid_source:
-        refuse_same_files(
-            [path for source in sources for path in source_files(source) or ()], source_files(valid_source) or ()
-        )
+    files = [entry for source in named for entry in _describe_source(source, text_field)]
     inputs = {
         "format_version": FORMAT_VERSION,
         "tokenizer": fingerprint(fast),
@@ -141,11 +128,7 @@ def build_corpus(
     if tags is not None:
         inputs["tagger"] = {"name": tags.name, **tags.provenance}
     folder = Path(out)
-    if not overwrite and _is_built(folder, inputs):
-        return CorpusInfo.read(folder)
-    read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
-    with explained(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
-        cleanup.enter_context(locked(folder, "corpus build"))
+    with explained(f"building '{folder}'", "stopped", _AGAIN), ExitStack() as cleanup:
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {
@@ -153,7 +136,7 @@ def build_corpus(
             for name in splits
         }
         done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
-        documents = _documents(sources, valid_source, fraction, seed, read)
+        documents = _documents(sources, valid_source, fraction, seed, text_field, lines)
         units = _units(documents, done, progress or (lambda _: None))
         tokenizer_file = folder / "tokenizer" / "tokenizer.json"
         for unit, encoded in _encoded(units, tokenizer_file, tags, workers):
@@ -166,29 +149,20 @@ def build_corpus(
             tokenizer_fingerprint=fingerprint(fast),
             vocab_size=vocab_size,
             special_ids=ids,
-            dtype=dtype.name,
+            dtype=cast(TokenType, dtype.name),
             splits={name: writer.info for name, writer in writers.items()},
             sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in files),
         ).with_fingerprint()
         _check_content(info, valid)
         if tags is not None:
             _write_tags_info(folder, info, tags, is_uncased(fast.backend_tokenizer), journal.tags)
-        write_json(folder / _BUILT_FILE, {"inputs": fingerprint_of(inputs)})
         write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
 
 
-def _is_built(folder: Path, inputs: dict[str, Any]) -> bool:
-    """Whether a folder holds the finished corpus of the same inputs."""
-    if not (folder / _BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
-        return False
-    built = read_record(dict[str, str], folder / _BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
-    return built.get("inputs") == fingerprint_of(inputs)
-
-
 def _write_tags_info(
-    folder: Path, info: CorpusInfo, tagger: Tagger, is_uncased: bool, splits: dict[str, tuple[ShardTags, ...]]
+    folder: Path, info: CorpusInfo, tagger: Tagger, is_uncased: bool, splits: dict[Split, tuple[ShardTags, ...]]
 ) -> None:
     tags = TagsInfo(info.fingerprint, tagger.name, dict(tagger.provenance), is_uncased, splits)
     write_json(folder / TAGS_FILE, dataclasses.asdict(tags.with_fingerprint()))
@@ -208,38 +182,26 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     return fraction, None
 
 
-def _describe_source(source: str, text_field: str, max_document_mib: float) -> list[tuple[str, int | None, int]]:
+def _describe_source(source: str, text_field: str) -> list[tuple[str, int | None, int]]:
     """Name, size and time of change of every file: what tells an unchanged source from a changed one."""
     files = source_files(source)
     if files is None:
         return [(source, None, 0)]
-    check_files(source, files, text_field, max_document_mib)
+    check_files(files, text_field)
     stats = [(path, path.stat()) for path in files]
     return [(path.as_posix(), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
 
 
 def _documents(
-    sources: Sequence[str],
-    valid_source: str | None,
-    fraction: float | None,
-    seed: int,
-    read: Callable[[str], Iterator[str]],
-) -> Iterator[tuple[str, str]]:
+    sources: Sequence[str], valid_source: str | None, fraction: float | None, seed: int, text_field: str, lines: bool
+) -> Iterator[tuple[Split, str]]:
     """All documents in order, each with its split."""
-    overlap = None
-    if valid_source is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruenegWarning)  # reading it again says it
-            overlap = Overlap(read(valid_source))
     for source in sources:
-        for text in read(source):
+        for text in read_documents(source, text_field=text_field, lines=lines):
             is_held_out = fraction is not None and _uniform(text, seed) < fraction
-            if overlap is not None:
-                overlap.see(text)
             yield "valid" if is_held_out else "train", text
-    if valid_source is not None and overlap is not None:
-        overlap.warn()
-        for text in read(valid_source):
+    if valid_source is not None:
+        for text in read_documents(valid_source, text_field=text_field, lines=lines):
             yield "valid", text
 
 
@@ -252,14 +214,14 @@ def _uniform(text: str, seed: int) -> float:
 class _Unit:
     """Documents of one split that are encoded together."""
 
-    split: str
+    split: Split
     texts: list[str] = field(default_factory=list)
     num_characters: int = 0
     num_bytes: int = 0
 
 
 def _units(
-    documents: Iterator[tuple[str, str]], done: dict[str, int], skipped: Callable[[int], None]
+    documents: Iterator[tuple[Split, str]], done: dict[Split, int], skipped: Callable[[int], None]
 ) -> Iterator[_Unit]:
     """Group documents, in order within each split, without the first ``done`` ones, which are stored."""
     left = dict(done)
@@ -339,49 +301,65 @@ def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str])
     return _worker_encoder(tokenizer_file, tagger)(texts)
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """What a journal says: the inputs, and what is finished."""
+
+    inputs: dict[str, Any]
+    splits: dict[Split, SplitInfo]
+    tags: dict[Split, tuple[ShardTags, ...]]
+
+    def files(self, folder: Path) -> list[Expected]:
+        """Of the finished shards."""
+        of_files = [(name, [shard.checksums for shard in split.shards]) for name, split in self.splits.items()]
+        of_files += [(name, [shard.checksums for shard in those]) for name, those in self.tags.items()]
+        return [
+            Expected(shard_path(folder, name, number, part), digest)
+            for name, parts_of in of_files
+            for number, parts in enumerate(parts_of)
+            for part, digest in parts.items()
+        ]
+
+
 @dataclass
 class _Journal:
     """What an unfinished build has finished, kept in ``build.json``."""
 
     folder: Path
     inputs: dict[str, Any]
-    splits: dict[str, SplitInfo]
-    tags: dict[str, tuple[ShardTags, ...]]
+    splits: dict[Split, SplitInfo]
+    tags: dict[Split, tuple[ShardTags, ...]]
     """Of the shards, where they are tagged."""
 
     @classmethod
-    def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[str], *, overwrite: bool) -> _Journal:
-        stored = _read_journal(folder / JOURNAL_FILE)
+    def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[Split], *, overwrite: bool) -> _Journal:
+        stored: _Begun | CorpusError | None
+        try:
+            stored = read_journal(_Begun, folder / JOURNAL_FILE)
+            verify(stored.files(folder) if stored else (), CorpusError, ANEW, verified_folder())
+        except CorpusError as error:
+            stored = error
+        begun = stored.inputs if isinstance(stored, _Begun) else stored
         names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
-        if goes_on(folder, "corpus", **names, stored=stored["inputs"], inputs=inputs, overwrite=overwrite):
-            done = {name: split_from_json(split) for name, split in stored["splits"].items()}
-            tags = {name: shards_from_json(shards) for name, shards in stored["tags"].items()}
-            return cls(folder, inputs, done, tags)
+        is_begun = goes_on(folder, "corpus", **names, stored=begun, inputs=inputs, overwrite=overwrite)
+        if is_begun and isinstance(stored, _Begun):
+            return cls(folder, inputs, stored.splits, stored.tags)
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, inputs, {split: SplitInfo() for split in splits}, dict.fromkeys(splits, ()))
         journal.save()  # first: a folder with both files is an unfinished build
-        clear(folder, INFO_FILE, TAGS_FILE, _BUILT_FILE)
+        clear(folder, INFO_FILE, TAGS_FILE)
         return journal
 
     def save(self) -> None:
-        splits = {name: dataclasses.asdict(split) for name, split in self.splits.items()}
-        tags = {name: [dataclasses.asdict(shard) for shard in shards] for name, shards in self.tags.items()}
-        write_json(self.folder / JOURNAL_FILE, {"inputs": self.inputs, "splits": splits, "tags": tags})
-
-
-def _read_journal(path: Path) -> dict[str, Any]:
-    stored: dict[str, Any] = {}
-    if path.is_file():
-        with contextlib.suppress(ValueError):  # torn: none of its shards can be trusted
-            stored = json.loads(path.read_text(encoding="utf-8"))
-    return {"inputs": None, "tags": {}, **stored}
+        content = dataclasses.asdict(_Begun(self.inputs, self.splits, self.tags))
+        write_journal(self.folder / JOURNAL_FILE, content)
 
 
 class _SplitWriter:
     """Writes a split shard by shard: part files, renamed once they are whole, then noted in the journal."""
 
     def __init__(
-        self, journal: _Journal, split: str, dtype: np.dtype[Any], shard_tokens: int, unknown_id: int | None
+        self, journal: _Journal, split: Split, dtype: np.dtype[Any], shard_tokens: int, unknown_id: int | None
     ) -> None:
         self._journal = journal
         self._split = split
@@ -503,12 +481,7 @@ def _check_content(info: CorpusInfo, valid: str | float | None) -> None:
     if not info.splits["train"].num_tokens:
         raise CorpusError("the sources hold no text for training: every document is empty or held out")
     if "valid" in info.splits and not info.splits["valid"].num_tokens:
-        num = info.splits["train"].num_documents
-        found = f"there {'is 1 document' if num == 1 else f'are {num:,} documents'}"
-        raise CorpusError(
-            f"--valid {valid} holds out no text: {found}: if every line is one, pass --lines, or raise the fraction, "
-            f"or name a file with text"
-        )
+        raise CorpusError(f"--valid {valid} holds out no text: raise the fraction or name a file with text")
     num_unknown = sum(split.num_unknown_tokens for split in info.splits.values())
     if num_unknown > _MOST_UNKNOWN * info.num_tokens:
         warnings.warn(

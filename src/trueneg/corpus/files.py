@@ -5,8 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from trueneg.errors import CorpusError, Interrupted, TruenegError
+from trueneg.files.records import read_record
+
+T = TypeVar("T")
+
+
+def read_description(kind: type[T], path: Path, version: int, remedy: str) -> T:
+    """Read what a finished folder says of itself.
+
+    Args:
+        kind: A dataclass.
+        path: The JSON file.
+        version: The ``format_version`` that is understood.
+        remedy: What the user can do, as an order.
+
+    Raises:
+        CorpusError: if it is missing, damaged or of another version.
+    """
+    found = read_record(dict[str, Any], path, CorpusError, remedy).get("format_version", version)
+    if found != version:
+        raise CorpusError(f"'{path}' has format version {found}, not {version}: {remedy}")
+    return read_record(kind, path, CorpusError, remedy)
 
 
 def check_size(file: Path, size: int, remedy: str) -> None:
@@ -22,18 +44,18 @@ def check_size(file: Path, size: int, remedy: str) -> None:
 
 
 @contextmanager
-def explained(doing: str, kept: str, again: str) -> Iterator[None]:
+def explained(doing: str, stopped: str, again: str) -> Iterator[None]:
     """Turn what the system says into what the user can do.
 
     Args:
         doing: What is under way, for "cannot go on …".
-        kept: What is there after Ctrl-C: what was annotated.
+        stopped: What is said after Ctrl-C.
         again: What to do then.
     """
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"{kept}: {again}") from None
+        raise Interrupted(f"{stopped}: {again}") from None
     except TruenegError:
         raise
     except OSError as error:

@@ -5,13 +5,49 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trueneg.decoding import flatten
 from trueneg.errors import CorpusError
+from trueneg.files.digests import fingerprint_of
 from trueneg.files.lock import LOCK
+from trueneg.files.records import parse_record, read_record
+from trueneg.files.whole import PART, write_json
+
+T = TypeVar("T")
+
+ANEW = "choose another --out, or pass --overwrite to start anew"
+"""What can be done about unfinished work that cannot go on."""
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """A journal as it is stored: counts in it are believed, so that they must be those that were written."""
+
+    checksum: str
+    content: dict[str, Any]
+
+
+def write_journal(path: Path, content: Mapping[str, Any]) -> None:
+    """Write down how far the work has come, with a checksum."""
+    write_json(path, {"checksum": fingerprint_of(content), "content": content})
+
+
+def read_journal(kind: type[T], path: Path) -> T | None:
+    """Read what ``write_journal`` wrote, as a dataclass; None if there is none.
+
+    Raises:
+        CorpusError: if it is damaged.
+    """
+    if not path.exists():
+        return None
+    sealed = read_record(_Sealed, path, CorpusError, ANEW)
+    if fingerprint_of(sealed.content) != sealed.checksum:
+        raise CorpusError(f"'{path}' was changed after it was written: {ANEW}")
+    return parse_record(kind, json.dumps(sealed.content), f"'{path}'", CorpusError, ANEW)
 
 
 def goes_on(
@@ -20,7 +56,7 @@ def goes_on(
     *,
     finished: str,
     journal: str,
-    stored: Mapping[str, Any] | None,
+    stored: Mapping[str, Any] | CorpusError | None,
     inputs: Mapping[str, Any],
     overwrite: bool,
 ) -> bool:
@@ -33,33 +69,36 @@ def goes_on(
         kind: What the work makes: "corpus".
         finished: Name of the file that is written last.
         journal: Name of the file that is kept until then.
-        stored: What the journal in the folder says its work was begun with; None if it cannot be trusted.
+        stored: What the journal in the folder says its work was begun with, None without one; or why the journal or
+            the files that it names cannot be trusted.
         inputs: What this work is begun with, JSON-ready.
         overwrite: Whether what is finished, or was begun with something else, may go.
 
     Raises:
-        CorpusError: for a folder of something else, what is finished, or a beginning with other inputs,
-            naming what differs.
+        CorpusError: for a file, a folder of something else, what is finished, a beginning that is damaged, or one
+            with other inputs, naming what differs.
     """
+    if folder.exists() and not folder.is_dir():
+        raise CorpusError(f"--out {folder} is a file: name a folder")
     if (folder / finished).exists():  # with a journal too: killed just after it or on overwriting
         if not overwrite:
             raise CorpusError(f"'{folder}' holds the finished {kind}: choose another --out, or pass --overwrite")
         return False
     if not (folder / journal).exists():
-        if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
+        # What a kill in the very first write leaves is this work's own.
+        if folder.exists() and {path.name for path in folder.iterdir()} - {LOCK, journal + PART}:
             raise CorpusError(f"'{folder}' is not empty and holds no {kind}: choose another --out")
         return False
-    changes = [] if stored is None else _changes(stored, json.loads(json.dumps(inputs)))
-    if stored is not None and not changes:
+    changes = _changes(stored, json.loads(json.dumps(inputs))) if isinstance(stored, Mapping) else []
+    if isinstance(stored, Mapping) and not changes:
         return True
     has_content = any(file.stat().st_size for file in folder.glob("*/*.bin"))
     if has_content and not overwrite:
-        remedies = "choose another --out, or pass --overwrite to start anew"
-        if stored is None:
-            raise CorpusError(f"'{folder}' holds unfinished work whose '{journal}' or files are torn: {remedies}")
+        if isinstance(stored, CorpusError):
+            raise stored
         raise CorpusError(
             f"'{folder}' holds the unfinished {kind} of other inputs ({'; '.join(changes)}): give the same again to "
-            f"go on, {remedies}"
+            f"go on, {ANEW}"
         )
     return False
 

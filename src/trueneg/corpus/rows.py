@@ -159,6 +159,12 @@ class RowIndex:
         # A row's tokens follow one another in the corpus; only the special tokens of its pieces part them. One
         # more than fits into a row says whether the last word goes on after the cut.
         tokens, begins = self.corpus.windows(place[first], width)
+        if tokens.size and (largest := int(tokens.max())) >= self.corpus.info.vocab_size:
+            raise CorpusError(
+                f"the corpus '{self.corpus.path}' is damaged (the id {largest} lies outside its vocabulary of "
+                f"{self.corpus.info.vocab_size:,}): see which file with 'trueneg corpus info {self.corpus.path} "
+                f"--verify', then copy or build the corpus again"
+            )
         source = np.clip(columns + 1 - 2 * segments, 0, width - 2) + width * np.arange(len(rows))[:, None]
         ids = np.take(tokens, source)
         ids[is_padding] = special["pad"]
@@ -204,7 +210,7 @@ def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
     info = CorpusInfo.read(path)
     splits = {}
     for name, split in info.splits.items():
-        corpus = Corpus.open(path, name)
+        corpus = Corpus.open(path, name, verify=False)
         fits = corpus.num_tokens + 2 >= length
         rows = {kind: RowIndex(corpus, length, pack=kind == "packed") for kind in ("single", "packed") if fits}
         splits[name] = {
@@ -235,7 +241,7 @@ def describe_tags(path: str | Path) -> dict[str, Any] | None:
     Raises:
         CorpusError: if the corpus or its tags cannot be opened.
     """
-    tags = Tags.find(Corpus.open(path))
+    tags = Tags.find(Corpus.open(path, verify=False))
     if tags is None:
         return None
     info = tags.info

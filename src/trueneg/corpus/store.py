@@ -10,24 +10,36 @@ describes.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
+from trueneg.corpus.files import check_size, read_description
 from trueneg.errors import CorpusError
-from trueneg.files.digests import checksum, fingerprint_of
+from trueneg.files.digests import fingerprint_of
+from trueneg.files.verified import Expected, verify
+from trueneg.lexicon.places import verified_folder
+from trueneg.tokenizer import fingerprint, load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 FORMAT_VERSION = 1
 INFO_FILE = "corpus.json"
 JOURNAL_FILE = "build.json"
 SHARD_PARTS = ("tokens", "offsets", "words")
+_AGAIN = "copy or build the corpus again"
+_OFFSETS = np.dtype("<i8")
+
+Split = Literal["train", "valid"]
+SPLITS: tuple[Split, ...] = ("train", "valid")
+TokenType = Literal["uint16", "uint32"]
+"""How token ids are stored; numpy knows types that would take a file's bytes for addresses of objects."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,8 @@ class CorpusInfo:
     tokenizer_fingerprint: str
     vocab_size: int
     special_ids: Mapping[str, int]
-    dtype: str
-    splits: Mapping[str, SplitInfo]
+    dtype: TokenType
+    splits: Mapping[Split, SplitInfo]
     sources: tuple[SourceInfo, ...] = ()
     fingerprint: str = ""
     format_version: int = FORMAT_VERSION
@@ -116,24 +128,37 @@ class CorpusInfo:
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again")
             raise CorpusError(f"no corpus at '{folder}': make one with 'trueneg corpus build'")
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            version = record["format_version"]
-            if version != FORMAT_VERSION:
-                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: build it again")
-            record["splits"] = {name: split_from_json(split) for name, split in record["splits"].items()}
-            record["sources"] = tuple(SourceInfo(**source) for source in record["sources"])
-            info = cls(**record)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorpusError(f"'{path}' is torn or no corpus description: build the corpus again") from error
+        info = read_description(cls, path, FORMAT_VERSION, "build the corpus again")
         if info.with_fingerprint().fingerprint != info.fingerprint:
             raise CorpusError(f"'{path}' was changed after it was written: build the corpus again")
+        if fault := _fault(info):
+            raise CorpusError(f"'{path}' is damaged ({fault}): build the corpus again")
         return info
 
 
-def split_from_json(record: Mapping[str, Any]) -> SplitInfo:
-    """Decode what ``dataclasses.asdict`` made of a ``SplitInfo``."""
-    return SplitInfo(**{**record, "shards": tuple(ShardInfo(**shard) for shard in record["shards"])})
+def _fault(info: CorpusInfo) -> str | None:
+    """What cannot be true of any corpus, however well it is described."""
+    if "train" not in info.splits:
+        return "it has no split 'train'"
+    if not {"pad", "start", "end"} <= info.special_ids.keys():
+        return "it lacks a special token"
+    if not all(0 <= token < info.vocab_size for token in info.special_ids.values()):
+        return "a special token lies outside the vocabulary"
+    for name, split in info.splits.items():
+        if any(shard.num_documents < 1 or shard.num_tokens < shard.num_documents for shard in split.shards):
+            return f"a shard of '{name}' has fewer tokens than documents, or none"
+        for count in ("num_documents", "num_tokens"):
+            if getattr(split, count) != sum(getattr(shard, count) for shard in split.shards):
+                return f"the {count} of '{name}' is not the sum of its shards'"
+        if any(shard.checksums.keys() != set(SHARD_PARTS) for shard in split.shards):
+            return f"the checksums of '{name}' are not those of {', '.join(SHARD_PARTS)}"
+    return None
+
+
+def _offsets_fault(offsets: npt.NDArray[np.int64], num_tokens: int) -> str | None:
+    # Compared, not subtracted: a difference of damaged numbers may wrap around.
+    ascend = offsets[0] == 0 and offsets[-1] == num_tokens and bool((offsets[1:] > offsets[:-1]).all())
+    return None if ascend else f"its numbers do not ascend from 0 to {num_tokens:,}"
 
 
 def shard_path(folder: Path, split: str, number: int, part: str) -> Path:
@@ -158,23 +183,28 @@ class Corpus:
         path: the corpus folder.
         split: its name.
         info: what the whole corpus says of itself.
+        is_verified: whether its files were compared with their checksums as it was opened; annotations and tags that
+            are opened for it then are, too.
     """
 
     path: Path
-    split: str
+    split: Split
     info: CorpusInfo
+    is_verified: bool = False
 
     @classmethod
-    def open(cls, path: str | Path, split: str = "train", *, expect: str | None = None) -> Corpus:
-        """Open a split without reading it: the description and the files' sizes are checked, not their bytes.
+    def open(cls, path: str | Path, split: str = "train", *, expect: str | None = None, verify: bool = True) -> Corpus:
+        """Open a split.
 
         Args:
             path: a corpus folder.
             split: ``train`` or ``valid``.
             expect: the fingerprint of the tokenizer that the tokens must come from; None accepts any.
+            verify: compare every file with its checksum, if that was not done since it last changed; otherwise the
+                description and the files' sizes are checked, not their bytes.
 
         Raises:
-            CorpusError: if the corpus is missing, unfinished, torn, of another version or tokenizer, or has
+            CorpusError: if the corpus is missing, unfinished, damaged, of another version or tokenizer, or has
                 no such split.
         """
         info = CorpusInfo.read(path)
@@ -183,13 +213,15 @@ class Corpus:
                 f"the corpus '{path}' has no split '{split}', only {', '.join(info.splits)}: "
                 f"build it with --valid FILE|FRACTION"
             )
-        corpus = cls(Path(path), split, info)
+        corpus = cls(Path(path), cast(Split, split), info, is_verified=verify)
         if expect is not None:
             corpus.check_tokenizer(expect)
         for number, shard in enumerate(corpus.shards):
             for part, size in shard_sizes(shard, corpus.dtype).items():
                 file = shard_path(corpus.path, split, number, part)
-                check_size(file, size, "copy or build the corpus again")
+                check_size(file, size, _AGAIN)
+        if verify:
+            corpus.verify(again=False)
         return corpus
 
     def check_tokenizer(self, fingerprint: str) -> None:
@@ -204,17 +236,50 @@ class Corpus:
                 f"{fingerprint}: build it with this one, or use the one in '{self.path / 'tokenizer'}'"
             )
 
-    def verify(self) -> None:
-        """Read every byte of the split and compare checksums.
+    def load_tokenizer(self) -> PreTrainedTokenizerFast:
+        """Load the tokenizer that the corpus was built with, of which it has a copy.
+
+        Raises:
+            CorpusError: if the copy is another one by now.
+            ModelError: if it cannot be loaded.
+        """
+        folder = self.path / "tokenizer"
+        tokenizer = load_tokenizer(folder)
+        if (found := fingerprint(tokenizer)) != self.info.tokenizer_fingerprint:
+            raise CorpusError(
+                f"'{folder}' is not the tokenizer that '{self.path}' was built with (fingerprint {found}, not "
+                f"{self.info.tokenizer_fingerprint}): it was damaged or replaced: {_AGAIN}"
+            )
+        return tokenizer
+
+    def verify(self, *, again: bool = True) -> None:
+        """Compare the split's files with their checksums; see that offsets ascend and ids lie in the vocabulary.
+
+        Args:
+            again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
             CorpusError: naming the first file that is not what was written.
         """
-        for number, shard in enumerate(self.shards):
-            for part, expected in shard.checksums.items():
-                file = shard_path(self.path, self.split, number, part)
-                if checksum(file) != expected:
-                    raise CorpusError(f"'{file}' is damaged (checksum): copy or build the corpus again")
+        files = [
+            Expected(
+                shard_path(self.path, self.split, number, part),
+                shard.checksums[part],
+                f"{part} {self.dtype} {shard.num_tokens} {self.info.vocab_size}",
+                partial(self._fault, number, part),
+            )
+            for number, shard in enumerate(self.shards)
+            for part in SHARD_PARTS
+        ]
+        verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
+
+    def _fault(self, number: int, part: str) -> str | None:
+        """What is wrong with a file that is what was written."""
+        if part == "offsets":
+            return _offsets_fault(self._map(number, part, _OFFSETS), self.shards[number].num_tokens)
+        if part == "tokens" and (largest := int(self._map(number, part, self.dtype).max())) >= self.info.vocab_size:
+            return f"the id {largest} lies outside the vocabulary of {self.info.vocab_size:,}"
+        return None
 
     @property
     def num_documents(self) -> int:
@@ -238,10 +303,18 @@ class Corpus:
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where each document begins among the split's tokens, and the end, int64 [num_documents + 1]."""
+        """Where each document begins among the split's tokens, and the end, int64 [num_documents + 1].
+
+        Raises:
+            CorpusError: if those of a shard do not ascend from 0 to its number of tokens.
+        """
         parts = [np.zeros(1, dtype=np.int64)]
-        for number in range(len(self.shards)):
-            parts.append(self._map(number, "offsets", np.dtype("<i8"))[1:] + self._starts[number])
+        for number, shard in enumerate(self.shards):
+            offsets = self._map(number, "offsets", _OFFSETS)
+            if fault := _offsets_fault(offsets, shard.num_tokens):
+                file = shard_path(self.path, self.split, number, "offsets")
+                raise CorpusError(f"'{file}' is damaged ({fault}): {_AGAIN}")
+            parts.append(offsets[1:] + self._starts[number])
         return np.concatenate(parts)
 
     @cached_property

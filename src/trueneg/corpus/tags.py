@@ -13,20 +13,21 @@ that reaches over its ends. So the tokens "don", "'" and "t" have none, since th
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size
-from trueneg.corpus.store import Corpus, shard_path
+from trueneg.corpus.files import check_size, read_description
+from trueneg.corpus.store import Corpus, Split, shard_path
 from trueneg.errors import CorpusError
-from trueneg.files.digests import checksum, fingerprint_of
+from trueneg.files.digests import fingerprint_of
+from trueneg.files.verified import Expected, verify
+from trueneg.lexicon.places import verified_folder
 from trueneg.lexicon.tags import NUMBERS, PENN
 
 FORMAT_VERSION = 1
@@ -70,7 +71,7 @@ class TagsInfo:
     tagger: str
     provenance: Mapping[str, str]
     is_uncased: bool
-    splits: Mapping[str, tuple[ShardTags, ...]]
+    splits: Mapping[Split, tuple[ShardTags, ...]]
     fingerprint: str = ""
     format_version: int = FORMAT_VERSION
 
@@ -89,23 +90,12 @@ class TagsInfo:
         path = Path(folder) / TAGS_FILE
         if not path.is_file():
             raise CorpusError(f"the corpus '{folder}' has no tags: build it again with --tag --overwrite")
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            version = record["format_version"]
-            if version != FORMAT_VERSION:
-                raise CorpusError(f"'{path}' has format version {version}, not {FORMAT_VERSION}: {_AGAIN}")
-            record["splits"] = {name: shards_from_json(shards) for name, shards in record["splits"].items()}
-            info = cls(**record)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorpusError(f"'{path}' is torn or describes no tags: {_AGAIN}") from error
+        info = read_description(cls, path, FORMAT_VERSION, _AGAIN)
         if info.with_fingerprint().fingerprint != info.fingerprint:
             raise CorpusError(f"'{path}' was changed after it was written: {_AGAIN}")
+        if any(shard.checksums.keys() != set(PARTS) for shards in info.splits.values() for shard in shards):
+            raise CorpusError(f"'{path}' is damaged (its checksums are not those of {' and '.join(PARTS)}): {_AGAIN}")
         return info
-
-
-def shards_from_json(records: list[dict[str, object]]) -> tuple[ShardTags, ...]:
-    """Decode what ``dataclasses.asdict`` made of a split's shards."""
-    return tuple(ShardTags(**record) for record in records)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -137,10 +127,10 @@ class Tags:
 
     @classmethod
     def open(cls, corpus: Corpus) -> Tags:
-        """Open a corpus's tags without reading them: the description and the files' sizes are checked.
+        """Open a corpus's tags; where the corpus was verified as it was opened, they are, too.
 
         Raises:
-            CorpusError: if there are none, or if they are torn, of another version or of another corpus.
+            CorpusError: if there are none, or if they are damaged, of another version or of another corpus.
 
         Example::
 
@@ -153,6 +143,8 @@ class Tags:
         for number, (shard, stored) in enumerate(zip(tags.shards, corpus.shards, strict=True)):
             for part, size in (("tags", stored.num_tokens), ("forms", shard.num_bytes)):
                 check_size(shard_path(corpus.path, corpus.split, number, part), size, _AGAIN)
+        if corpus.is_verified:
+            tags.verify(again=False)
         return tags
 
     @classmethod
@@ -171,6 +163,10 @@ class Tags:
                 f"'{self.corpus.path / TAGS_FILE}' belongs to another corpus (fingerprint {self.info.corpus}, "
                 f"'{corpus.path}' has {corpus.info.fingerprint}): {_AGAIN}"
             )
+        if len(self.info.splits.get(corpus.split, ())) != len(corpus.shards):
+            raise CorpusError(
+                f"'{self.corpus.path / TAGS_FILE}' is damaged (it lacks shards of the split '{corpus.split}'): {_AGAIN}"
+            )
         if self.corpus.split != corpus.split:
             raise CorpusError(
                 f"the tags of '{self.corpus.path}' were opened for the split '{self.corpus.split}', not for "
@@ -182,17 +178,32 @@ class Tags:
         """The split's shards."""
         return self.info.splits[self.corpus.split]
 
-    def verify(self) -> None:
-        """Read every byte of the split's tags and compare checksums.
+    def verify(self, *, again: bool = True) -> None:
+        """Compare the files of the split's tags with their checksums; see that every tag is one.
+
+        Args:
+            again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
             CorpusError: naming the first file that is not what was written.
         """
-        for number, shard in enumerate(self.shards):
-            for part, expected in shard.checksums.items():
-                file = shard_path(self.corpus.path, self.corpus.split, number, part)
-                if checksum(file) != expected:
-                    raise CorpusError(f"'{file}' is damaged (checksum): {_AGAIN}")
+        files = [
+            Expected(
+                shard_path(self.corpus.path, self.corpus.split, number, part),
+                shard.checksums[part],
+                f"{part} {len(PENN)}",
+                partial(self._fault, number, part),
+            )
+            for number, shard in enumerate(self.shards)
+            for part in PARTS
+        ]
+        verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
+
+    def _fault(self, number: int, part: str) -> str | None:
+        """What is wrong with a file that is what was written; forms are looked at as they are read."""
+        if part == "tags" and (largest := int(self._map(number).max())) >= len(PENN):
+            return f"there is no tag {largest}"
+        return None
 
     def windows(self, starts: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
         """Tags of runs of tokens, one run a row; past the end of the split, its last token's again.
@@ -229,8 +240,11 @@ class Tags:
 
     @cached_property
     def _maps(self) -> tuple[npt.NDArray[np.uint8], ...]:
-        paths = (shard_path(self.corpus.path, self.corpus.split, number, "tags") for number in range(len(self.shards)))
-        return tuple(np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray) for path in paths)
+        return tuple(map(self._map, range(len(self.shards))))
+
+    def _map(self, number: int) -> npt.NDArray[np.uint8]:
+        path = shard_path(self.corpus.path, self.corpus.split, number, "tags")
+        return np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
 
 
 def forms_to_bytes(counts: Mapping[tuple[str, int], int]) -> bytes:

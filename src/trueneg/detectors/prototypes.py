@@ -30,7 +30,6 @@ from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
-from trueneg.tokenizer import load_tokenizer
 
 KIND = "trueneg prototypes"
 THRESHOLD = 0.62
@@ -167,7 +166,7 @@ def learn_prototypes(
     Raises:
         ModelError: if no word occurs so often.
     """
-    tokenizer = load_tokenizer(corpus.path / "tokenizer")
+    tokenizer = corpus.load_tokenizer()
     text = TokenText(tokenizer)
     kinds = substitution_kinds(text.surfaces).numpy()
     encoder = TextEncoder(source, () if layer is None else (layer,), window=length + 32, device=device)

@@ -26,7 +26,7 @@ from trueneg.evaluation.corrections import Correction, most_convincing
 from trueneg.evaluation.over_training import Moment, load_moment, moments_of, run_config
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.false_negatives import find_false_negatives
-from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
+from trueneg.models.backbone import MaskedLanguageModel, check_packing, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import mlm
 from trueneg.presets import with_objective
@@ -99,34 +99,25 @@ def evaluate_held_out(
     detector: str = "lexical",
     wordnet: str = "",
     num_rows: int = 0,
-    length: int | None = None,
-    pack: bool | None = None,
+    length: int = 128,
+    pack: bool = False,
     settings: Sequence[str] = (),
+    verify: bool = True,
 ) -> HeldOutResult:
     """Mask held-out rows and see what a checkpoint predicts (Zhang et al. 2023, Table 2).
 
-    Args:
-        checkpoint: A run folder (of an ELECTRA run the generator), a Hugging Face folder or a hub name.
-        corpus: With a held-out split, made with the checkpoint's tokenizer.
-        detector: Who judges mispredictions.
-        wordnet: WordNet's folder; empty to look in the usual places.
-        num_rows: Rows to read; 0 for all.
-        length: Tokens a row; by default as a run had it, else 128.
-        pack: Whether rows hold several documents; by default as a run had it, else not.
-        settings: Further options, such as ``objective.masking.rate=0.3``.
-
-    Raises:
-        TruenegError: if the checkpoint, the corpus, the detector or the lexicon cannot be used.
+    The one result of ``evaluate_table``, which see.
     """
     table = evaluate_table(
         [checkpoint],
         corpora=[corpus],
-        sequences=() if pack is None else ["packed" if pack else "documents"],
+        sequences=["packed" if pack else "documents"],
         detectors=[detector],
         wordnet=wordnet,
         num_rows=num_rows,
         length=length,
         settings=settings,
+        verify=verify,
     )
     return table.records[0]
 
@@ -143,6 +134,7 @@ def evaluate_table(
     num_rows: int = 0,
     length: int | None = None,
     settings: Sequence[str] = (),
+    verify: bool = True,
     say: Callable[[str], None] = lambda _: None,
 ) -> HeldOutTable:
     """Mask held-out rows and see what checkpoints predict, and what detectors make of it (Zhang et al. 2023, Table 2).
@@ -162,6 +154,7 @@ def evaluate_table(
         num_rows: Rows to read of each text; 0 for all.
         length: Tokens a row; by default as a run had it, else 128.
         settings: Further options, such as ``objective.masking.rate=0.3``.
+        verify: Compare the corpora's files with their checksums before: see ``Corpus.open``.
         say: Told what is going on.
 
     Returns:
@@ -180,7 +173,8 @@ def evaluate_table(
             given = [f"corpus.length={length}"] if length else []
             configs = {name: _config(checkpoint, run, name, wordnet, [*given, *settings]) for name in detectors}
             usual = "packed" if configs[detectors[0]].corpus.pack else "documents"
-            trials = _trials(checkpoint, corpora, texts, sequences or (usual,), built, Path(folder))
+            opened = {str(path): Corpus.open(path, "valid", verify=verify) for path in corpora}
+            trials = _trials(checkpoint, opened, texts, sequences or (usual,), built, Path(folder))
             evaluator = _Evaluator.of(trials, configs)
             for when, moment in enumerate(moments):
                 model = evaluator.load(checkpoint, moment)
@@ -219,7 +213,7 @@ class _Evaluator:
     @classmethod
     def of(cls, trials: Sequence[_Trial], configs: Mapping[str, PretrainConfig]) -> _Evaluator:
         first = next(iter(configs.values()))
-        tokenizer = load_tokenizer(trials[0].corpus.path / "tokenizer")
+        tokenizer = trials[0].corpus.load_tokenizer()
         device = choose_device(first.train.device)
         detectors = {
             name: make_detector(config.objective.correction, tokenizer).to(device) for name, config in configs.items()
@@ -234,7 +228,9 @@ class _Evaluator:
     def load(self, checkpoint: str, moment: Moment | None) -> MaskedLanguageModel:
         config = self.config
         model = load_moment(moment, self.tokenizer) if moment else load_masked_lm(config.model, self.tokenizer)
-        check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
+        longest = max_length(model.model)
+        if config.corpus.length > longest:
+            raise ConfigError(f"--length {config.corpus.length}: '{checkpoint}' has only {longest} positions")
         for detector in self.detectors.values():
             detector.attach(model)  # a moving average of the model begins, and here ends, with the model itself
         return model.to(self.device)
@@ -323,14 +319,14 @@ def _config(
 
 def _trials(
     checkpoint: str,
-    corpora: Sequence[str | Path],
+    corpora: Mapping[str, Corpus],
     texts: Sequence[str | Path],
     sequences: Sequence[str],
     built: dict[tuple[str, ...], Path],
     folder: Path,
 ) -> list[_Trial]:
     """Everything that a checkpoint is to read; ``built`` remembers what was tokenized for another one."""
-    trials = [_Trial(str(path), Corpus.open(path, "valid"), kind) for path in corpora for kind in sequences]
+    trials = [_Trial(path, corpus, kind) for path, corpus in corpora.items() for kind in sequences]
     if texts:
         tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))
         for text in map(str, texts):

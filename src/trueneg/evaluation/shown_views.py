@@ -21,7 +21,7 @@ from trueneg.corruption.views import View
 from trueneg.decoding import override
 from trueneg.errors import CorpusError
 from trueneg.lexicon.tagging import make_tagger
-from trueneg.tokenizer import load_tokenizer, special_ids
+from trueneg.tokenizer import special_ids
 from trueneg.training.views import make_substitution
 
 LABELS: tuple[Literal["kept", "synonym", "antonym"], ...] = ("kept", "synonym", "antonym")
@@ -85,9 +85,10 @@ def show_views(
     """
     if not text.strip():
         raise CorpusError("no text to make views of: give a sentence")
-    opened = Corpus.open(corpus)
+    opened = Corpus.open(corpus, verify=False)  # of which only the tags are read
     tags = Tags.open(opened)
-    tokenizer = load_tokenizer(opened.path / "tokenizer")
+    tags.verify(again=False)
+    tokenizer = opened.load_tokenizer()
     config = override(ViewsConfig(), settings)
     substitution = make_substitution(config, tags, tokenizer, wordnet)
     rows = _rows(text, tokenizer, tags.info.tagger, num, seed)

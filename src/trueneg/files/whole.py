@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,16 +22,21 @@ def flush(file: IO[Any]) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """Give a name to write to beside ``path``; what stands there in the end takes ``path``'s place.
 
     The mode is what the umask makes of a new file, whatever library wrote it. After an error nothing is left and
     ``path`` is what it was; after a kill ``<name>.part`` is left, which the next writer replaces.
 
+    Args:
+        path: The file.
+        shared: Several processes may write it at once, as they do in a cache: each has a part of its own, the last
+            one stays.
+
     Raises:
         OSError: as writing does.
     """
-    part = path.with_name(path.name + PART)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}" if shared else path.name + PART)
     try:
         part.unlink(missing_ok=True)
         part.touch()
@@ -45,18 +51,30 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write text (as UTF-8) or bytes, whole or not at all."""
-    with whole_file(path) as part:
+def write_whole(path: Path, content: str | bytes, *, shared: bool = False) -> None:
+    """Write text (as UTF-8) or bytes, whole or not at all: see ``whole_file``."""
+    with whole_file(path, shared=shared) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write JSON, whole or not at all."""
-    write_whole(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+def write_json(path: Path, record: Mapping[str, Any], *, shared: bool = False) -> None:
+    """Write JSON, whole or not at all: see ``whole_file``."""
+    write_whole(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n", shared=shared)
 
 
-def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
+def check_writable(path: Path) -> None:
+    """Find out, before hours of work, whether a file can be written.
+
+    Raises:
+        OSError: if it cannot.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
+    probe.touch()
+    probe.unlink()
+
+
+def replace_folder(path: Path, fill: Callable[[Path], None]) -> None:
     """Put a folder in the place of another one by two renames.
 
     A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old

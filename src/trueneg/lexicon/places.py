@@ -25,9 +25,6 @@ FILES: tuple[str, ...] = tuple(name for s in SUFFIX.values() for name in (f"inde
 COUNTS = "cntlist.rev"
 """How often each sense occurs in WordNet's tagged text; it need not be there, but frequent senses ask for it."""
 
-LARGEST_FILE = 64 << 20
-"""Bytes of a file at most; WordNet's largest one has 15 MB."""
-
 DEBIAN = Path("/usr/share/wordnet")
 """Where Debian's and Ubuntu's package ``wordnet-base`` puts it."""
 
@@ -77,6 +74,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TRUENEG_CACHE") or "~/.cache/trueneg").expanduser()
 
 
+def verified_folder() -> Path:
+    """Where it is noted which files were found right: ``verified`` in the cache folder."""
+    return cache_folder() / "verified"
+
+
 def wordnet_digest(path: Path) -> str:
     """Name the content of a WordNet that :func:`find_wordnet` found, without reading all of it (10 ms).
 
@@ -100,17 +102,11 @@ def wordnet_digest(path: Path) -> str:
 
 
 def read_files(place: Path) -> dict[str, bytes]:
-    """The bytes of each of ``FILES``, from a folder or zip archive that :func:`find_wordnet` found.
-
-    Raises:
-        LexiconError: for a member of an archive that is too large to be of WordNet.
-    """
+    """The bytes of each of ``FILES``, from a folder or zip archive that :func:`find_wordnet` found."""
     if place.is_dir():
         return {name: (place / name).read_bytes() for name in FILES}
     with zipfile.ZipFile(place) as archive:
-        members = {Path(info.filename).name: info for info in archive.infolist()}
-        if large := next((name for name in FILES if members[name].file_size > LARGEST_FILE), None):
-            raise LexiconError(f"{place}: {large} has {members[large].file_size:,} bytes: not WordNet; {HOW_TO_GET}")
+        members = {Path(name).name: name for name in archive.namelist()}
         return {name: archive.read(members[name]) for name in FILES}
 
 

@@ -32,7 +32,7 @@ from trueneg.objectives.regularization import SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
 from trueneg.recipes.planted_detector import Placebo, PlantedDetector
-from trueneg.tokenizer import load_tokenizer, special_ids
+from trueneg.tokenizer import special_ids
 from trueneg.training.data import EVALUATION_SEED, TrainingOrder, held_out_batches
 from trueneg.training.step import Run, train_step
 
@@ -208,7 +208,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
     started = time.monotonic()
     with _one_thread():
         train, held_out = Corpus.open(corpus), Corpus.open(corpus, "valid")
-        tokenizer = load_tokenizer(corpus / "tokenizer")
+        tokenizer = train.load_tokenizer()
         planting = Planting.of_most_frequent(RowIndex(train, config.length), tokenizer, config.num_words, config.words)
         planting.extend(tokenizer)
         shares = UNSPLIT if arm.use == "ceiling" else SHARES

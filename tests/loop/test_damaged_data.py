@@ -1,0 +1,85 @@
+"""Damage to what a run reads is found before it trains a step, also when it goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_runs import WORDNET, PowerCut, assert_identical, before_step, cut_power, make_config
+
+from trueneg.config import PretrainConfig
+from trueneg.corpus.annotate import TableAnnotator, write_annotations
+from trueneg.corpus.annotations import PARTS
+from trueneg.decoding import override
+from trueneg.errors import CorpusError
+from trueneg.lexicon.table import cached_table
+from trueneg.presets import with_objective
+from trueneg.pretraining import pretrain
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.folder import METRICS
+
+
+@pytest.fixture
+def copied(corpus: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(corpus, tmp_path / "corpus"))
+
+
+def flip(file: Path) -> None:
+    """Change one bit in the middle."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def check_refused(config: PretrainConfig, out: Path, file: Path) -> None:
+    flip(file)
+    with pytest.raises(CorpusError, match=rf"{file.parent.name}/{file.name}' is damaged"):
+        pretrain(config, out, quiet=True)
+    assert not (out / METRICS).exists()
+
+
+@pytest.mark.parametrize("part", ["tokens", "offsets", "words"])
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_damaged_corpus_trains_nothing(copied: Path, tmp_path: Path, split: str, part: str) -> None:
+    check_refused(make_config(copied, "mlm"), tmp_path / "run", copied / split / f"00000.{part}.bin")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_damaged_annotations_train_nothing(copied: Path, tmp_path: Path, part: str) -> None:
+    annotator = TableAnnotator(cached_table(load_tokenizer(copied / "tokenizer"), wordnet=WORDNET))
+    write_annotations(copied, annotator, tmp_path / "notes", most=annotator.most)
+    config = override(
+        make_config(copied, "corrected"), [f"objective.correction.detector=annotated:{tmp_path / 'notes'}"]
+    )
+    check_refused(config, tmp_path / "run", tmp_path / "notes" / "train" / f"{part}.bin")
+
+
+@pytest.mark.parametrize("part", ["tags", "forms"])
+def test_damaged_tags_train_nothing(tagged: Path, tmp_path: Path, part: str) -> None:
+    copied = Path(shutil.copytree(tagged, tmp_path / "corpus"))
+    config = override(with_objective(make_config(copied, "mlm"), "cline"), [f"correction.wordnet={WORDNET}"])
+    check_refused(config, tmp_path / "run", copied / "train" / f"00000.{part}.bin")
+
+
+def test_a_run_goes_on_only_with_the_corpus_it_began_with(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(copied, "mlm", "train.steps=8", "train.save_every=2")
+    pretrain(config, tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch, pytest.raises(PowerCut):
+        before_step(patch, 5, cut_power)
+        pretrain(config, tmp_path / "cut", quiet=True)
+    file = copied / "train" / "00000.words.bin"
+    flip(file)
+    with pytest.raises(CorpusError, match=r"00000\.words\.bin' is damaged"):
+        pretrain(config, tmp_path / "cut", resume=True, quiet=True)
+    flip(file)
+    # Whether files are verified is no part of what makes a run the same run.
+    pretrain(config, tmp_path / "cut", resume=True, quiet=True, verify=False)
+    assert_identical(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_the_hurried_may_leave_it_out(copied: Path, tmp_path: Path) -> None:
+    flip(copied / "train" / "00000.words.bin")
+    assert pretrain(make_config(copied, "mlm", "train.steps=2"), tmp_path / "run", quiet=True, verify=False).step == 2
