@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -11,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.config import CorpusConfig, MaskingConfig, ObjectiveConfig, OptimizerConfig, PretrainConfig, TrainConfig
-from trueneg.decoding import decode, differences, encode, load_config, override, save_config
+from trueneg.config import (
+    CorpusConfig,
+    FinetuneConfig,
+    MaskingConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    PretrainConfig,
+    TrainConfig,
+)
+from trueneg.decoding import OTHER_NAMES, decode, describe, differences, encode, load_config, override, save_config
 from trueneg.errors import ConfigError
 
 
@@ -157,6 +166,35 @@ def test_files_that_are_none(tmp_path: Path, text: str | None, message: str) -> 
         path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_config(PretrainConfig, path)
+
+
+@pytest.mark.parametrize("kind", [PretrainConfig, FinetuneConfig])
+def test_every_option_is_explained(kind: type) -> None:
+    options = describe(kind)
+    assert options.keys() == set(leaves(kind()))
+    assert [name for name, option in options.items() if len(option.about.split()) < 3 or "``" in option.about] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("optimizer.lr", "optimizer.learning_rate"),
+        ("lr", "optimizer.learning_rate"),
+        ("train.learning_rate", "optimizer.learning_rate"),
+        ("warmup", "optimizer.warmup_steps"),
+        ("train.gradient_accumulation_steps", "train.accumulation"),
+        ("mlm_probability", "objective.masking.rate"),
+    ],
+)
+def test_names_from_elsewhere_suggest_ours(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{re.escape(meant)}'"):
+        override(PretrainConfig(), [f"{name}=1"])
+
+
+def test_no_option_has_a_name_from_elsewhere() -> None:
+    names = {name.rpartition(".")[2] for kind in (PretrainConfig, FinetuneConfig) for name in leaves(kind())}
+    assert not names & OTHER_NAMES.keys()
+    assert set(OTHER_NAMES.values()) <= names
 
 
 def test_differences() -> None:

@@ -8,9 +8,63 @@ loads nothing heavy; each name below is loaded when it is first used.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # type checkers and editors see the functions themselves
+    from trueneg.attacking import attack_with as attack_with
+    from trueneg.attacking import run_attack as run_attack
+    from trueneg.attacks.making import make_attack as make_attack
+    from trueneg.bench import bench_overhead as bench_overhead
+    from trueneg.corpus.build import build_corpus as build_corpus
+    from trueneg.corpus.rows import describe as describe_corpus
+    from trueneg.corpus.tokenizer_training import extend_tokenizer as extend_tokenizer
+    from trueneg.corpus.tokenizer_training import train_tokenizer as train_tokenizer
+    from trueneg.demo import run_demo as run_demo
+    from trueneg.doctor import diagnose as diagnose
+    from trueneg.errors import TruenegError as TruenegError
+    from trueneg.evaluation.comparison import compare as compare
+    from trueneg.evaluation.held_out import evaluate_held_out as evaluate
+    from trueneg.finetuned import evaluate_finetuned as evaluate_finetuned
+    from trueneg.finetuning import configure_finetuning as configure_finetuning
+    from trueneg.finetuning import finetune as finetune
+    from trueneg.lexicon.fetch import fetch_wordnet as fetch_wordnet
+    from trueneg.lexicon.table import build_table as build_table
+    from trueneg.lexicon.table import cached_table as cached_table
+    from trueneg.models.export import export as export
+    from trueneg.pretraining import configure as configure
+    from trueneg.pretraining import pretrain as pretrain
+    from trueneg.reporting.html import write_report as report
+    from trueneg.tokenizer import load_tokenizer as load_tokenizer
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "TruenegError",
+    "__version__",
+    "attack_with",
+    "bench_overhead",
+    "build_corpus",
+    "build_table",
+    "cached_table",
+    "compare",
+    "configure",
+    "configure_finetuning",
+    "describe_corpus",
+    "diagnose",
+    "evaluate",
+    "evaluate_finetuned",
+    "export",
+    "extend_tokenizer",
+    "fetch_wordnet",
+    "finetune",
+    "load_tokenizer",
+    "make_attack",
+    "pretrain",
+    "report",
+    "run_attack",
+    "run_demo",
+    "train_tokenizer",
+]
 
 _PUBLIC = {
     "TruenegError": "trueneg.errors:TruenegError",
@@ -40,16 +94,15 @@ _PUBLIC = {
 }
 """Public name to where it is; the command line's verbs call the same functions."""
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'trueneg' has no attribute {name!r}")
-    module, _, attribute = _PUBLIC[name].partition(":")
-    loaded = importlib.import_module(module)
-    return getattr(loaded, attribute) if attribute else loaded
-
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # which would take it for a promise that any name exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'trueneg' has no attribute {name!r}")
+        module, _, attribute = _PUBLIC[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)

@@ -6,6 +6,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from trueneg.evaluation.tasks.squad_reading import SquadExample
 from trueneg.evaluation.tasks.squad_windows import Windows
 from trueneg.evaluation.tasks.text import TextTask
 from trueneg.files.digests import checksum
+from trueneg.files.lock import locked
 from trueneg.finetuned import OpenedModel, finetuned_task, open_finetuned
 from trueneg.training.folder import HUGGING_FACE
 
@@ -50,7 +52,7 @@ def run_attack(
     *,
     split: str = "",
     data: str = "",
-    max_examples: int = 0,
+    max_examples: int = 500,
     progress: Progress = lambda done, of: None,
 ) -> AttackSet:
     """Attack a split's examples.
@@ -64,6 +66,7 @@ def run_attack(
         progress: Told how many are done, of how many.
 
     Raises:
+        BusyError: if another process makes this attack on this model.
         ConfigError: for an attack on another kind of task, or one that gives amounts.
         TaskError: for a split without labels.
     """
@@ -81,9 +84,10 @@ def run_attack(
         examples = task.subset(examples, max_examples, SUBSET_SEED)
     if not attack.asks_victim:
         return AttackSet(attack.description, task.name, split, task.labels, attack.run(examples, None, progress))
-    victim = _victim(open_finetuned(folder, settings))
-    described = {**attack.description, "victim": _fingerprint(folder)}
-    return AttackSet(described, task.name, split, task.labels, attack.run(examples, victim, progress))
+    with _holding(folder, f"attack-{attack.name}-{attack.description['profile']}"):
+        victim = _victim(open_finetuned(folder, settings))
+        described = {**attack.description, "victim": _fingerprint(folder)}
+        return AttackSet(described, task.name, split, task.labels, attack.run(examples, victim, progress))
 
 
 def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
@@ -101,6 +105,7 @@ def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> At
         TruenegWarning: if the set is of another task, or its result takes the place of another attack's.
 
     Raises:
+        BusyError: if another process asks about the same attack.
         ConfigError: if the set is of another kind of task, or of other labels.
         TaskError: if the attack changed nothing.
     """
@@ -113,39 +118,41 @@ def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> At
     asked = [a for a in adversaries if a.outcome != "unchanged"] if is_squad else list(adversaries)
     if not asked:
         raise TaskError(f"{attack_set.name} changed none of {len(adversaries):,} examples: nothing to ask about")
-    (before, seen_before), (after, seen_after) = (
-        _answers(opened, examples) for examples in ([a.original for a in asked], [a.adversarial for a in asked])
-    )
-    is_unseen = [
-        adversary.adversarial != adversary.original and then == now
-        for adversary, then, now in zip(
-            asked, _rows(seen_before, len(asked)), _rows(seen_after, len(asked)), strict=True
+    name = result_name(attack_set, task.name, folder)
+    with _holding(folder, name):
+        (before, seen_before), (after, seen_after) = (
+            _answers(opened, examples) for examples in ([a.original for a in asked], [a.adversarial for a in asked])
         )
-    ]
-    happened = {
-        **seen_after.counts,
-        "missing_predictions": sum(bool(given.get("is_missing")) for given in after),
-        "unseen": sum(is_unseen),
-    }
-    answers = (squad_answers if is_squad else text_answers)(asked, before, after)
-    metrics = SQUAD_METRICS if is_squad else TEXT_METRICS
-    columns = columns_of(answers)
-    result = make_result(
-        task,
-        result_name(attack_set, task.name, folder),
-        answers,
-        config,
-        metrics={metric: METRICS[metric](columns) for metric in metrics},
-        counts=outcomes(adversaries) | {name: num for name, num in happened.items() if num},
-        step=config.train.steps,
-        trained=opened.trained,
-        started=started,
-    )
-    described = {**attack_set.attack, "task": attack_set.task, "split": attack_set.split}
-    result = replace(result, config={**result.config, "attack": described})
-    _warn_of_others(task, attack_set, Path(folder) / f"{result.split}.json", described)
-    path = save_result(result, answers, Path(folder))
-    return Attacked(Path(folder), attack_set, result, drops(answers, metrics), path)
+        is_unseen = [
+            adversary.adversarial != adversary.original and then == now
+            for adversary, then, now in zip(
+                asked, _rows(seen_before, len(asked)), _rows(seen_after, len(asked)), strict=True
+            )
+        ]
+        happened = {
+            **seen_after.counts,
+            "missing_predictions": sum(bool(given.get("is_missing")) for given in after),
+            "unseen": sum(is_unseen),
+        }
+        answers = (squad_answers if is_squad else text_answers)(asked, before, after)
+        metrics = SQUAD_METRICS if is_squad else TEXT_METRICS
+        columns = columns_of(answers)
+        result = make_result(
+            task,
+            name,
+            answers,
+            config,
+            metrics={metric: METRICS[metric](columns) for metric in metrics},
+            counts=outcomes(adversaries) | {name: num for name, num in happened.items() if num},
+            step=config.train.steps,
+            trained=opened.trained,
+            started=started,
+        )
+        described = {**attack_set.attack, "task": attack_set.task, "split": attack_set.split}
+        result = replace(result, config={**result.config, "attack": described})
+        _warn_of_others(task, attack_set, Path(folder) / f"{result.split}.json", described)
+        path = save_result(result, answers, Path(folder))
+        return Attacked(Path(folder), attack_set, result, drops(answers, metrics), path)
 
 
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
@@ -192,6 +199,15 @@ def load_adversaries(path: Path, folder: str | Path, names: Sequence[str] = (), 
     asked = [adversary for adversary in adversaries if adversary.outcome in ("succeeded", "changed")]
     attack = {"name": "published", "file": path.name, "left_out": len(adversaries) - len(asked)}
     return AttackSet(attack, task.name, path.stem, task.labels, asked)
+
+
+def _holding(folder: str | Path, name: str) -> AbstractContextManager[None]:
+    """One process at a time makes the same attack on a model; others attack it otherwise meanwhile.
+
+    Raises:
+        BusyError: if another process does.
+    """
+    return locked(Path(folder), name, f".{name}.lock")
 
 
 def _refuse_amounts(task: Task[Any]) -> None:

@@ -6,15 +6,61 @@ does nothing costs GPU days.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
+import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from trueneg.errors import ConfigError, unknown_name
 
 T = TypeVar("T")
+
+OTHER_NAMES = {
+    "bs": "batch_size",
+    "eps": "epsilon",
+    "adam_epsilon": "epsilon",
+    "adam_beta1": "beta1",
+    "adam_beta2": "beta2",
+    "eval_interval": "eval_every",
+    "eval_steps": "eval_every",
+    "bf16": "precision",
+    "dtype": "precision",
+    "grad_clip": "max_norm",
+    "max_grad_norm": "max_norm",
+    "grad_accum": "accumulation",
+    "gradient_accumulation": "accumulation",
+    "gradient_accumulation_steps": "accumulation",
+    "hard_correction": "detector",
+    "log_steps": "log_every",
+    "logging_steps": "log_every",
+    "lr": "learning_rate",
+    "lr_scheduler": "schedule",
+    "lr_scheduler_type": "schedule",
+    "scheduler": "schedule",
+    "max_length": "length",
+    "max_seq_length": "length",
+    "seq_length": "length",
+    "max_steps": "steps",
+    "num_steps": "steps",
+    "mask_rate": "rate",
+    "mlm_probability": "rate",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "random_seed": "seed",
+    "report_to": "tracker",
+    "save_interval": "save_every",
+    "save_steps": "save_every",
+    "soft_regularization": "level",
+    "warmup": "warmup_steps",
+    "warmup_ratio": "warmup_share",
+    "wd": "weight_decay",
+}
+"""What options are called elsewhere: no option's name, but what is suggested."""
 
 
 def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
@@ -109,24 +155,45 @@ def differences(left: Any, right: Any) -> list[str]:
     return [f"{key}: {ours[key]} -> {theirs[key]}" for key in ours if ours[key] != theirs[key]]
 
 
-def describe(kind: type[Any], prefix: str = "") -> dict[str, str]:
-    """Dotted name of every option to its type and default.
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option."""
+
+    values: str
+    """Its type, or its choices."""
+    default: Any
+    about: str
+    """What it does."""
+
+
+def describe(kind: type[Any], prefix: str = "") -> dict[str, Option]:
+    """Dotted name of every option to its values, its default and what it does.
 
     Example:
         >>> from trueneg.config import TrainConfig
         >>> describe(TrainConfig)["steps"]
-        'int, default 1000'
+        Option(values='int', default=1000, about='Optimizer steps of the whole run.')
     """
-    described: dict[str, str] = {}
-    default = kind()
+    described: dict[str, Option] = {}
+    default, about = kind(), _field_docstrings(kind)
     for name, hint in get_type_hints(kind).items():
-        value = getattr(default, name)
         if dataclasses.is_dataclass(hint):
             described |= describe(cast(type[Any], hint), f"{prefix}{name}.")
             continue
         choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
-        described[prefix + name] = f"{choices or hint.__name__}, default {value if value != '' else '(empty)'}"
+        described[prefix + name] = Option(choices or hint.__name__, getattr(default, name), about.get(name, ""))
     return described
+
+
+def _field_docstrings(kind: type[Any]) -> dict[str, str]:
+    """The string below each field of a dataclass, which Python itself does not keep, without its markup."""
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    found = {}
+    for field, below in itertools.pairwise(cast(ast.ClassDef, tree).body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            name = cast(ast.Name, field.target).id
+            found[name] = " ".join(str(below.value.value).split()).replace("``", "")
+    return found
 
 
 def _decode_value(hint: Any, value: Any, path: str) -> Any:
@@ -176,7 +243,10 @@ def full_name(config: Any, name: str) -> str:
     if not matches:
         # Someone who left the sections out is compared with names without sections.
         by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
-        raise ConfigError(unknown_name("option", name, by_name, shown_by="trueneg list options"))
+        last = name.rpartition(".")[2]
+        meant = [key for key in known if key.rpartition(".")[2] == OTHER_NAMES.get(last, last)]
+        shown_by = f"trueneg list {'finetune-options' if 'epochs' in known else 'options'}"
+        raise ConfigError(unknown_name("option", name, by_name, shown_by, meant[0] if meant else ""))
     if len(matches) > 1:
         raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")
     return matches[0]

@@ -17,6 +17,7 @@ from trueneg.corpus.glosses import write_glosses
 from trueneg.decoding import override
 from trueneg.errors import MissingExtraError
 from trueneg.evaluation.corrections import Correction
+from trueneg.files.lock import locked
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.presets import CONTINUE, with_objective
 
@@ -77,7 +78,7 @@ def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tupl
 
 
 def run_demo(
-    out: str | Path,
+    out: str | Path = "demo",
     *,
     wordnet: str = "",
     settings: tuple[str, ...] = (),
@@ -108,34 +109,34 @@ def run_demo(
 
     started = time.monotonic()
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    encoder = find_encoder()
-    config = configuration(folder, encoder, wordnet, settings)
-    text = folder / "glosses.txt"
-    if not (folder / "corpus" / "corpus.json").is_file():
-        num = write_glosses(WordNet.load(wordnet or None), text)
-        say(f"wrote {num:,} definitions and their examples to {text}")
-        build_corpus([str(text)], encoder, folder / "corpus", valid=0.05)
-    run_folder = folder / "run"
-    pretrain(config, run_folder, resume=True, quiet=quiet)
-    say("looking for false negatives in text it has not seen")
-    found = evaluate_held_out(
-        str(run_folder),
-        folder / "corpus",
-        wordnet=wordnet,
-        length=config.corpus.length,
-        pack=config.corpus.pack,
-        settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
-    )
-    found.save(run_folder / "false-negatives.json")
-    report = write_report([run_folder], folder / "report.html")
-    losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]
-    return Demonstration(
-        checkpoint=run_folder / HUGGING_FACE,
-        report=report,
-        readings=found.readings,
-        first_loss=losses[0],
-        last_loss=losses[-1],
-        corrections=found.most_convincing(num_shown),
-        seconds=time.monotonic() - started,
-    )
+    with locked(folder, "demo"):
+        encoder = find_encoder()
+        config = configuration(folder, encoder, wordnet, settings)
+        text = folder / "glosses.txt"
+        if not (folder / "corpus" / "corpus.json").is_file():
+            num = write_glosses(WordNet.load(wordnet or None), text)
+            say(f"wrote {num:,} definitions and their examples to {text}")
+            build_corpus([str(text)], encoder, folder / "corpus", valid=0.05)
+        run_folder = folder / "run"
+        pretrain(config, run_folder, resume=True, quiet=quiet)
+        say("looking for false negatives in text it has not seen")
+        found = evaluate_held_out(
+            str(run_folder),
+            folder / "corpus",
+            wordnet=wordnet,
+            length=config.corpus.length,
+            pack=config.corpus.pack,
+            settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
+        )
+        found.save(run_folder / "false-negatives.json")
+        report = write_report([run_folder], folder / "report.html")
+        losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]
+        return Demonstration(
+            checkpoint=run_folder / HUGGING_FACE,
+            report=report,
+            readings=found.readings,
+            first_loss=losses[0],
+            last_loss=losses[-1],
+            corrections=found.most_convincing(num_shown),
+            seconds=time.monotonic() - started,
+        )

@@ -17,7 +17,7 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
-from trueneg.errors import LexiconError
+from trueneg.errors import LexiconError, install_command
 from trueneg.lexicon.places import cache_folder
 from trueneg.lexicon.wordnet import WordNet
 
@@ -109,7 +109,7 @@ def _extras() -> Finding:
     present = [extra for extra, names in packages.items() if all(map(_installed, names))]
     absent = [extra for extra in extras if extra not in present]
     what = f"installed: {', '.join(present) or 'none'}; not installed: {', '.join(absent) or 'none'}"
-    return Finding("extras", "ok", what, "pip install 'trueneg[NAME]' for one you want" if absent else "")
+    return Finding("extras", "ok", what, install_command("NAME") if absent else "")
 
 
 def _accelerator() -> Finding:

@@ -7,11 +7,21 @@ plain ``AssertionError``s or ``TypeError``s and are never caught.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
 class TruenegError(Exception):
-    """A user's error: what is wrong, where, and the remedy, in one line."""
+    """A user's error: what is wrong, where, and the remedy, in one line.
+
+    Remedies speak of the command line's options. What these are in Python stands in a note, which a traceback shows
+    and the command line does not.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        if options := list(dict.fromkeys(_OPTION.findall(message))):
+            self.add_note(f"In Python: {', '.join(f'{_in_python(option)} for --{option}' for option in options)}")
 
 
 class ConfigError(TruenegError):
@@ -50,7 +60,7 @@ class MissingExtraError(TruenegError):
     """An optional dependency that is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package '{package}': run  pip install 'trueneg[{extra}]'")
+        super().__init__(f"{purpose} needs the package '{package}': run  {install_command(extra)}")
 
 
 class Interrupted(TruenegError):
@@ -61,7 +71,39 @@ class TruenegWarning(UserWarning):
     """Something a user should look at that does not stop the work."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "") -> str:
+def install_command(extra: str) -> str:
+    """How an extra is installed, whether trueneg came from a clone or from an index.
+
+    Example:
+        >>> install_command("wandb")
+        "pip install -e '.[wandb]'  in a clone of trueneg, or  pip install 'trueneg[wandb]'  if it came from an index"
+    """
+    in_clone, from_index = f"pip install -e '.[{extra}]'", f"pip install 'trueneg[{extra}]'"
+    return f"{in_clone}  in a clone of trueneg, or  {from_index}  if it came from an index"
+
+
+_OPTION = re.compile(r"(?<![\w-])--(?!no-install-recommends)([a-z][a-z-]*[a-z])")
+_SWITCHES = {"lines", "over-training", "overwrite", "pack", "partial", "resume"}
+_OF_A_RUN = {
+    "extend-vocabulary": "model.extend_vocabulary",
+    "hard-correction": "objective.correction.detector",
+    "set": "key",
+    "soft-regularization": "objective.regularization.level",
+    "steps": "train.steps",
+    "warmup": "optimizer.warmup_steps",
+}
+
+
+def _in_python(option: str) -> str:
+    """What an option of the command line is in a call of the public functions."""
+    if option in _OF_A_RUN:
+        return f'settings=["{_OF_A_RUN[option]}=…"]'
+    if option == "from":
+        return "start_from=…"
+    return f"{option.replace('-', '_')}={'True' if option in _SWITCHES else '…'}"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "", meant: str = "") -> str:
     """Say that ``name`` is no ``kind``, with the closest known name and all others.
 
     Args:
@@ -69,13 +111,14 @@ def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "")
         name: What was written.
         known: All there are.
         shown_by: A command that shows them, where they are too many for a line.
+        meant: What the name is known to mean, however it is spelled.
 
     Example:
         >>> unknown_name("detector", "lexcial", ["lexical", "neighbours"])
         "unknown detector 'lexcial': did you mean 'lexical'? Known: lexical, neighbours"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [meant] if meant else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     rest = f"'{shown_by}' shows all of them" if shown_by else f"Known: {', '.join(names)}"
     return f"unknown {kind} {name!r}: {hint}{rest}"

@@ -23,9 +23,10 @@ from trueneg.evaluation.results import Result, find_results, load_result, save_r
 from trueneg.evaluation.tasks import make_task
 from trueneg.evaluation.tasks.base import Encoded, Task, digest_of
 from trueneg.evaluation.tasks.split import train_fraction
+from trueneg.files.whole import replace_folder
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import validate
-from trueneg.models.backbone import max_length
+from trueneg.models.backbone import check_length
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
 from trueneg.models.quiet import quiet_transformers
 from trueneg.models.task_model import load_for_task
@@ -133,7 +134,9 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     if finished := _finished(config, folder, task):
         return finished
     device = choose_device(config.train.device)
-    with join_processes(device.type) as processes:
+    with join_processes(device.type) as processes, processes.holding(folder, "finetune", device):
+        if finished := _finished(config, folder, task):  # by a process that held the folder a moment ago
+            return finished
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' holds a run: continue it with --resume, or give another --out")
@@ -156,8 +159,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             dropout=config.dropout,
             attention=config.attention,
         )
-        if config.task.length > (longest := max_length(model)):
-            raise ConfigError(f"task.length={config.task.length}: this model has only {longest} positions")
+        check_length(model, config.task.length, "task.length", config.start_from)
         objective, passes = with_adversary(config, task.objective())
         run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)
         if found:
@@ -393,11 +395,14 @@ def _finish(
 ) -> None:
     """Leave the model as transformers loads it, and nothing that only a running run needs."""
     if config.keep_model:
-        target = folder / HUGGING_FACE
-        with quiet_transformers():
-            model.save_pretrained(target)
-            save_tokenizer(tokenizer, target)
-        (target / "README.md").write_text(finetuning_card(config, list(results.values())), encoding="utf-8")
+
+        def write(new: Path) -> None:
+            with quiet_transformers():
+                model.save_pretrained(new)
+                save_tokenizer(tokenizer, new)
+            (new / "README.md").write_text(finetuning_card(config, list(results.values())), encoding="utf-8")
+
+        replace_folder(folder / HUGGING_FACE, write)
     # In this order: a checkpoint without the best weights could not go on.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEST).unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,10 +19,11 @@ from trueneg.config import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.decoding import encode, load_config, override, save_config
-from trueneg.errors import CheckpointError, ConfigError, ModelError
+from trueneg.decoding import encode, full_name, load_config, override, save_config
+from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
+from trueneg.files.whole import replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
-from trueneg.models.backbone import Encoder, check_packing, max_length
+from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import count_parameters, load_electra, load_masked_lm, load_semantic, objective_of
@@ -48,7 +50,12 @@ from trueneg.training.loop import Loop
 from trueneg.training.step import Run
 from trueneg.training.views import ViewReader, make_substitution
 
-_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ".hf-unfinished", "metrics.rewritten", "tensorboard"}
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, "tensorboard"}
+"""Besides names with a dot in front: locks, and what is being written."""
+
+
+MUCH_WARMUP = 0.25
+"""Share of a run's steps beyond which its warm-up is remarked on."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ def configure(
     start_from: str | None = None,
     objective: str | None = None,
     config: str | Path | None = None,
+    epochs: float | None = None,
     settings: Sequence[str] = (),
 ) -> PretrainConfig:
     """Put a run's configuration together.
@@ -82,11 +90,13 @@ def configure(
             ``electra`` if the checkpoint is an ELECTRA discriminator.
         objective: What is minimised.
         config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        epochs: Times that the corpus is read, from which ``train.steps`` follows.
         settings: ``key=value``, applied last.
 
     Raises:
         ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
-            setting that does nothing in this configuration.
+            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
+        CorpusError: for epochs of a corpus that cannot be opened.
 
     Example:
         >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
@@ -110,7 +120,20 @@ def configure(
     named = override(base, settings).objective.name
     chosen = override(with_objective(base, named), settings)
     check_effects(chosen, settings)
-    return chosen
+    return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
+
+
+def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
+    """Replace the steps by as many as read the corpus so many times."""
+    if not (0 < epochs < math.inf):
+        raise ConfigError(f"--epochs {epochs}: must be above 0")
+    if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
+        raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
+    validate(config)
+    _check_corpus(config)
+    rows = RowIndex(Corpus.open(config.corpus.path), config.corpus.length, pack=config.corpus.pack)
+    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
+    return replace(config, train=replace(config.train, steps=steps))
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
@@ -122,14 +145,29 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
             check_packing(encoder)
         if config.train.gradient_checkpointing:
             _checkpoint_gradients(encoder)
-    longest = max_length(_encoders(model)[0].model)
-    if config.corpus.length > longest:
-        raise ConfigError(f"corpus.length={config.corpus.length}: this model has only {longest} positions")
+    check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
     vocab_size = model.embeddings.shape[0]
     objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
         config.objective, tokenizer, vocab_size
     )
     return model, objective
+
+
+def _build_again(
+    config: PretrainConfig, folder: Path, tokenizer: PreTrainedTokenizerFast
+) -> tuple[nn.Module, Objective[Any, Any]]:
+    """Make what a checkpoint of this run fits into.
+
+    What was continued may be gone by now, and the run's own ``hf/`` has the same shapes; that may be gone, too.
+    """
+    saved = folder / HUGGING_FACE
+    if not (config.model.start_from and saved.is_dir()):
+        return build(config, tokenizer)
+    try:
+        return build(replace(config, model=replace(config.model, start_from=str(saved), generator_from="")), tokenizer)
+    except ModelError as error:
+        warnings.warn(f"{error}; it is written anew", TruenegWarning, stacklevel=2)
+        return build(config, tokenizer)
 
 
 def _load(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
@@ -179,7 +217,10 @@ def pretrain(
     folder = Path(out)
     _check(config, folder)
     device = choose_device(config.train.device)
-    with join_processes(device.type) as processes:
+    with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
+        if processes.is_main:
+            restore_folder(folder / HUGGING_FACE)
+        processes.barrier()
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
@@ -188,11 +229,7 @@ def pretrain(
         rows = row_index(config, corpus)
         if found:
             check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
-        saved = folder / HUGGING_FACE
-        # What was continued may be gone by now; the run's own folder has the same shapes.
-        is_continued = bool(found and config.model.start_from and (saved / "config.json").is_file())
-        source = replace(config.model, start_from=str(saved), generator_from="") if is_continued else config.model
-        model, objective = build(replace(config, model=source), tokenizer)
+        model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         read = reader_of(config, rows, tokenizer)
         tables = _tables(objective, read)
         if found:
@@ -218,6 +255,8 @@ def pretrain(
                 _export(run, config, tokenizer, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
+            if note := _warmup_note(config):
+                display.say(note)
             loop = Loop(
                 run,
                 config,
@@ -260,14 +299,18 @@ def load_run_config(path: str | Path) -> PretrainConfig:
 def _check(config: PretrainConfig, folder: Path) -> None:
     """Find mistakes before anything is loaded."""
     validate(config)
-    if not config.corpus.path:
-        raise ConfigError("no corpus: give --corpus a folder made by 'trueneg corpus build'")
+    _check_corpus(config)
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
-        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN)
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN and path.name[0] != ".")
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
+
+
+def _check_corpus(config: PretrainConfig) -> None:
+    if not config.corpus.path:
+        raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
 def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
@@ -301,16 +344,12 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
 
 
 def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``hf/`` anew beside the old one, then put it in its place."""
-    unfinished, final = folder / ".hf-unfinished", folder / HUGGING_FACE
-    shutil.rmtree(unfinished, ignore_errors=True)
+    """Write ``hf/`` anew, whole or not at all."""
+    final = folder / HUGGING_FACE
     card = pretraining_card(config, read_metrics(folder / METRICS), run.step, folder.name)
     try:
-        save_hugging_face(run.module.model, tokenizer, unfinished, card)
-        shutil.rmtree(final, ignore_errors=True)
-        unfinished.rename(final)
+        replace_folder(final, lambda new: save_hugging_face(run.module.model, tokenizer, new, card))
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
         raise CheckpointError(
             f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
             f"continue with --resume"
@@ -335,13 +374,21 @@ def _checkpoint_gradients(encoder: Encoder) -> None:
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
     train = config.train
     tokens = train.batch_size * config.corpus.length
-    warmup = config.optimizer.warmup_steps
-    peak = (
-        "" if warmup < train.steps else f"; the learning rate warms up over {warmup:,} steps: it never reaches its peak"
-    )
     return (
         f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
         f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
         f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
-        f"{run.device.type} x {run.processes.world_size}, {train.precision}{peak}"
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+    )
+
+
+def _warmup_note(config: PretrainConfig) -> str:
+    """What is to be said of a warm-up that takes much of the run: presets' are made for their own steps."""
+    warmup, steps = config.optimizer.warmup_steps, config.train.steps
+    if warmup <= MUCH_WARMUP * steps:
+        return ""
+    end = "and never reaches its peak" if warmup >= steps else f"which is {warmup / steps:.0%} of the run"
+    return (
+        f"note: the learning rate warms up over {warmup:,} of {steps:,} steps, {end}: a tenth would be "
+        f"--warmup {max(1, steps // 10)} (optimizer.warmup_steps)"
     )

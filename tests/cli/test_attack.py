@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, fails, works
 
-from trueneg.errors import TaskError
+from trueneg.attacking import run_attack
+from trueneg.attacks.making import Request, make_attack
+from trueneg.errors import BusyError, TaskError
 
 NEIGHBOURS = {
     "happy": ["glad", "small", "sad"],
@@ -166,6 +168,24 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
     (strict,) = works("attack", texts / "seed-1", *search, "--profile", "strict", "--wordnet", WORDNET).data["attacked"]
     assert list(strict["attack"]["resources"]) == ["masked_lm", "similarity", "wordnet"]
     assert "masked-lm needs --masked-lm" in fails("attack", texts, "--attack", "masked-lm")
+
+
+def test_one_attack_at_a_time_is_made_on_a_model(texts: Path, neighbours: Path) -> None:
+    model, refused = texts / "seed-1", []
+    made, other = (
+        make_attack(Request("textfooler", profile, neighbours=str(neighbours), encoder="none"))
+        for profile in ("jin2019", "textattack")
+    )
+
+    def meanwhile(done: int, of: int) -> None:
+        if not refused:
+            with pytest.raises(BusyError, match=f"'{model}': process .* .attack-textfooler-jin2019, since") as caught:
+                run_attack(model, made, max_examples=2)
+            refused.append(caught.value)
+            run_attack(model, other, max_examples=2)
+
+    run_attack(model, made, max_examples=2, progress=meanwhile)
+    assert refused
 
 
 def test_slips_of_the_keyboard_for_texts_and_questions(texts: Path, questions: Path, tmp_path: Path) -> None:

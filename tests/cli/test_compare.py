@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_formats(folders: list[Path], tmp_path: Path, form: str, begins: str) ->
     assert works(*asked, "--out", out).out == f"{out}\n"
     assert (printed in out.read_text()) if form == "html" else (printed == out.read_text())
     assert works(*asked, "--out", out, "--json").data["baseline"] == "base"
+
+
+def test_the_format_follows_the_name_of_the_file(folders: list[Path], tmp_path: Path) -> None:
+    for verb, options in (("compare", ["--resamples", 100]), ("report", [])):
+        written = {}
+        for name in ("t.html", "t.csv", "t.md", "t.tex", "t.json", "t.txt"):
+            works(verb, *folders, *options, "--out", tmp_path / name)
+            written[name] = (tmp_path / name).read_text()
+        begins = ("<!doctype html>", ("task,", "model,"), "## ", r"\begin{table}", "{", ("hc against base", "Results"))
+        assert all(text.startswith(begin) for text, begin in zip(written.values(), begins, strict=True))
+        assert json.loads(written["t.json"])
+        for name in ("t.xlsx", "t"):
+            assert "Known: .html (html), .csv" in fails(verb, *folders, *options, "--out", tmp_path / name)
+            assert not (tmp_path / name).exists()
+    assert "named as a file of csv" in fails("compare", *folders, "--format", "html", "--out", tmp_path / "t.csv")
+    data = works("compare", *folders, "--resamples", 100, "--format", "json").data
+    assert data == works("compare", *folders, "--resamples", 100, "--json").data
 
 
 def test_every_metric_and_several_contenders(folders: list[Path], tmp_path: Path) -> None:

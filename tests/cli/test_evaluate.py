@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from command_line import World, fails, pretrain_options, trueneg, works
 
+import trueneg as trueneg_api
+
 
 def records(*arguments: object) -> list[dict[str, Any]]:
     found = works("evaluate", *arguments, "--json").data["records"]
@@ -27,6 +29,14 @@ def test_a_course_of_training_ends_where_the_run_ended(world: World) -> None:
     assert early["readings"]["gold_loss"] != late["readings"]["gold_loss"]
     # An ELECTRA run shows no random tokens: its generator would take them for gold.
     assert last["config"]["objective"]["masking"]["random_share"] == 0
+
+
+def test_python_and_the_command_line_measure_the_same(world: World) -> None:
+    (told,) = records(world.run, "--corpus", world.corpus)
+    found = trueneg_api.evaluate(str(world.run), world.corpus)
+    assert found.config["corpus"]["length"] == 24  # the run's own; its model has 64 positions
+    assert (found.num_rows, found.counts) == (told["num_rows"], told["counts"])
+    assert found.readings == pytest.approx(told["readings"])
 
 
 def test_a_masked_language_models_course_too(world: World, tmp_path: Path) -> None:
@@ -64,7 +74,7 @@ def test_a_text_is_read_by_lines_by_documents_or_packed(world: World, tmp_path: 
     assert (found["lines"], found["documents"]) == (40, 20)
     assert found["packed"] < 20
     built = tmp_path / "lines"
-    works("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", built, "--lines", "--valid", text)
+    works("corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", built, "--lines", "--valid", text)
     (from_corpus,) = records(world.run, "--corpus", built, "--length", 24)
     assert from_corpus["num_rows"] == 40
 

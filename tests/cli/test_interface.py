@@ -151,7 +151,7 @@ def test_without_quiet_a_warning_is_shown(world: World, tmp_path: Path) -> None:
         (["pretrian"], "'pretrain'"),
         (["pretrain", "--step", "3"], "--steps"),
         (["pretrain", "--steps", "many"], "'--steps': Input should be a valid integer"),
-        (["list"], "Missing argument"),
+        (["tokenizer", "train"], "Missing argument"),
         (["corpus", "biuld"], "'build'"),
         (["evaluate", "run", "--corpus", "c", "--rows", "-1"], "'--rows'"),
         (["bench", "--rounds", "0"], "'--rounds'"),
@@ -236,5 +236,17 @@ def test_tables_lose_nothing_at_any_width(columns: str, monkeypatch: pytest.Monk
     shown = "".join(works("list", "options").out.split())
     assert len(entries) > 50
     assert max(map(len, works("list", "options").out.splitlines())) <= int(columns)
-    if columns == "200":
-        assert all(name in shown for name in entries)
+    assert all(name in shown for name in entries)
+    assert all("".join(option["about"].split()) in shown for option in entries.values())
+
+
+def test_options_are_not_broken_within_a_word_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = works("list", "options").out.splitlines()
+    assert set(works("list", "options", "--json").data["options"]) <= set(lines)
+
+
+def test_list_alone_shows_the_lists() -> None:
+    kinds = works("list", "--json").data["lists"]
+    assert "presets" in kinds and all(kind in works("list").out for kind in kinds)
+    assert all(works("list", kind).out for kind in kinds)

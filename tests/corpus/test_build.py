@@ -409,6 +409,46 @@ def test_a_finished_corpus_is_not_overwritten_unasked(tmp_path: Path, text_file:
     assert not (out / "valid").exists()
 
 
+def test_a_finished_corpus_of_the_same_inputs_is_kept(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    out = tmp_path / "out"
+    info = build_corpus([str(text_file)], wordpiece, out, valid=0.2)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert build_corpus([str(text_file)], wordpiece, out, valid=0.2) == info
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+    text_file.write_text(text_file.read_text() + "\n\nAnother one.\n")
+    with pytest.raises(CorpusError, match=r"finished corpus.*--overwrite"):
+        build_corpus([str(text_file)], wordpiece, out, valid=0.2)
+
+
+def test_text_held_out_must_not_be_trained_on(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    link = tmp_path / "held-out.txt"
+    link.hardlink_to(text_file)
+    for name in (text_file, link):
+        with pytest.raises(CorpusError, match="also a file to train on"):
+            build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=str(name))
+    assert not (tmp_path / "out").exists()
+    link.unlink()
+    link.write_text(text_file.read_text() + "\n\nAnother one.\n")
+    with pytest.warns(TruenegWarning, match="of .* different held-out documents are also among those to train on"):
+        build_corpus([str(text_file)], wordpiece, tmp_path / "out", valid=str(link))
+
+
+def test_a_fraction_of_one_document_asks_for_lines(tmp_path: Path, wordpiece: Path) -> None:
+    (tmp_path / "a.txt").write_text("the dog runs\n" * 20)
+    with pytest.raises(CorpusError, match=r"there is 1 document: .*--lines"):
+        build_corpus([str(tmp_path / "a.txt")], wordpiece, tmp_path / "out", valid=0.01)
+
+
+def test_what_is_odd_in_a_folder_is_told_once(tmp_path: Path, wordpiece: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("the dog runs\n\nthe dog walks\n")
+    (tmp_path / "texts" / "b.docx").write_bytes(b"x")
+    (tmp_path / "texts" / "c.txt").write_bytes(b"")
+    with pytest.warns(TruenegWarning) as told:
+        build_corpus([str(tmp_path / "texts")], wordpiece, tmp_path / "out")
+    assert sorted(str(each.message).partition(": ")[2][:6] for each in told) == ["1 of 2", "1 of 3"]
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious", encoding="utf-8")
     with pytest.raises(CorpusError, match="not empty and holds no corpus"):

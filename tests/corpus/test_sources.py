@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import lzma
 import re
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -98,7 +103,7 @@ def test_files_of_a_folder_that_are_no_text_are_told(tmp_path: Path) -> None:
         assert list(read_documents(str(tmp_path))) == ["x"]
 
 
-def refused(source: object, message: str, **options: str) -> None:
+def refused(source: object, message: str, **options: Any) -> None:
     with pytest.raises(CorpusError, match=re.compile(message)) as caught:
         list(read_documents(str(source), **options))
     assert "\n" not in str(caught.value)
@@ -111,10 +116,14 @@ def test_an_empty_file_is_refused_by_name(tmp_path: Path, name: str, content: by
     refused(tmp_path / name, rf"'.*{re.escape(name)}' is empty")
 
 
-def test_an_empty_file_in_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"\n \n\t\n"])
+def test_an_empty_file_in_a_folder_is_passed_over_and_told(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.txt").write_text("x", encoding="utf-8")
-    (tmp_path / "b.txt").write_bytes(b"")
-    refused(tmp_path, r"b\.txt' is empty")
+    (tmp_path / "b.txt").write_bytes(content)
+    with pytest.warns(TruenegWarning, match=r"1 of 2 files hold no document .*b\.txt"):
+        assert list(read_documents(str(tmp_path))) == ["x"]
+    (tmp_path / "a.txt").write_bytes(content)
+    refused(tmp_path, "all 2 files .* are empty")
 
 
 def test_an_empty_parquet_file_is_refused(tmp_path: Path) -> None:
@@ -129,9 +138,19 @@ def test_other_encodings_are_refused_at_their_byte(tmp_path: Path) -> None:
     refused(path, r"a\.txt' is not UTF-8 at byte 22")
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_utf16_is_refused_with_the_command_that_converts_it(tmp_path: Path, name: str, encoding: str) -> None:
+    (tmp_path / name).write_bytes("two plain words\n\nand more\n".encode(encoding))
+    named = encoding.replace("-le", "le").replace("-be", "be")
+    refused(tmp_path / name, rf"not UTF-8 at byte 0: .*iconv -f {named} -t utf-8")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        pytest.param('{"text": "x", "n": ' + "1" * 5000 + "}", r"a\.jsonl:3: not JSON \(.*digits", id="digits"),
+        pytest.param("[" * 100_000, r"a\.jsonl:3: not JSON", id="deep"),
         ('{"text": "x"', r"a\.jsonl:3: not JSON"),
         ('["x"]', r"a\.jsonl:3: a JSON list"),
         ('{"text": 5}', r"a\.jsonl:3: 'text' holds a int"),
@@ -215,3 +234,101 @@ def test_a_text_without_blank_lines_is_cut_at_line_ends_and_says_so(
     with pytest.warns(TruenegWarning, match=r"a\.txt.*cut 2 times.*blank line"):
         documents = list(read_documents(str(path)))
     assert documents == ["sentence 0\nsentence 1", "sentence 2\nsentence 3", "sentence 4", "end"]
+
+
+def test_tables(tmp_path: Path) -> None:
+    rows = [["id", "body"], ["1", 'one, "two"\nand three'], ["2", ""], ["3", "café"]]
+    for delimiter, name in ((",", "a.csv"), (";", "b.csv.gz"), ("\t", "c.csv")):
+        file = io.StringIO(newline="")
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+        content = file.getvalue().encode("utf-8-sig")
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        assert list(read_documents(str(tmp_path / name), text_field="body")) == ['one, "two"\nand three', "", "café"]
+    (tmp_path / "d.tsv").write_text('id\ttext\n1\t"quoted" text\n\n2\tb\n')
+    assert list(read_documents(str(tmp_path / "d.tsv"))) == ['"quoted" text', "b"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id;body\n1;x\n", r"a\.csv:1: no column 'text': there are body, id; .*--text-field"),
+        ("id,text\n1,x\n2,y,z\n", r"a\.csv:3: 2 columns are wanted and 3 found, separated by ','"),
+        ('id,text\n1,x\n2,"y\n3,z\n', r"a\.csv:3: .*quotes of the row that begins here"),
+    ],
+)
+def test_a_bad_row_of_a_table_is_refused_at_its_line(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    refused(tmp_path / "a.csv", message)
+
+
+def bomb(suffix: str, num_mib: int) -> bytes:
+    """So many MiB of one letter, compressed without ever being there."""
+    chunks = [b"a" * (1 << 20)] * num_mib
+    if suffix == ".gz":
+        file = io.BytesIO()
+        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1) as zipped:
+            zipped.writelines(chunks)
+        return file.getvalue()
+    made = lzma.LZMACompressor(preset=0) if suffix == ".xz" else zstandard.ZstdCompressor().compressobj()
+    return b"".join([*map(made.compress, chunks), made.flush()])
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
+def test_a_decompression_bomb_is_refused_in_bounded_memory(tmp_path: Path, name: str, suffix: str) -> None:
+    path = tmp_path / f"{name}{suffix}"
+    head = b"text\n" if name == "a.csv" else b""
+    path.write_bytes(COMPRESS[suffix](head) + bomb(suffix, 100))
+    tracemalloc.start()
+    refused(path, rf"{re.escape(path.name)}:\d: .* 1 MiB: .*--max-document-mib", max_document_mib=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20
+
+
+def test_many_short_lines_of_a_bomb_are_read_in_bounded_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.zst").write_bytes(zstandard.ZstdCompressor().compress(b"a b\n\n" * (20 << 20)))
+    documents = read_documents(str(tmp_path / "a.txt.zst"))
+    tracemalloc.start()
+    assert next(documents) == "a b"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20
+
+
+def test_a_document_may_be_as_long_as_it_is_allowed_to_be(tmp_path: Path) -> None:
+    text = "a" * (3 << 20)
+    (tmp_path / "a.txt").write_text(text)
+    refused(tmp_path / "a.txt", r"a\.txt:1: .*more than 2 MiB", max_document_mib=2)
+    assert list(read_documents(str(tmp_path / "a.txt"), max_document_mib=4)) == [text]
+    (tmp_path / "a.csv").write_text("text\n" + '"a\n",' * (1 << 20))
+    refused(tmp_path / "a.csv", r"a\.csv:2: .*characters", max_document_mib=1)
+
+
+def test_long_texts_of_parquet_are_refused_and_equal_ones_take_no_room(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x", "a" * (3 << 20)]}), path)
+    refused(path, "row group 1.* 1 MiB", max_document_mib=1)
+    refused(path, "row 2: .* 2 MiB", max_document_mib=2)
+    text = "a" * (1 << 20)
+    pq.write_table(pa.table({"text": pa.array([text] * 256).dictionary_encode()}), path)
+    before = pa.total_allocated_bytes()
+    assert next(read_documents(str(path))) == text
+    assert pa.total_allocated_bytes() - before < 64 << 20
+
+
+def test_parquet_that_is_not_utf8_is_refused_at_its_row(tmp_path: Path) -> None:
+    offsets, content = pa.py_buffer(np.array([0, 4, 8], "<i4")), pa.py_buffer(b"goodbad\xff")
+    texts = pa.StringArray.from_buffers(2, offsets, content)
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    refused(tmp_path / "a.parquet", r"a\.parquet', row 2: 'text' is not UTF-8 at byte 3")
+
+
+def test_text_of_one_line_a_text_asks_for_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a b c\n" * 2000)
+    with pytest.warns(TruenegWarning, match="no blank line among 2,000, .*--lines"):
+        assert len(list(read_documents(str(path)))) == 1
+    assert len(list(read_documents(str(path), lines=True))) == 2000
+    path.write_text("a b c\n" * 1000 + "\n" + "a b c\n" * 1000)
+    assert len(list(read_documents(str(path)))) == 2

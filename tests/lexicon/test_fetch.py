@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
 import shutil
+import struct
 import tarfile
 import threading
 import zipfile
@@ -20,9 +23,9 @@ from trueneg.lexicon.places import FILES, find_wordnet
 from trueneg.lexicon.wordnet import WordNet
 
 
-def zip_of(members: dict[str, bytes]) -> bytes:
+def zip_of(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return buffer.getvalue()
@@ -36,6 +39,12 @@ def tar_of(members: dict[str, bytes], mode: str) -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def tar_head(name: str, kind: bytes, size: int) -> bytes:
+    head = tarfile.TarInfo(name)
+    head.type, head.size = kind, size
+    return head.tobuf(tarfile.GNU_FORMAT)
 
 
 def deb_of(members: dict[str, bytes]) -> bytes:
@@ -56,7 +65,9 @@ def tiny(folder: str = "wordnet") -> dict[str, bytes]:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Of http, which is let pass here only."""
+    monkeypatch.setattr(fetch, "_SCHEMES", ("http",))
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "wordnet.zip").write_bytes(zip_of(tiny()))
     (tmp_path / "www" / "page.zip").write_text("<html>not here</html>")
@@ -138,7 +149,7 @@ def test_a_bad_archive_leaves_nothing_behind(content: bytes, message: str, tmp_p
 
 
 def test_offline_the_error_names_the_other_ways(server: str, tmp_path: Path) -> None:
-    for url in ("http://127.0.0.1:1/wordnet.zip", f"{server}/none.zip", (tmp_path / "none.zip").as_uri(), "odd"):
+    for url in ("http://127.0.0.1:1/wordnet.zip", f"{server}/none.zip", "odd"):
         with pytest.raises(LexiconError, match=r"cannot download .*--archive FILE.*apt-get install"):
             fetch_wordnet(tmp_path / "out", url=url)
     with pytest.raises(LexiconError, match="cannot unpack"):  # a portal's page instead of the archive
@@ -146,11 +157,80 @@ def test_offline_the_error_names_the_other_ways(server: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_nltks_copy_must_be_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "small.zip").write_bytes(zip_of(tiny()))
-    monkeypatch.setattr(fetch, "NLTK_URL", (tmp_path / "small.zip").as_uri())
-    with pytest.raises(LexiconError, match=r"has \d+ entries, WordNet 3.0 has 155287"):
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/wordnet.zip", "ftp://127.0.0.1:1/wordnet.zip", "FILE"])
+def test_only_https_is_read(url: str, tmp_path: Path) -> None:
+    (tmp_path / "wordnet.zip").write_bytes(zip_of(tiny()))
+    with pytest.raises(LexiconError, match="is no https address"):
+        fetch_wordnet(tmp_path / "out", url=url.replace("FILE", (tmp_path / "wordnet.zip").as_uri()))
+
+
+def test_a_redirection_to_anything_else_is_refused(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def redirect(handler: SimpleHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", f"ftp://{server.removeprefix('http://')}/wordnet.zip")
+        handler.end_headers()
+
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "do_GET", redirect)
+    with pytest.raises(LexiconError, match=r"'ftp://.*' is no https address"):
+        fetch_wordnet(tmp_path / "out", url=f"{server}/wordnet.zip")
+
+
+def test_an_endless_download_is_stopped(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_LARGEST_ARCHIVE", 1 << 17)
+    (tmp_path / "www" / "large.zip").write_bytes(bytes(1 << 20))
+    with pytest.raises(LexiconError, match="over 131,072 bytes come"):
+        fetch_wordnet(tmp_path / "out", url=f"{server}/large.zip")
+    assert {path.name for path in tmp_path.iterdir()} == {"www"}
+
+
+def test_an_archive_must_be_the_one_that_is_known(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "NLTK_URL", f"{server}/wordnet.zip")
+    with pytest.raises(LexiconError, match=f"has the SHA-256 [0-9a-f]{{64}}, not {fetch.NLTK_SHA256}"):
         fetch_wordnet(tmp_path / "out")
+    archive = tmp_path / "www" / "wordnet.zip"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    with pytest.raises(LexiconError, match="SHA-256"):
+        fetch_wordnet(tmp_path / "out", archive=archive, sha256="0" * 64)
+    assert not (tmp_path / "out").exists()
+    fetch_wordnet(tmp_path / "out", archive=archive, sha256=digest.upper())
+    with pytest.raises(LexiconError, match="--sha256 is of an archive"):
+        fetch_wordnet(tmp_path / "out", sha256=digest)
+
+
+def overlapping(num: int, size: int) -> bytes:
+    """A zip archive of so many entries that are all the same compressed bytes, under other names."""
+    whole = zip_of({"0000000": bytes(size)}, zipfile.ZIP_DEFLATED)
+    at = whole.index(b"PK\x01\x02")
+    entry = whole[at : whole.index(b"PK\x05\x06")]
+    directory = b"".join(entry.replace(b"0000000", b"%07d" % number) for number in range(num))
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, num, num, len(directory), at, 0)
+    return whole[:at] + directory + end
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (overlapping(20_000, 1 << 14), "20,000 members of"),
+        (zip_of({f"{number}": b"" for number in range(3000)}), "3,000 members of"),
+        (tar_of({f"{number}": b"" for number in range(3000)}, "w:gz"), "2,001 members of"),
+        (zip_of({**tiny(), "wordnet/README": bytes(1 << 20)}, zipfile.ZIP_DEFLATED), "README is a bomb"),
+        (tar_of({"wordnet/index.noun": bytes(3 << 20)}, "w:gz"), "index.noun has 3,145,728 bytes"),
+        (tar_of({"odd": bytes(9 << 20)}, "w:gz"), "of 9,437,184 bytes or more"),
+        (gzip.compress(tar_head("././@LongLink", b"L", 10 << 20) + bytes(10 << 20), 1), "over 8,388,608 bytes"),
+    ],
+    ids=["overlapping", "zip names", "tar names", "ratio", "member", "tar", "long name"],
+)
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    content: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "_LARGEST_CONTENT", 8 << 20)
+    monkeypatch.setattr(fetch, "LARGEST_FILE", 2 << 20)
+    (tmp_path / "archive").write_bytes(content)
+    with pytest.raises(LexiconError, match=message):
+        fetch_wordnet(tmp_path / "out", archive=tmp_path / "archive")
+    assert [p.name for p in tmp_path.iterdir()] == ["archive"]
 
 
 def test_an_existing_folder_is_kept_replaced_or_refused(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: 
         "train_fraction=1.5": "task.train_fraction: more than 0, at most 1",
         "valid_fraction=1": "valid_fraction: 0 or more, below 1",
         "warmup_share=2": "warmup_share: a share",
-        "task.length=100": "task.length=100: this model has only 64 positions",
+        "task.length=100": "has only 64 positions: set task.length=64",
         "swap_pairs=true": "swap_pairs",
         "freelb.steps=0": "freelb.steps: at least 1",
         "freelb.bound=-1": "freelb.bound: at least 0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,50 @@ def test_a_run_resumes_although_what_it_continued_is_gone(config_of: MakeConfig,
     pretrain(config, cut, resume=True, quiet=True)
     ours, theirs = final_tensors(cut), final_tensors(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def empty(hf: Path) -> None:
+    shutil.rmtree(hf)
+
+
+def lose_weights(hf: Path) -> None:
+    (hf / "model.safetensors").unlink()
+
+
+def tear_weights(hf: Path) -> None:
+    os.truncate(hf / "model.safetensors", 1000)
+
+
+def lose_configuration(hf: Path) -> None:
+    (hf / "config.json").unlink()
+
+
+def cut_configuration(hf: Path) -> None:
+    os.truncate(hf / "config.json", 40)
+
+
+def move_between_renames(hf: Path) -> None:
+    hf.rename(hf.with_name(".hf.old"))
+
+
+DAMAGES = (empty, lose_weights, tear_weights, lose_configuration, cut_configuration, move_between_renames)
+
+
+@pytest.mark.filterwarnings("ignore::trueneg.errors.TruenegWarning")
+def test_a_run_resumes_from_its_checkpoint_whatever_happened_to_its_export(
+    config_of: MakeConfig, tmp_path: Path
+) -> None:
+    pretrain(config_of("mlm", "train.steps=2"), tmp_path / "base", quiet=True)
+    source = f"model.start_from={tmp_path / 'base' / 'hf'}"
+    config, short = (config_of("mlm", source, "train.steps=4", *more) for more in ((), ("train.max_minutes=1e-9",)))
+    pretrain(config, tmp_path / "whole", quiet=True)
+    pretrain(short, tmp_path / "cut", quiet=True)
+    for damage in DAMAGES:
+        out = shutil.copytree(tmp_path / "cut", tmp_path / damage.__name__)
+        damage(out / "hf")
+        pretrain(config, out, resume=True, quiet=True)
+        assert_identical(tmp_path / "whole", out)
+        assert {path.name for path in out.iterdir()} == {"checkpoints", "config.json", "hf", "metrics.jsonl"}
 
 
 def test_held_out_rows_are_a_sample_and_always_the_same(corpus: Path) -> None:

@@ -14,8 +14,9 @@ from transformers import BertConfig, BertModel
 from trueneg.attacking import attack_with
 from trueneg.attacks.attack_set import AttackSet, save_attack_set
 from trueneg.attacks.base import Adversary, Outcome
-from trueneg.errors import ConfigError
+from trueneg.errors import BusyError, ConfigError
 from trueneg.evaluation.tasks.text import TextExample
+from trueneg.files.lock import locked
 from trueneg.recipes import RECIPES
 from trueneg.recipes.pilot import reproduce
 from trueneg.registry import load
@@ -69,6 +70,12 @@ def encoder(ring_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def settings(encoder: Path, snli: Path, *more: str) -> list[str]:
     given = [f"encoder={encoder}", f"data={snli}", f"adversaries={snli / 'adversaries.tsv'}", "epochs=1"]
     return [*given, *more]
+
+
+def test_another_process_in_the_folder_is_named(encoder: Path, snli: Path, tmp_path: Path) -> None:
+    with locked(tmp_path, "reproduce pilot"), pytest.raises(BusyError, match="reproduce pilot, since"):
+        reproduce(tmp_path, scale="tiny", settings=settings(encoder, snli))
+    assert not list(tmp_path.iterdir())
 
 
 def test_both_ways_on_both_sets_with_seeds(encoder: Path, snli: Path, tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import ConfigError
 from trueneg.evaluation.comparison import compare
 from trueneg.printable import printable
 from trueneg.reporting.results import comparison_table, results_table, verdict
-from trueneg.reporting.tables import FORMATS, Column, Table, write_tables
+from trueneg.reporting.tables import FORMATS, Column, Table, form_of, write_tables
 
 NASTY = "50% of_a & $b$ {c} #1 ~^\\ | <i> `x` *y* [z]\n\x1b[31m"
 
@@ -108,15 +109,15 @@ def test_a_terminal_gets_aligned_text_without_commands() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    page = write_tables([table(), table()], tmp_path / "new" / "page.html", "html").read_text()
+    page = write_tables([table(), table()], tmp_path / "new" / "page.html", "html", {}).read_text()
     assert (
         page.startswith("<!doctype html>")
         and page.count("<table>") == 2
         and "<title>trueneg: A &amp; B</title>" in page
     )
-    assert write_tables([table()], tmp_path / "t.csv", "csv").read_text() == table().csv()
+    assert write_tables([table()], tmp_path / "t.csv", "csv", {}).read_text() == table().csv()
     with pytest.raises(ConfigError, match="is a folder: name a file"):
-        write_tables([table()], tmp_path, "csv")
+        write_tables([table()], tmp_path, "csv", {})
     with pytest.raises(ConfigError, match="did you mean 'latex'"):
         table().render("latx")
 
@@ -194,3 +195,31 @@ def test_comparisons_as_tables(tmp_path: Path) -> None:
     assert all(full.render(form) for form in FORMATS)
     two = comparison_table(compare(base, other, write_model(tmp_path / "sr", 0.75)))
     assert [row["contender"] for row in csv.DictReader(io.StringIO(two.csv()))] == ["hc", "sr"]
+
+
+def test_the_format_follows_the_name_of_the_file(tmp_path: Path) -> None:
+    for name, form in (("c.HTML", "html"), ("c.md", "markdown"), ("c.json", "json"), ("c.txt", "terminal")):
+        assert form_of("", tmp_path / name) == form
+    assert form_of("markdown", tmp_path / "c.txt") == form_of("markdown", tmp_path / "c") == "markdown"
+    for name in ("c.xlsx", "c", ".csv"):
+        with pytest.raises(ConfigError, match=r"Known: \.html"):
+            form_of("", tmp_path / name)
+    with pytest.raises(ConfigError, match="named as a file of csv"):
+        form_of("html", tmp_path / "c.csv")
+
+
+def test_no_word_is_broken_at_any_width() -> None:
+    cells = ["results/cline/reviews/seed-1", "textfooler-textattack", "87.5 [81.2, 93.1]", "日本語 日本"]
+    columns = [Column(name, is_number=n == 2) for n, name in enumerate(["model", "attack", "before x 100", "note"])]
+    words = {*cells[0].replace("/", "/ ").replace("d-1", "d-").split(), "textfooler-", "textattack", "[81.2,", "日本語"}
+    for width in (None, 200, 80, 60, 44, 30, 20, 1):
+        text = Table(columns, [cells], "A title", ["A note about it."]).terminal(width)
+        if width is None or width >= 30:
+            assert words <= set(re.findall(r"\S+?(?:/|(?<=[a-z])-)|\S+", text)), width
+            assert width is None or max(map(cell_len, text.splitlines())) <= width
+        assert set("".join(cells)) <= set(text)
+
+
+def test_two_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    found = results_table([write_model(tmp_path / folder / "base", 0.7) for folder in ("runs", "other")])
+    assert {row[0] for row in found.rows} == {"runs/base", "other/base"}

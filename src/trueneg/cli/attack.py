@@ -148,8 +148,10 @@ def _remarks(one: Attacked) -> Iterator[str]:
 
 
 def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
+    from trueneg.files.names import tell_apart
     from trueneg.files.whole import write_json
 
+    folders = list(dict.fromkeys(one.folder for one in done))
     data = {
         "attacked": [
             {
@@ -167,9 +169,10 @@ def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, data)
+    names = dict(zip(folders, tell_apart(folders, least=3), strict=True))
     rows = [
         (
-            one.folder,
+            names[one.folder],
             one.result.split.removeprefix("attack-"),
             f"{one.result.num_examples:,}",
             drop.metric,

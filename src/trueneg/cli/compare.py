@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError
@@ -22,38 +21,36 @@ def compare(
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap samples of the examples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
     form: Annotated[
-        str, typer.Option("--format", help="terminal (the headline), or in full: markdown, latex, csv, html.")
-    ] = "terminal",
-    out: Annotated[Path | None, typer.Option(help="A file to write the table to.")] = None,
+        str, typer.Option("--format", help="terminal (the headline), or in full: markdown, latex, csv, html, json.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="A file to write the table to, in the format of its name: .html, .csv, .md, ….")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare models task by task: differences with intervals over seeds and examples, tests, and a verdict each.
 
-    Example: `trueneg compare results/base results/hc-sr --format latex --out tables/hc-sr.tex`
+    Example: `trueneg compare results/base results/hc-sr --out tables/hc-sr.tex`
     """
     from trueneg.evaluation import comparison
     from trueneg.reporting.results import comparison_table, verdict
-    from trueneg.reporting.tables import check_form, write_tables
+    from trueneg.reporting.tables import JSON, form_of, write_tables
 
-    check_form(form)
+    form = form_of(form, out)
     if len(folders) < 2:
         raise ConfigError(f"nothing to compare '{folders[0]}' with: name another folder of results")
-    if out is not None and out.is_dir():
-        raise ConfigError(f"--out {out} is a folder: name a file")
     output = Output(as_json, quiet)
     found = comparison.compare(*folders, metric=metric, confidence=confidence, resamples=resamples, seed=seed)
+    data = asdict(found) | {"verdicts": [verdict(row, confidence) for row in found.rows]}
     if out is not None:
-        write_tables([comparison_table(found)], out, form)
-    if as_json:
-        verdicts = [verdict(row, confidence) for row in found.rows]
-        output.result(asdict(found) | {"verdicts": verdicts}, "")
+        write_tables([comparison_table(found)], out, form, data)
+    if as_json or (form == JSON and out is None):
+        Output(as_json=True).result(data, "")
     elif out is not None:
         output.result({}, str(out))
     else:
-        table = comparison_table(found, is_short=form == "terminal")
-        width = Console().width if form == "terminal" and Console().is_terminal else None
-        typer.echo(table.render(form, width), nl=False)
+        output.show(comparison_table(found, is_short=form == "terminal"), form)
 
 
 def register(app: typer.Typer) -> None:

@@ -28,14 +28,21 @@ app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_i
 def build(
     text: Annotated[
         list[str],
-        typer.Argument(help="Files (.txt, .jsonl, .parquet, .gz, .zst, .xz), folders, globs or hub data sets."),
+        typer.Argument(
+            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs or hub data sets."
+        ),
     ],
     tokenizer: Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
-    text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
+    text_field: Annotated[
+        str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")
+    ] = "text",
     lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
+    max_document_mib: Annotated[
+        float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
+    ] = 64,
     shard_tokens: Annotated[
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
     ] = 1 << 26,
@@ -50,7 +57,8 @@ def build(
 ) -> None:
     """Tokenize text into a memory-mapped corpus. A build that was killed goes on where it was.
 
-    In a text file a blank line ends a document; with `--lines`, every line does.
+    In a text file a blank line ends a document; with `--lines`, every line does. A build that is finished and whose
+    inputs have not changed is kept.
 
     With `--tag` it also writes down the part of speech of every word, which the objective `cline` needs.
 
@@ -59,9 +67,11 @@ def build(
     from trueneg.corpus.build import build_corpus
     from trueneg.corpus.rows import describe_tags
     from trueneg.corpus.sources import text_bytes
+    from trueneg.corpus.store import INFO_FILE
 
     held_out = [valid] if valid is not None and Path(valid).exists() else []
     total = text_bytes([*text, *held_out])
+    is_kept = (out / INFO_FILE).exists() and not overwrite  # or the build is refused
     bar = Progress(
         TextColumn("building"),
         BarColumn(),
@@ -83,11 +93,12 @@ def build(
             shard_tokens=shard_tokens,
             text_field=text_field,
             lines=lines,
+            max_document_mib=max_document_mib,
             tagger=tagger or ("pattern" if tag else None),
             overwrite=overwrite,
             progress=lambda num: bar.advance(task, num),
         )
-    told = [f"{out}: fingerprint {info.fingerprint}"]
+    told = [f"{out}: fingerprint {info.fingerprint}{' (built already, nothing has changed)' * is_kept}"]
     for name, split in info.splits.items():
         told.append(
             f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "

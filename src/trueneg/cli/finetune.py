@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process
+from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def finetune(
     label_column: Annotated[str, typer.Option(help="Of one's own data.")] = "",
     train_fraction: Annotated[float | None, typer.Option(help="Share of the training examples to use.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Times that the training examples are seen.")] = None,
+    learning_rate: LearningRate = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows a step, over all processes.")] = None,
     length: Annotated[int | None, typer.Option(help="Tokens a row at most.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
@@ -67,6 +68,7 @@ def finetune(
         "epochs": epochs,
         "select": select,
         "adversarial": adversarial,
+        "optimizer.learning_rate": learning_rate,
         "train.batch_size": batch_size,
         "train.precision": precision,
     }

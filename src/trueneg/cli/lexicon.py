@@ -19,18 +19,21 @@ FormsOption = Annotated[str, typer.Option(help="agree: only forms that agree wit
 @app.command()
 def fetch(
     out: Annotated[Path | None, typer.Option(help="Folder to write; by default the cache.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where to download the archive from.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where to download the archive from, by https.")] = None,
     archive: Annotated[Path | None, typer.Option(help="An archive that you have already: .zip, .deb or .tar.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="What the archive must have; NLTK's is known.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Get WordNet without root: download it, or unpack an archive.
 
+    NLTK's copy, which is the default, is known by its SHA-256.
+
     Example: `trueneg lexicon fetch --archive wordnet.zip`
     """
     from trueneg.lexicon.fetch import fetch_wordnet
 
-    place = fetch_wordnet(out, url, archive)
+    place = fetch_wordnet(out, url, archive, sha256)
     Output(as_json).result({"wordnet": place}, f"WordNet is in {place}")
 
 

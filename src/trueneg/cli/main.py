@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -17,6 +17,9 @@ from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexi
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 from trueneg.printable import printable
+
+if TYPE_CHECKING:
+    from trueneg.decoding import Option
 
 INTERRUPTED = 130
 START = "Get started"
@@ -96,14 +99,14 @@ def _detectors() -> dict[str, str]:
     return ABOUT
 
 
-def _options() -> dict[str, str]:
+def _options() -> dict[str, Option]:
     from trueneg.config import PretrainConfig
     from trueneg.decoding import describe
 
     return describe(PretrainConfig)
 
 
-def _finetune_options() -> dict[str, str]:
+def _finetune_options() -> dict[str, Option]:
     from trueneg.config import FinetuneConfig
     from trueneg.decoding import describe
 
@@ -122,20 +125,20 @@ def _attacks() -> Mapping[str, str]:
     return ABOUT
 
 
-LISTS: dict[str, Any] = {
-    "presets": _presets,
-    "objectives": _objectives,
-    "detectors": _detectors,
-    "tasks": _tasks,
-    "attacks": _attacks,
-    "options": _options,
-    "finetune-options": _finetune_options,
+LISTS: dict[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {
+    "presets": ("named configurations of pre-training", _presets),
+    "objectives": ("what pre-training minimises", _objectives),
+    "detectors": ("who finds false negatives", _detectors),
+    "tasks": ("what is fine-tuned for, and evaluated", _tasks),
+    "attacks": ("what fine-tuned models are attacked with", _attacks),
+    "options": ("what --set changes of pretrain, with defaults", _options),
+    "finetune-options": ("what --set changes of finetune, with defaults", _finetune_options),
 }
 
 
 @app.command("list", rich_help_panel=START)
 def list_names(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.")],
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}; without it, these are shown.")] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -143,10 +146,23 @@ def list_names(
 
     Example: `trueneg list presets`
     """
+    output = Output(as_json)
+    if not kind:
+        kinds = {name: about for name, (about, _) in LISTS.items()}
+        output.table({"lists": kinds}, ("trueneg list", ""), list(kinds.items()))
+        return
     if kind not in LISTS:
         raise ConfigError(unknown_name("list", kind, LISTS))
-    entries = LISTS[kind]()
-    Output(as_json).table({kind: entries}, (kind, ""), list(entries.items()))
+    entries = LISTS[kind][1]()
+    if kind.endswith("options"):
+        output.definitions({kind: entries}, {name: _explained(option) for name, option in entries.items()})
+    else:
+        output.table({kind: entries}, (kind, ""), list(entries.items()))
+
+
+def _explained(option: Option) -> str:
+    default = "(empty)" if option.default == "" else str(option.default)
+    return f"{option.about} ({option.values}; default {default.lower() if option.values == 'bool' else default})"
 
 
 @app.command(rich_help_panel=START)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +18,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.printable import printable, printable_json, printable_lines
+from trueneg.reporting.tables import Column, Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+
+INDENT = "    "
 
 
 def _hush(is_quiet: bool) -> bool:
@@ -37,6 +41,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any option, for example optimizer.learning_rate=3e-4."),
 ]
+
+LearningRate = Annotated[
+    float | None, typer.Option("--learning-rate", "--lr", help="Peak of the learning rate (optimizer.learning_rate).")
+]
+_NUMBERS = re.compile(r"[\d.,:%×+\-–/()\[\]\s]+$")
+"""Cells that are aligned to the right: figures, with their intervals."""
 
 
 Verify = Annotated[
@@ -73,12 +83,30 @@ class Output:
         if self.as_json:
             self.result(data, "")
             return
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(printable(column), overflow="fold")
-        for row in rows:
-            table.add_row(*(printable(str(cell)) for cell in row))
-        Console(highlight=False, markup=False).print(table)
+        numeric = [
+            all(isinstance(cell, int | float) or _NUMBERS.match(str(cell)) for cell in column)
+            for column in zip(*rows, strict=True)
+        ] or [False] * len(columns)
+        shown = [Column(name, is_number=is_number) for name, is_number in zip(columns, numeric, strict=True)]
+        self.show(Table(shown, rows))
+
+    def show(self, table: Table, form: str = "terminal") -> None:
+        """Print a table: as wide as a terminal, if standard output is one, else as wide as it takes."""
+        console = Console()
+        has_width = form == "terminal" and (console.is_terminal or "COLUMNS" in os.environ)
+        width = console.width if has_width else None
+        typer.echo(table.render(form, width), nl=False)
+
+    def definitions(self, data: Mapping[str, Any], entries: Mapping[str, str]) -> None:
+        """Print a result that is a list of names, each explained below itself, so that no name is ever broken."""
+        if self.as_json:
+            self.result(data, "")
+            return
+        console = Console(highlight=False, markup=False)
+        for name, text in entries.items():
+            console.print(printable(name))
+            indented = textwrap.wrap(printable(text), console.width, initial_indent=INDENT, subsequent_indent=INDENT)
+            console.print("\n".join(indented), soft_wrap=True)
 
 
 def is_main_process() -> bool:

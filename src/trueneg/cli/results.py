@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-from rich.console import Console
-
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
 
@@ -32,18 +29,18 @@ def has_results(folders: Sequence[Path]) -> bool:
 def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
     """Print or write the table of results."""
     from trueneg.reporting.results import results_table
-    from trueneg.reporting.tables import check_form, write_tables
+    from trueneg.reporting.tables import JSON, form_of, write_tables
 
-    check_form(form)
+    form = form_of(form, out)
     table = results_table(folders)
+    data = asdict(table) | {"columns": [column.name for column in table.columns]}
     if out is not None:
-        write_tables([table], out, form)
+        write_tables([table], out, form, data)
         output.result({"report": out, "format": form}, str(out))
-    elif output.as_json:
-        output.result(asdict(table) | {"columns": [column.name for column in table.columns]}, "")
+    elif output.as_json or form == JSON:
+        Output(as_json=True).result(data, "")
     else:
-        width = Console().width if form == "terminal" and Console().is_terminal else None
-        typer.echo(table.render(form, width), nl=False)
+        output.show(table, form)
 
 
 def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:

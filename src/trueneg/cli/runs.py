@@ -9,7 +9,7 @@ import typer
 
 from trueneg.cli.encoders import ENCODER_TASKS, evaluate_encoders
 from trueneg.cli.finetune import evaluate_task, is_finetuned
-from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process
+from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, Verify, is_main_process
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
@@ -49,7 +49,14 @@ def pretrain(
     ] = None,
     soft_regularization: Annotated[str | None, typer.Option(help="token, sentence or token+sentence.")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Times that the corpus is read, instead of --steps, which follow from it.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows a step, over all processes.")] = None,
+    learning_rate: LearningRate = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Steps in which the learning rate rises; a preset's fits its own steps.")
+    ] = None,
     length: Annotated[int | None, typer.Option(help="Tokens a row.")] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Fill rows with several documents.")] = False,
     extend_vocabulary: Annotated[
@@ -58,6 +65,11 @@ def pretrain(
     wordnet: Annotated[str | None, typer.Option(help="WordNet's folder; by default it is looked for.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
     seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
+    eval_every: Annotated[
+        int | None, typer.Option(help="Steps between evaluations on held-out rows; 0 for one at the end.")
+    ] = None,
+    save_every: Annotated[int | None, typer.Option(help="Steps between checkpoints; 0 for one at the end.")] = None,
+    tracker: Annotated[str | None, typer.Option(help="Experiment tracker: trackio, wandb or tensorboard.")] = None,
     max_minutes: Annotated[float | None, typer.Option(help="Save and stop after so long.")] = None,
     config: Annotated[Path | None, typer.Option(help="A config.json, or the folder of a run, to do again.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
@@ -87,13 +99,23 @@ def pretrain(
         "objective.regularization.level": soft_regularization,
         "train.steps": steps,
         "train.batch_size": batch_size,
+        "optimizer.learning_rate": learning_rate,
+        "optimizer.warmup_steps": warmup,
         "train.precision": precision,
         "train.seed": seed,
+        "train.eval_every": eval_every,
+        "train.save_every": save_every,
+        "train.tracker": tracker,
         "train.max_minutes": max_minutes,
     }
     chosen = [f"{key}={value}" for key, value in named.items() if value is not None]
     wanted = configure(
-        preset, start_from=start_from, objective=objective, config=config, settings=[*chosen, *(settings or [])]
+        preset,
+        start_from=start_from,
+        objective=objective,
+        config=config,
+        epochs=epochs,
+        settings=[*chosen, *(settings or [])],
     )
     done = run(wanted, out, resume=resume, quiet=quiet, verify=verify)
     if done.reason == "interrupted":
@@ -235,7 +257,8 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="Of runs: html. Of results: terminal, markdown, latex, csv, html; or glue-zip, for the GLUE server.",
+            help="Of runs: html. Of results: terminal, markdown, latex, csv, html, json; glue-zip for GLUE's server. "
+            "By default as --out is named.",
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="The file to write; of runs report.html by default.")] = None,
@@ -249,13 +272,17 @@ def report(
 
     Example: `trueneg report runs/base runs/hc --out report.html`
 
-    Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --format glue-zip
-    --out glue.zip`
+    Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --out glue.zip`
     """
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'report.html'}")
     output = Output(as_json, quiet)
+    from trueneg.reporting.tables import form_of
+
+    form = form or ("glue-zip" if out is not None and out.suffix.lower() == ".zip" else "")
     if not has_results(folder):
+        if out is not None and form_of(form, out) != "html":
+            raise ConfigError(f"--out {out}: about runs a page is written: name it .html")
         if form not in ("", "html"):
             raise ConfigError(
                 f"--format {form}: '{folder[0]}' holds no results of fine-tuning, of which tables are made"
@@ -267,7 +294,7 @@ def report(
     elif form == "glue-zip":
         report_glue_zip(folder, out or Path("glue.zip"), partial, output)
     else:
-        report_table(folder, form or "terminal", out, output)
+        report_table(folder, form, out, output)
 
 
 def export(

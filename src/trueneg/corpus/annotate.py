@@ -32,6 +32,7 @@ from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo, Split
 from trueneg.errors import CorpusError
 from trueneg.files.digests import checksum
+from trueneg.files.lock import locked
 from trueneg.files.whole import flush, write_json, write_whole
 
 if TYPE_CHECKING:
@@ -171,7 +172,10 @@ def write_annotations(
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
     )
     folder, tell = Path(out), progress or (lambda _: None)
-    with explained(f"annotating in '{folder}'", "stopped, what is annotated is kept", _AGAIN):
+    with (
+        explained(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN),
+        locked(folder, "corpus annotate"),
+    ):
         journal = _Journal.open(folder, info, overwrite=overwrite)
         for name, split in opened.items():
             # A split too small for a row is one row.

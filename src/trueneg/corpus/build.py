@@ -25,6 +25,7 @@ import numpy.typing as npt
 from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import explained
 from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
+from trueneg.corpus.overlap import Overlap, refuse_same_files
 from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
     FORMAT_VERSION,
@@ -42,6 +43,10 @@ from trueneg.corpus.store import (
 from trueneg.corpus.tags import PARTS as TAG_PARTS
 from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes
 from trueneg.errors import CorpusError, TruenegWarning
+from trueneg.files.digests import fingerprint_of
+from trueneg.files.lock import locked
+from trueneg.files.records import read_record
+from trueneg.files.text import LONGEST_TEXT
 from trueneg.files.verified import Expected, verify
 from trueneg.files.whole import flush, write_json
 from trueneg.lexicon.places import verified_folder
@@ -50,6 +55,7 @@ from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, speci
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
+_BUILT_FILE = "built.json"  # beside a finished corpus: the fingerprint of its inputs
 _AGAIN = "run the same command again to go on from the finished shards"
 
 
@@ -64,6 +70,7 @@ def build_corpus(
     shard_tokens: int = 1 << 26,
     text_field: str = "text",
     lines: bool = False,
+    max_document_mib: float = LONGEST_TEXT >> 20,
     tagger: str | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -72,7 +79,8 @@ def build_corpus(
 
     The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
     tagger only, and those that every corpus has do not depend on the tagger. A build that is killed or
-    interrupted keeps its finished shards, and the same call goes on from them; a call with other inputs is refused.
+    interrupted keeps its finished shards, and the same call goes on from them; one that is finished is kept as it is.
+    A call with other inputs is refused.
 
     Args:
         sources: files, folders, globs or hub data sets, in the order to store them.
@@ -86,6 +94,7 @@ def build_corpus(
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
         lines: make every line a document of its own, as line-by-line benchmarks have it.
+        max_document_mib: most MiB of a line, a row or a text; longer ones are refused.
         tagger: name of who tags the words with their parts of speech, see ``trueneg.corpus.tags``; None: nobody.
         overwrite: replace a corpus in ``out`` that is finished, or was begun with other inputs.
         progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
@@ -95,8 +104,9 @@ def build_corpus(
         The description written to ``corpus.json``.
 
     Raises:
-        CorpusError: for text that cannot be read, a folder that holds something else, a finished corpus or one
-            begun with other inputs, a fraction that is none, no text at all, or a full disk.
+        CorpusError: for text that cannot be read, a folder that holds something else, a corpus finished or begun
+            with other inputs, validation files that are also to be trained on, a fraction that is none, no text at
+            all, or a full disk.
         ModelError: for a tokenizer that cannot be used.
         ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
         Interrupted: after Ctrl-C; finished shards are kept.
@@ -113,7 +123,11 @@ def build_corpus(
     dtype = token_dtype(vocab_size)
     splits: tuple[Split, ...] = ("train",) if valid is None else ("train", "valid")
     named = [*sources, valid_source] if valid_source else sources
-    files = [entry for source in named for entry in _describe_source(source, text_field)]
+    files = [entry for source in named for entry in _describe_source(source, text_field, max_document_mib)]
+    if valid_source:
+        refuse_same_files(
+            [path for source in sources for path in source_files(source) or ()], source_files(valid_source) or ()
+        )
     inputs = {
         "format_version": FORMAT_VERSION,
         "tokenizer": fingerprint(fast),
@@ -128,7 +142,11 @@ def build_corpus(
     if tags is not None:
         inputs["tagger"] = {"name": tags.name, **tags.provenance}
     folder = Path(out)
-    with explained(f"building '{folder}'", "stopped", _AGAIN), ExitStack() as cleanup:
+    if not overwrite and _is_built(folder, inputs):
+        return CorpusInfo.read(folder)
+    read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
+    with explained(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
+        cleanup.enter_context(locked(folder, "corpus build"))
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {
@@ -136,7 +154,7 @@ def build_corpus(
             for name in splits
         }
         done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
-        documents = _documents(sources, valid_source, fraction, seed, text_field, lines)
+        documents = _documents(sources, valid_source, fraction, seed, read)
         units = _units(documents, done, progress or (lambda _: None))
         tokenizer_file = folder / "tokenizer" / "tokenizer.json"
         for unit, encoded in _encoded(units, tokenizer_file, tags, workers):
@@ -156,9 +174,18 @@ def build_corpus(
         _check_content(info, valid)
         if tags is not None:
             _write_tags_info(folder, info, tags, is_uncased(fast.backend_tokenizer), journal.tags)
+        write_json(folder / _BUILT_FILE, {"inputs": fingerprint_of(inputs)})
         write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
+
+
+def _is_built(folder: Path, inputs: dict[str, Any]) -> bool:
+    """Whether a folder holds the finished corpus of the same inputs."""
+    if not (folder / _BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
+        return False
+    built = read_record(dict[str, str], folder / _BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
+    return built.get("inputs") == fingerprint_of(inputs)
 
 
 def _write_tags_info(
@@ -182,26 +209,38 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     return fraction, None
 
 
-def _describe_source(source: str, text_field: str) -> list[tuple[str, int | None, int]]:
+def _describe_source(source: str, text_field: str, max_document_mib: float) -> list[tuple[str, int | None, int]]:
     """Name, size and time of change of every file: what tells an unchanged source from a changed one."""
     files = source_files(source)
     if files is None:
         return [(source, None, 0)]
-    check_files(files, text_field)
+    check_files(source, files, text_field, max_document_mib)
     stats = [(path, path.stat()) for path in files]
     return [(path.as_posix(), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
 
 
 def _documents(
-    sources: Sequence[str], valid_source: str | None, fraction: float | None, seed: int, text_field: str, lines: bool
+    sources: Sequence[str],
+    valid_source: str | None,
+    fraction: float | None,
+    seed: int,
+    read: Callable[[str], Iterator[str]],
 ) -> Iterator[tuple[Split, str]]:
     """All documents in order, each with its split."""
-    for source in sources:
-        for text in read_documents(source, text_field=text_field, lines=lines):
-            is_held_out = fraction is not None and _uniform(text, seed) < fraction
-            yield "valid" if is_held_out else "train", text
+    overlap = None
     if valid_source is not None:
-        for text in read_documents(valid_source, text_field=text_field, lines=lines):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TruenegWarning)  # reading it again says it
+            overlap = Overlap(read(valid_source))
+    for source in sources:
+        for text in read(source):
+            is_held_out = fraction is not None and _uniform(text, seed) < fraction
+            if overlap is not None:
+                overlap.see(text)
+            yield "valid" if is_held_out else "train", text
+    if valid_source is not None and overlap is not None:
+        overlap.warn()
+        for text in read(valid_source):
             yield "valid", text
 
 
@@ -347,7 +386,7 @@ class _Journal:
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder, inputs, {split: SplitInfo() for split in splits}, dict.fromkeys(splits, ()))
         journal.save()  # first: a folder with both files is an unfinished build
-        clear(folder, INFO_FILE, TAGS_FILE)
+        clear(folder, INFO_FILE, TAGS_FILE, _BUILT_FILE)
         return journal
 
     def save(self) -> None:
@@ -481,7 +520,12 @@ def _check_content(info: CorpusInfo, valid: str | float | None) -> None:
     if not info.splits["train"].num_tokens:
         raise CorpusError("the sources hold no text for training: every document is empty or held out")
     if "valid" in info.splits and not info.splits["valid"].num_tokens:
-        raise CorpusError(f"--valid {valid} holds out no text: raise the fraction or name a file with text")
+        num = info.splits["train"].num_documents
+        found = f"there {'is 1 document' if num == 1 else f'are {num:,} documents'}"
+        raise CorpusError(
+            f"--valid {valid} holds out no text: {found}: if every line is one, pass --lines, or raise the fraction, "
+            f"or name a file with text"
+        )
     num_unknown = sum(split.num_unknown_tokens for split in info.splits.values())
     if num_unknown > _MOST_UNKNOWN * info.num_tokens:
         warnings.warn(

@@ -44,18 +44,18 @@ def check_size(file: Path, size: int, remedy: str) -> None:
 
 
 @contextmanager
-def explained(doing: str, stopped: str, again: str) -> Iterator[None]:
+def explained(doing: str, kept: str, again: str) -> Iterator[None]:
     """Turn what the system says into what the user can do.
 
     Args:
         doing: What is under way, for "cannot go on …".
-        stopped: What is said after Ctrl-C.
+        kept: What is there after Ctrl-C: what was annotated.
         again: What to do then.
     """
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"{stopped}: {again}") from None
+        raise Interrupted(f"{kept}: {again}") from None
     except TruenegError:
         raise
     except OSError as error:

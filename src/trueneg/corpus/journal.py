@@ -75,11 +75,9 @@ def goes_on(
         overwrite: Whether what is finished, or was begun with something else, may go.
 
     Raises:
-        CorpusError: for a file, a folder of something else, what is finished, a beginning that is damaged, or one
-            with other inputs, naming what differs.
+        CorpusError: for a folder of something else, what is finished, a beginning that is damaged, or one with other
+            inputs, naming what differs.
     """
-    if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"--out {folder} is a file: name a folder")
     if (folder / finished).exists():  # with a journal too: killed just after it or on overwriting
         if not overwrite:
             raise CorpusError(f"'{folder}' holds the finished {kind}: choose another --out, or pass --overwrite")

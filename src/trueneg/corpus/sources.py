@@ -5,69 +5,114 @@ from __future__ import annotations
 import glob
 import gzip
 import io
-import json
 import lzma
 import re
 import warnings
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from trueneg.errors import CorpusError, TruenegWarning
+from trueneg.files.records import parse_json
+from trueneg.files.text import LONGEST_TEXT, conversion, csv_rows, delimiter_of, foreign_encoding
 
 _COMPRESSIONS = (".gz", ".xz", ".zst")
-_TEXT, _JSON, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".parquet",)
-_KNOWN = ", ".join((*_TEXT, *_JSON)) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
-_LONGEST_DOCUMENT = 1 << 23  # of a text file: more than any book has, and little beside a machine's memory
+_TEXT, _JSON, _TABLE, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
+_EXTENSIONS = (*_TEXT, *_JSON, *_TABLE)
+_KNOWN = ", ".join(_EXTENSIONS) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
+_LONGEST_DOCUMENT = 1 << 23  # of lines of a text file: more than any book has, and little beside a machine's memory
+_MANY_LINES = 1000  # a text file of so many without a blank line among them is likely to have a text a line
+_ZSTANDARD_BLOCK = 1 << 10  # of compressed bytes, of which 4 may stand for 128 KiB: 32 MiB at once at the most
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
+@dataclass(frozen=True)
+class _Options:
+    """How files are read."""
+
+    text_field: str
+    lines: bool
+    longest: int
+    """Bytes of a line, which may be a whole document, and of a document of any other format."""
+
+    def too_long(self, place: str) -> CorpusError:
+        return CorpusError(
+            f"{place}: a text of more than {self.longest / (1 << 20):g} MiB: split it, or allow more with "
+            f"--max-document-mib"
+        )
+
+
 def read_documents(
-    source: str, *, text_field: str = "text", split: str = "train", lines: bool = False
+    source: str,
+    *,
+    text_field: str = "text",
+    split: str = "train",
+    lines: bool = False,
+    max_document_mib: float = LONGEST_TEXT >> 20,
 ) -> Iterator[str]:
-    r"""Read the documents of a source in a fixed order, in constant memory.
+    r"""Read the documents of a source in a fixed order, in constant memory, however well it is compressed.
 
     Plain text (``.txt``): a blank line ends a document; its lines are paragraphs and stay separated by
-    ``\n``. JSON lines (``.jsonl``, ``.ndjson``, ``.json``): one object a line. Both may be compressed
-    (``.gz``, ``.xz``, ``.zst``). Parquet (``.parquet``): one row a document. A folder is read recursively and
-    a glob as it matches, both in sorted order. Anything else is taken for a data set of the Hugging Face hub,
-    ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair, which JSON can spell and
-    no file can hold, becomes U+FFFD; a warning says how many there were.
+    ``\n``. JSON lines (``.jsonl``, ``.ndjson``, ``.json``): one object a line. Tables (``.csv``, ``.tsv``): one row
+    a document, the first line names the columns; in CSV they are separated by commas, or by what the first line has
+    instead, and cells may be quoted. All of these may be compressed (``.gz``, ``.xz``, ``.zst``). Parquet
+    (``.parquet``): one row a document. A folder is read recursively and a glob as it matches, both in sorted order;
+    files without a document are passed over and counted in a warning. Anything else is taken for a data set of the
+    Hugging Face hub, ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair, which JSON
+    can spell and no file can hold, becomes U+FFFD; a warning says how many there were.
 
     Args:
         source: file, folder, glob or data set name.
         text_field: the JSON field or the column that holds the text. A null there counts as an empty text.
         split: the split to read; hub data sets only.
         lines: make every line of a document, but for blank ones, a document of its own.
+        max_document_mib: most MiB of a line, a row or a text.
 
     Yields:
         The text of a document; empty where a JSON, Parquet or hub document is.
 
     Raises:
-        CorpusError: for a source that does not exist, is empty, is damaged, is not UTF-8, or lacks the
-            text field, with the file and the line, byte or column.
+        CorpusError: for a source that does not exist, is empty, is damaged, is not UTF-8, has too long a text, or
+            lacks the text field, with the file and the line, byte or column.
     """
-    if lines:
-        for document in read_documents(source, text_field=text_field, split=split):
-            yield from (line for line in document.split("\n") if line.strip())
-        return
-    files = source_files(source)
-    documents = _read_hub(source, text_field, split) if files is None else _read_files(files, text_field)
-    yield from _without_surrogates(source, documents)
+    options = _Options(text_field, lines, int(max_document_mib * (1 << 20)))
+    found = _source_files(source)
+    if found is None:
+        documents = _read_hub(source, split, options)
+    else:
+        files, unknown = found
+        if unknown:
+            warnings.warn(
+                f"'{source}': {len(unknown)} of {len(files) + len(unknown)} files are of no known format and are not "
+                f"read, such as '{unknown[0]}': known are {_KNOWN}",
+                TruenegWarning,
+                stacklevel=2,
+            )
+        documents = _read_files(source, files, options)
+    texts = _without_surrogates(source, documents)
+    yield from (line for text in texts for line in text.split("\n") if line.strip()) if lines else texts
 
 
-def check_files(files: Sequence[Path], text_field: str) -> None:
-    """Read the first document of every file, so that one without any is found before the others are read.
+def check_files(
+    source: str, files: Sequence[Path], text_field: str, max_document_mib: float = LONGEST_TEXT >> 20
+) -> None:
+    """Read the first document of every file of a source, so that what is wrong with one is found before all are read.
 
     Raises:
         CorpusError: as ``read_documents``.
     """
-    for path in files:
-        with closing(_read_file(path, text_field)) as documents:
-            _first(path, documents)
+    options = _Options(text_field, False, int(max_document_mib * (1 << 20)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruenegWarning)  # reading all of it says it
+        has_text = [_has_document(path, options) for path in files]
+    if not any(has_text):
+        raise _empty(source, files)
 
 
 def source_files(source: str) -> list[Path] | None:
@@ -76,20 +121,25 @@ def source_files(source: str) -> list[Path] | None:
     Raises:
         CorpusError: if it is none of them, or a file's extension says nothing of its format.
     """
+    found = _source_files(source)
+    return None if found is None else found[0]
+
+
+def _source_files(source: str) -> tuple[list[Path], list[Path]] | None:
+    """Files that are read, and those of no known format beside them."""
     path = Path(source)
     if path.is_file():
         _format_of(path)
-        return [path]
+        return [path], []
     if path.is_dir():
         visible = (p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
-        return _known_only(source, sorted(visible))
+        return _known_first(source, sorted(visible))
     if glob.has_magic(source):
         matches = map(Path, sorted(glob.glob(source, recursive=True)))  # noqa: PTH207
-        return _known_only(source, [match for match in matches if match.is_file()])
+        return _known_first(source, [match for match in matches if match.is_file()])
     looks_local = source.startswith((".", "/", "~")) or Path(source).suffix in (
         *_COMPRESSIONS,
-        *_TEXT,
-        *_JSON,
+        *_EXTENSIONS,
         *_PARQUET,
     )
     if looks_local or not _HUB_NAME.fullmatch(source):
@@ -118,19 +168,11 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _known_only(source: str, paths: list[Path]) -> list[Path]:
+def _known_first(source: str, paths: list[Path]) -> tuple[list[Path], list[Path]]:
     known = [path for path in paths if _is_known(path)]
     if not known:
         raise CorpusError(f"'{source}' matches no text file: known are {_KNOWN}")
-    if len(known) < len(paths):
-        unknown = next(path for path in paths if not _is_known(path))
-        warnings.warn(
-            f"'{source}': {len(paths) - len(known)} of {len(paths)} files are of no known format and are not "
-            f"read, such as '{unknown}': known are {_KNOWN}",
-            TruenegWarning,
-            stacklevel=3,
-        )
-    return known
+    return known, [path for path in paths if not _is_known(path)]
 
 
 def _is_known(path: Path) -> bool:
@@ -147,8 +189,8 @@ def _format_of(path: Path) -> str:
         return _PARQUET[0]
     if suffixes and suffixes[-1] in _COMPRESSIONS:
         suffixes.pop()
-    if suffixes and suffixes[-1] in (*_TEXT, *_JSON):
-        return _TEXT[0] if suffixes[-1] in _TEXT else _JSON[0]
+    if suffixes and suffixes[-1] in _EXTENSIONS:
+        return next(kinds[0] for kinds in (_TEXT, _JSON, _TABLE) if suffixes[-1] in kinds)
     raise CorpusError(f"'{path}': the extension says nothing of the format: known are {_KNOWN}")
 
 
@@ -170,32 +212,49 @@ def _without_surrogates(source: str, documents: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _read_files(files: Sequence[Path], text_field: str) -> Iterator[str]:
+def _read_files(source: str, files: Sequence[Path], options: _Options) -> Iterator[str]:
+    empty: list[Path] = []
     for path in files:
-        documents = _read_file(path, text_field)
-        yield _first(path, documents)
-        yield from documents
+        documents = _read_file(path, options)
+        if (first := next(documents, None)) is None:
+            empty.append(path)
+        else:
+            yield first
+            yield from documents
+    if len(empty) == len(files):
+        raise _empty(source, files)
+    if empty:
+        warnings.warn(
+            f"'{source}': {len(empty)} of {len(files)} files hold no document and are passed over, such as "
+            f"'{empty[0]}'",
+            TruenegWarning,
+            stacklevel=3,
+        )
 
 
-def _first(path: Path, documents: Iterator[str]) -> str:
-    for document in documents:
-        return document
-    raise CorpusError(f"'{path}' is empty: it holds no document")
+def _has_document(path: Path, options: _Options) -> bool:
+    with closing(_read_file(path, options)) as documents:
+        return next(documents, None) is not None
 
 
-def _read_file(path: Path, text_field: str) -> Generator[str, None, None]:
+def _empty(source: str, files: Sequence[Path]) -> CorpusError:
+    names = f"'{files[0]}' is empty" if len(files) == 1 else f"all {len(files)} files of '{source}' are empty"
+    return CorpusError(f"{names}: there is no document to read")
+
+
+def _read_file(path: Path, options: _Options) -> Generator[str, None, None]:
     kind = _format_of(path)
     if path.stat().st_size == 0:
         return
     if kind == _PARQUET[0]:
-        yield from _read_parquet(path, text_field)
+        yield from _read_parquet(path, options)
         return
     import zstandard
 
-    read = _read_text if kind == _TEXT[0] else _read_json_lines
+    read = {_TEXT[0]: _read_text, _JSON[0]: _read_json_lines, _TABLE[0]: _read_table}[kind]
     try:
         with _open(path) as file:
-            yield from read(path, file, text_field)
+            yield from read(path, _decoded_lines(path, file, options), options)
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
         raise CorpusError(f"'{path}' is damaged or cut short ({error}): fetch or compress it again") from error
 
@@ -233,7 +292,7 @@ class _ZstandardFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._decoded:
-            if not (block := self._rest or self._file.read(1 << 17)):
+            if not (block := self._rest or self._file.read(_ZSTANDARD_BLOCK)):
                 if self._frame is not None:
                     raise EOFError("the last frame has no end")
                 return 0
@@ -247,31 +306,47 @@ class _ZstandardFile(io.RawIOBase):
         return count
 
 
-def _decoded_lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
-    offset = 0
-    for line in file:
+def _decoded_lines(path: Path, file: BinaryIO, options: _Options) -> Iterator[str]:
+    offset, start = 0, b""
+    for number, line in enumerate(iter(partial(file.readline, options.longest + 1), b""), start=1):
+        if len(line) > options.longest:
+            raise options.too_long(f"{path}:{number}")
+        start = start or line[:4096]
         try:
+            if number == 1 and foreign_encoding(start):
+                raise UnicodeDecodeError("utf-8", line, 0, 1, "")
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise CorpusError(
-                f"'{path}' is not UTF-8 at byte {offset + error.start}: convert it, as with 'iconv -f latin1 -t utf-8'"
-            ) from error
+            raise CorpusError(f"'{path}' is not UTF-8 at byte {offset + error.start}: {conversion(start)}") from error
         yield text.removeprefix("\ufeff") if offset == 0 else text
         offset += len(line)
 
 
-def _read_text(path: Path, file: BinaryIO, _: str) -> Iterator[str]:
+def _read_text(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
     paragraphs: list[str] = []
-    num_characters = num_cuts = 0
-    for line in _decoded_lines(path, file):
+    num_lines = num_characters = num_cuts = num_documents = 0
+    for line in lines:
         if text := line.rstrip():
             paragraphs.append(text)
+            num_lines += 1
             num_characters += len(text)
         is_too_long = num_characters >= _LONGEST_DOCUMENT
         if paragraphs and (not text or is_too_long):
             yield "\n".join(paragraphs)
             paragraphs.clear()
-            num_characters, num_cuts = 0, num_cuts + is_too_long
+            num_characters, num_cuts, num_documents = 0, num_cuts + is_too_long, num_documents + (not is_too_long)
+    if paragraphs:
+        yield "\n".join(paragraphs)
+        num_documents += 1
+    if options.lines:
+        return
+    if num_documents <= 1 and num_lines >= _MANY_LINES:
+        warnings.warn(
+            f"'{path}' has no blank line among {num_lines:,}, so that it is one document: if every line is a text of "
+            f"its own, pass --lines",
+            TruenegWarning,
+            stacklevel=2,
+        )
     if num_cuts:
         warnings.warn(
             f"'{path}' has documents of more than {_LONGEST_DOCUMENT:,} characters, cut {num_cuts:,} times at a line's "
@@ -279,44 +354,85 @@ def _read_text(path: Path, file: BinaryIO, _: str) -> Iterator[str]:
             TruenegWarning,
             stacklevel=2,
         )
-    if paragraphs:
-        yield "\n".join(paragraphs)
 
 
-def _read_json_lines(path: Path, file: BinaryIO, text_field: str) -> Iterator[str]:
-    for number, line in enumerate(_decoded_lines(path, file), start=1):
+def _read_json_lines(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         place = f"{path}:{number}"
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise CorpusError(f"{place}: not JSON ({error.msg}): one object a line is needed") from error
+        record = parse_json(line, place, CorpusError, "one object a line is needed")
         if not isinstance(record, dict):
             raise CorpusError(f"{place}: a JSON {type(record).__name__}: one object a line is needed")
-        if text_field not in record:
-            raise CorpusError(_missing(place, "field", text_field, record))
-        yield _text(place, text_field, record[text_field])
+        if options.text_field not in record:
+            raise CorpusError(_missing(place, "field", options.text_field, record))
+        yield _text(place, record[options.text_field], options)
 
 
-def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
+def _read_table(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
+    header = next(lines, "")
+    is_tsv = ".tsv" in [suffix.lower() for suffix in path.suffixes[-2:]]
+    cells: Iterator[tuple[int, list[str]]]
+    if is_tsv:  # where quotes are text
+        cells = enumerate((line.rstrip("\r\n").split("\t") for line in chain([header], lines)), start=1)
+    else:
+        cells = csv_rows(path, chain([header], lines), delimiter_of(header), CorpusError, longest=options.longest)
+    names: list[str] = []
+    for number, row in cells:
+        if not names:
+            names = [name.strip() for name in row]
+            if options.text_field not in names:
+                raise CorpusError(_missing(f"{path}:{number}", "column", options.text_field, names))
+        elif len(row) == len(names):
+            yield row[names.index(options.text_field)]
+        elif any(row):
+            raise CorpusError(
+                f"{path}:{number}: {len(names)} columns are wanted and {len(row)} found, separated by "
+                f"{chr(9) if is_tsv else delimiter_of(header)!r}: mend the line, or quote its texts"
+            )
+
+
+def _read_parquet(path: Path, options: _Options) -> Iterator[str]:
     import pyarrow
     import pyarrow.parquet
 
+    name = options.text_field
     try:
-        with pyarrow.parquet.ParquetFile(path, memory_map=True) as file:
-            if text_field not in file.schema_arrow.names:
-                raise CorpusError(_missing(f"'{path}'", "column", text_field, file.schema_arrow.names))
-            batches = file.iter_batches(batch_size=256, columns=[text_field])
-            values = (value for batch in batches for value in batch.column(0).to_pylist())
+        names = pyarrow.parquet.read_schema(path, memory_map=True).names
+        if name not in names:
+            raise CorpusError(_missing(f"'{path}'", "column", name, names))
+        # As a dictionary, and one value at a time: thousands of equal texts take no more room than in the file.
+        with pyarrow.parquet.ParquetFile(path, memory_map=True, read_dictionary=[name]) as file:
+            _check_row_groups(path, file.metadata, options)
+            batches = file.iter_batches(batch_size=256, columns=[name])
+            values = (value for batch in batches for value in batch.column(0))
             for row, value in enumerate(values, start=1):
-                yield _text(f"'{path}', row {row}", text_field, value)
+                place = f"'{path}', row {row}"
+                try:
+                    text = value.as_py()
+                except UnicodeDecodeError as error:
+                    raise CorpusError(
+                        f"{place}: '{name}' is not UTF-8 at byte {error.start}: write the file again with text in it"
+                    ) from error
+                yield _text(place, text, options)
     except (pyarrow.ArrowException, OSError) as error:
         raise CorpusError(f"'{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
-def _read_hub(name: str, text_field: str, split: str) -> Iterator[str]:
+def _check_row_groups(path: Path, metadata: Any, options: _Options) -> None:
+    """Refuse texts that are too long even on average before they are decompressed."""
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = (group.column(at) for at in range(group.num_columns))
+        sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema == options.text_field]
+        if sum(sizes) > (group.num_rows + 1) * options.longest:
+            raise options.too_long(f"'{path}', row group {number + 1}")
+
+
+def _read_hub(name: str, split: str, options: _Options) -> Iterator[str]:
     import datasets
+
+    text_field = options.text_field
 
     place = f"data set '{name}'"
     repository, _, configuration = name.partition(":")
@@ -325,7 +441,7 @@ def _read_hub(name: str, text_field: str, split: str) -> Iterator[str]:
         for number, record in enumerate(rows):
             if text_field not in record:
                 raise CorpusError(_missing(place, "column", text_field, record))
-            yield _text(f"{place}, row {number}", text_field, record[text_field])
+            yield _text(f"{place}, row {number}", record[text_field], options)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CorpusError(
@@ -338,9 +454,11 @@ def _missing(place: str, kind: str, name: str, names: Iterable[str]) -> str:
     return f"{place}: no {kind} '{name}': there are {', '.join(sorted(names))}; choose one with --text-field"
 
 
-def _text(place: str, text_field: str, value: object) -> str:
+def _text(place: str, value: object, options: _Options) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise CorpusError(f"{place}: '{text_field}' holds a {type(value).__name__}, not text: see --text-field")
+        raise CorpusError(f"{place}: '{options.text_field}' holds a {type(value).__name__}, not text: see --text-field")
+    if len(value) > options.longest:
+        raise options.too_long(place)
     return value

@@ -14,6 +14,7 @@ from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.metrics import METRICS, Metric
 from trueneg.evaluation.results import Columns, Result, columns_of, load_answers
 from trueneg.evaluation.significance import (
+    LEAST_SEEDS,
     Difference,
     Scores,
     SignTest,
@@ -24,6 +25,7 @@ from trueneg.evaluation.significance import (
     stochastic_order,
 )
 from trueneg.evaluation.summary import Runs, read_runs
+from trueneg.files.names import tell_apart
 
 _OF_NO_EFFECT = frozenset(
     {
@@ -59,7 +61,8 @@ class Compared:
     """Contender minus baseline."""
     signs: SignTest
     eps_min: float | None
-    """How far the contender's seeds are from being stochastically above the baseline's; None with one seed."""
+    """How far the contender's seeds are from being stochastically above the baseline's; None with fewer than
+    ``LEAST_SEEDS``, which say too little of an order."""
     p_adjusted: float | None = None
     """By Holm's method over all primary metrics of the comparison; None for other metrics."""
     notes: list[str] = field(default_factory=list)
@@ -116,7 +119,7 @@ def compare(
         raise ConfigError(f"--confidence {confidence}: between 0 and 1 is wanted, for example 0.95")
     if resamples < 2:
         raise ConfigError(f"{resamples} resamples: at least 2 are wanted")
-    names = _names([Path(folder) for folder in (left, *right)])
+    names = tell_apart([left, *right])
     ours = read_runs(left)
     rows: list[Compared] = []
     notes: list[str] = []
@@ -254,7 +257,7 @@ class _Pair:
             num_groups=num_groups,
             difference=difference(left, right, num_groups, is_paired=self.is_paired, confidence=confidence),
             signs=sign_test(mean_scores[1] - mean_scores[0], groups),
-            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) > 1 else None,
+            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) >= LEAST_SEEDS else None,
             notes=self.notes,
         )
 
@@ -276,16 +279,6 @@ class _Pair:
 def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
     adjusted = iter(holm([row.difference.p for row in rows if row.is_primary]))
     return [replace(row, p_adjusted=next(adjusted)) if row.is_primary else row for row in rows]
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Folders' names, as much of each path as tells all apart."""
-    paths = [folder.resolve() for folder in folders]
-    if len(set(paths)) < len(paths):
-        raise ConfigError("a folder is named twice: a model does not differ from itself")
-    longest = max(len(path.parts) for path in paths)
-    named = (["/".join(path.parts[-depth:]) for path in paths] for depth in range(1, longest + 1))
-    return next(names for names in named if len(set(names)) == len(names))
 
 
 def _one_sided(left_name: str, left: Runs, right_name: str, right: Runs) -> list[str]:

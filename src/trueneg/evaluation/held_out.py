@@ -26,7 +26,7 @@ from trueneg.evaluation.corrections import Correction, most_convincing
 from trueneg.evaluation.over_training import Moment, load_moment, moments_of, run_config
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.false_negatives import find_false_negatives
-from trueneg.models.backbone import MaskedLanguageModel, check_packing, max_length
+from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import mlm
 from trueneg.presets import with_objective
@@ -99,19 +99,31 @@ def evaluate_held_out(
     detector: str = "lexical",
     wordnet: str = "",
     num_rows: int = 0,
-    length: int = 128,
-    pack: bool = False,
+    length: int | None = None,
+    pack: bool | None = None,
     settings: Sequence[str] = (),
     verify: bool = True,
 ) -> HeldOutResult:
     """Mask held-out rows and see what a checkpoint predicts (Zhang et al. 2023, Table 2).
 
-    The one result of ``evaluate_table``, which see.
+    Args:
+        checkpoint: A run folder (of an ELECTRA run the generator), a Hugging Face folder or a hub name.
+        corpus: With a held-out split, made with the checkpoint's tokenizer.
+        detector: Who judges mispredictions.
+        wordnet: WordNet's folder; empty to look in the usual places.
+        num_rows: Rows to read; 0 for all.
+        length: Tokens a row; by default as a run had it, else 128.
+        pack: Whether rows hold several documents; by default as a run had it, else not.
+        settings: Further options, such as ``objective.masking.rate=0.3``.
+        verify: Compare the corpus's files with their checksums before: see ``Corpus.open``.
+
+    Raises:
+        TruenegError: if the checkpoint, the corpus, the detector or the lexicon cannot be used.
     """
     table = evaluate_table(
         [checkpoint],
         corpora=[corpus],
-        sequences=["packed" if pack else "documents"],
+        sequences=() if pack is None else ["packed" if pack else "documents"],
         detectors=[detector],
         wordnet=wordnet,
         num_rows=num_rows,
@@ -228,9 +240,7 @@ class _Evaluator:
     def load(self, checkpoint: str, moment: Moment | None) -> MaskedLanguageModel:
         config = self.config
         model = load_moment(moment, self.tokenizer) if moment else load_masked_lm(config.model, self.tokenizer)
-        longest = max_length(model.model)
-        if config.corpus.length > longest:
-            raise ConfigError(f"--length {config.corpus.length}: '{checkpoint}' has only {longest} positions")
+        check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
         for detector in self.detectors.values():
             detector.attach(model)  # a moving average of the model begins, and here ends, with the model itself
         return model.to(self.device)

@@ -10,18 +10,18 @@ import socket
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from trueneg.errors import BusyError, TruenegWarning
+from trueneg.errors import BusyError, ConfigError, TruenegWarning
 
 LOCK = ".lock"
 _UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 @contextmanager
-def locked(folder: Path, doing: str) -> Iterator[None]:
-    """Hold a folder for this process; it is made if it is not there.
+def locked(folder: Path, doing: str, name: str = LOCK) -> Iterator[None]:
+    """Hold a folder for this process; it is made if it is not there, and goes again if nothing was written into it.
 
     The system lets go of it when the process ends in any way, so no lock is ever left behind. A file system without
     locks warns once and locks nothing.
@@ -29,9 +29,11 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
     Args:
         folder: What is written into.
         doing: What the other one is told: "pretrain".
+        name: Of the lock's file, where a folder takes several kinds of work at once.
 
     Raises:
         BusyError: if another process holds it, naming that one.
+        ConfigError: if it is a file.
 
     Example:
         >>> import tempfile
@@ -39,8 +41,7 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
         ...     (Path(folder) / LOCK).exists()
         True
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK
+    is_new, path = not folder.exists(), folder / name
     descriptor = _held(path, folder)
     try:
         about = {"pid": os.getpid(), "host": socket.gethostname(), "doing": doing, "since": time.strftime("%F %T")}
@@ -50,19 +51,28 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
     finally:
         # Unlinked while it is held: whoever waits for this very file finds that its name is gone, and takes a new one.
         path.unlink(missing_ok=True)
+        if is_new:
+            with suppress(OSError):  # not empty any more
+                folder.rmdir()
         os.close(descriptor)
 
 
 def _held(path: Path, folder: Path) -> int:
+    if folder.is_file():
+        raise ConfigError(f"--out {folder} is a file: name a folder")
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # whoever made the folder has just removed it
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = _holder(descriptor)
             os.close(descriptor)
             raise BusyError(
-                f"'{folder}': {holder} writes here: wait until it ends or stop it, or give another --out"
+                f"'{folder}': {holder} writes here: wait until it ends, stop it, or name another folder"
             ) from None
         except OSError as error:
             if error.errno not in _UNSUPPORTED:

@@ -65,6 +65,27 @@ def parse_record(
         raise error(f"{where} is damaged: {_first_fault(invalid)}: {remedy}") from invalid
 
 
+def parse_json(content: bytes | str, where: str, error: type[TruenegError], remedy: str) -> Any:
+    """Decode JSON whose shape is the caller's to check, such as that of data sets: half surrogate pairs are let pass.
+
+    Raises:
+        TruenegError: of class ``error``: for what is no JSON, numbers of thousands of digits, or too deep nesting.
+
+    Example:
+        >>> from trueneg.errors import CorpusError
+        >>> parse_json("[" * 100_000, "lines.jsonl:3", CorpusError, "mend the line")
+        Traceback (most recent call last):
+        trueneg.errors.CorpusError: lines.jsonl:3: not JSON (nested too deeply): mend the line
+    """
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise error(f"{where}: not JSON (nested too deeply): {remedy}") from None
+    except ValueError as failed:  # of JSON, of UTF-8, or of numbers
+        reason = str(failed).partition(";")[0]  # what follows is advice to programmers
+        raise error(f"{where}: not JSON ({reason}): {remedy}") from failed
+
+
 def read_record(
     kind: type[T], path: Path, error: type[TruenegError], remedy: str, *, ignores_others: bool = False
 ) -> T:

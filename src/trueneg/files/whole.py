@@ -74,7 +74,7 @@ def check_writable(path: Path) -> None:
     probe.unlink()
 
 
-def replace_folder(path: Path, fill: Callable[[Path], None]) -> None:
+def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     """Put a folder in the place of another one by two renames.
 
     A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old

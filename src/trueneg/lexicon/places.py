@@ -25,6 +25,9 @@ FILES: tuple[str, ...] = tuple(name for s in SUFFIX.values() for name in (f"inde
 COUNTS = "cntlist.rev"
 """How often each sense occurs in WordNet's tagged text; it need not be there, but frequent senses ask for it."""
 
+LARGEST_FILE = 64 << 20
+"""Bytes of a file at most; WordNet's largest one has 15 MB."""
+
 DEBIAN = Path("/usr/share/wordnet")
 """Where Debian's and Ubuntu's package ``wordnet-base`` puts it."""
 
@@ -102,11 +105,17 @@ def wordnet_digest(path: Path) -> str:
 
 
 def read_files(place: Path) -> dict[str, bytes]:
-    """The bytes of each of ``FILES``, from a folder or zip archive that :func:`find_wordnet` found."""
+    """The bytes of each of ``FILES``, from a folder or zip archive that :func:`find_wordnet` found.
+
+    Raises:
+        LexiconError: for a member of an archive that is too large to be of WordNet.
+    """
     if place.is_dir():
         return {name: (place / name).read_bytes() for name in FILES}
     with zipfile.ZipFile(place) as archive:
-        members = {Path(name).name: name for name in archive.namelist()}
+        members = {Path(info.filename).name: info for info in archive.infolist()}
+        if large := next((name for name in FILES if members[name].file_size > LARGEST_FILE), None):
+            raise LexiconError(f"{place}: {large} has {members[large].file_size:,} bytes: not WordNet; {HOW_TO_GET}")
         return {name: archive.read(members[name]) for name in FILES}
 
 

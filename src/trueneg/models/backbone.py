@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from trueneg.corruption.masking import Rows
 from trueneg.corruption.views import Layout
-from trueneg.errors import ModelError
+from trueneg.errors import ConfigError, ModelError
 from trueneg.models.modes import eval_mode
 
 
@@ -220,6 +220,28 @@ def max_length(model: PreTrainedModel) -> int:
     if model.config.model_type in _DEBERTA:
         return sys.maxsize
     return int(getattr(model.config, "max_position_embeddings", sys.maxsize))
+
+
+def check_length(model: PreTrainedModel, length: int, option: str, checkpoint: str = "") -> None:
+    """Refuse rows that a model has no positions for.
+
+    Args:
+        model: Who is to read them.
+        length: Tokens of a row.
+        option: Which sets the length.
+        checkpoint: What the model came from; empty for one made anew.
+
+    Raises:
+        ConfigError: naming the longest that is possible.
+    """
+    longest = max_length(model)
+    if length > longest:
+        whose = f"'{checkpoint}'" if checkpoint else "this model"
+        other = "" if checkpoint else f", or model.max_positions={length}"
+        raise ConfigError(
+            f"{option}={length}: {whose} has only {longest} positions: set {option}={longest} (--length {longest}) or "
+            f"less{other}"
+        )
 
 
 @torch.no_grad()

@@ -21,6 +21,7 @@ from trueneg.errors import ConfigError, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results
 from trueneg.files.digests import checksum
+from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
 from trueneg.finetuned import evaluate_contrast_set
 from trueneg.finetuning import LEAST_NOISE, configure_finetuning, finetune
@@ -116,16 +117,17 @@ def reproduce(
         raise ConfigError(f"--set adversaries={config.adversaries}: no such file")
     folder = Path(out)
     wanted = {(arm, seed): _configured(config, arm, seed) for seed in range(1, seeds + 1) for arm in chosen}
-    _claim(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
-    adversaries: AttackSet | None = None
-    for (arm, seed), configured in wanted.items():
-        run = finetune(configured, folder / arm, resume=True, quiet=True).folder
-        if adversaries is None:
-            names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
-            adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
-        _evaluate(run, config, adversaries)
-        say(f"{arm}, seed {seed}: done")
-    return _written(folder, chosen, seeds)
+    with locked(folder, "reproduce pilot"):
+        _claim(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
+        adversaries: AttackSet | None = None
+        for (arm, seed), configured in wanted.items():
+            run = finetune(configured, folder / arm, resume=True, quiet=True).folder
+            if adversaries is None:
+                names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
+                adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
+            _evaluate(run, config, adversaries)
+            say(f"{arm}, seed {seed}: done")
+        return _written(folder, chosen, seeds)
 
 
 def _successful(attacked: AttackSet) -> AttackSet:

@@ -19,6 +19,7 @@ from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.decoding import override
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
 from trueneg.recipes.planted_results import (
@@ -102,24 +103,27 @@ def reproduce(
     chosen = parse_arms(arms)
     config = override(SCALES[scale], settings)
     folder = Path(out)
-    path = Path(corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05))
-    described = Settings(config, CorpusInfo.read(path).fingerprint)
-    claim(folder, described)
-    # Seed by seed: what is there at any time can be compared.
-    jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
-    missing = [job for job in jobs if not run_file(folder, *job).is_file()]
-    say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
-    try:
-        for number, result in enumerate(_run_all(missing, folder, config, path, workers), start=1):
-            shown = ", ".join(f"{name} {value:.3f}" for name, value in result.metrics.items())
-            say(f"{number} of {len(missing)}: {result.arm}, seed {result.seed}: {shown} ({result.seconds:.0f} s)")
-    except KeyboardInterrupt:
-        raise Interrupted(f"the runs that were done are kept in '{folder}': the same command goes on") from None
-    results = summarise(described, load_results(folder))
-    write_json(folder / RESULTS, results)
-    table = markdown(results)
-    (folder / TABLE).write_text(table, encoding="utf-8")
-    return results, table
+    with locked(folder, "reproduce planted"):
+        path = Path(
+            corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
+        )
+        described = Settings(config, CorpusInfo.read(path).fingerprint)
+        claim(folder, described)
+        # Seed by seed: what is there at any time can be compared.
+        jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
+        missing = [job for job in jobs if not run_file(folder, *job).is_file()]
+        say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
+        try:
+            for number, result in enumerate(_run_all(missing, folder, config, path, workers), start=1):
+                shown = ", ".join(f"{name} {value:.3f}" for name, value in result.metrics.items())
+                say(f"{number} of {len(missing)}: {result.arm}, seed {result.seed}: {shown} ({result.seconds:.0f} s)")
+        except KeyboardInterrupt:
+            raise Interrupted(f"the runs that were done are kept in '{folder}': the same command goes on") from None
+        results = summarise(described, load_results(folder))
+        write_json(folder / RESULTS, results)
+        table = markdown(results)
+        (folder / TABLE).write_text(table, encoding="utf-8")
+        return results, table
 
 
 def parse_arms(names: Iterable[str]) -> list[Arm]:

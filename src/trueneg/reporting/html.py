@@ -63,7 +63,7 @@ class RunFiles:
     corrections: Sequence[Correction]
 
 
-def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
+def write_report(folders: Sequence[str | Path], out: str | Path = "report.html") -> Path:
     """Write a page that needs nothing but itself.
 
     Args:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import ConfigError, unknown_name
-from trueneg.files.whole import write_whole
+from trueneg.files.whole import write_json, write_whole
 from trueneg.printable import printable, spreadsheet_cell
+from trueneg.reporting.layout import lay_out, wrap
 
 NONE = "–"
 """What people see where there is no value."""
@@ -68,27 +69,11 @@ class Table:
         return self.terminal(width) if form == "terminal" else FORMATS[form](self)
 
     def terminal(self, width: int | None = None) -> str:
-        """Aligned text."""
-        from rich.cells import cell_len
-        from rich.console import Console
-        from rich.table import Table as Grid
-        from rich.text import Text
-
-        cells = [[printable(column.name) for column in self.columns], *self._shown()]
-        wanted = sum(max(cell_len(row[n]) for row in cells) + 2 for n in range(len(self.columns)))
-        grid = Grid(box=None, pad_edge=False)
-        for column, name in zip(self.columns, cells[0], strict=True):
-            grid.add_column(Text(name), justify="right" if column.is_number else "left", overflow="fold")
-        for row in cells[1:]:
-            grid.add_row(*map(Text, row))
-        out = io.StringIO()
-        console = Console(file=out, width=max(20, width or wanted), color_system=None)
-        if self.title:
-            console.print(Text(printable(self.title)), "")
-        console.print(grid)
-        for note in self.notes:
-            console.print(Text(printable(note)), soft_wrap=True)
-        return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+        """Aligned text; notes below it."""
+        heading = [printable(column.name) for column in self.columns]
+        grid = lay_out(heading, self._shown(), [column.is_number for column in self.columns], width)
+        title = f"{printable(self.title)}\n\n" if self.title else ""
+        return title + grid + "".join(f"{line}\n" for note in self.notes for line in wrap(printable(note), width))
 
     def markdown(self) -> str:
         """A table as GitHub has it, cells escaped."""
@@ -178,6 +163,20 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
 """Name to what writes it."""
 
 
+JSON = "json"
+"""What a caller writes by itself: all that it knows, not only what a table shows."""
+
+EXTENSIONS: Mapping[str, str] = {
+    ".html": "html",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".json": JSON,
+    ".txt": "terminal",
+}
+"""What a file is called to what is written into it."""
+
+
 def check_form(form: str) -> None:
     """Refuse a format that there is not.
 
@@ -188,21 +187,55 @@ def check_form(form: str) -> None:
         raise ConfigError(unknown_name("format", form, FORMATS))
 
 
-def write_tables(tables: Sequence[Table], out: Path, form: str) -> Path:
+def form_of(form: str, out: Path | None) -> str:
+    """The format of what is printed or written: the one that is named, else what the file's extension says.
+
+    Raises:
+        ConfigError: for a format that there is not, an extension that says nothing or something else, or a folder.
+
+    Example:
+        >>> form_of("", None), form_of("", Path("tables/hc.tex"))
+        ('terminal', 'latex')
+    """
+    if form and form != JSON:
+        check_form(form)
+    if out is None:
+        return form or "terminal"
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file")
+    said = EXTENSIONS.get(out.suffix.lower())
+    if not form and said is None:
+        known = ", ".join(f"{extension} ({of})" for extension, of in EXTENSIONS.items())
+        raise ConfigError(f"--out {out}: no format is called so. Known: {known}; or say --format")
+    if form and said not in (None, form) and out.suffix.lower() != ".txt":
+        raise ConfigError(f"--format {form}: '{out}' is named as a file of {said}: leave --format out, or rename it")
+    return form or said or "terminal"
+
+
+def write_tables(tables: Sequence[Table], out: Path, form: str, data: Mapping[str, Any]) -> Path:
     """Write tables to a file, an HTML one as a page that needs nothing but itself.
+
+    Args:
+        tables: What people read.
+        out: The file; its folder is made.
+        form: One of ``FORMATS``, or ``JSON``.
+        data: What programs read, as JSON.
 
     Raises:
         ConfigError: for an unknown format, or a folder where the file should be.
     """
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if form == JSON:
+        write_json(out, data)
+        return out
     text = "\n".join(table.render(form) for table in tables)
     if form == "html":
         from trueneg.reporting.page import write_page
 
         title = next((table.title for table in tables if table.title), "tables")
         return write_page(_PAGE, out, title=title, text=text)
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, text)
     return out
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.distributed
 from torch import Tensor
 
-from trueneg.errors import ConfigError
+from trueneg.errors import BusyError, ConfigError
+from trueneg.files.lock import locked
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,29 @@ class Processes:
         votes = torch.tensor([float(flag) for flag in flags], device=device)
         torch.distributed.all_reduce(votes)
         return [vote > 0 for vote in votes.tolist()]
+
+    @contextmanager
+    def holding(self, folder: Path, doing: str, device: torch.device) -> Iterator[None]:
+        """Hold a folder for all processes: the main one takes the lock, the others learn whether it has it.
+
+        Args:
+            folder: What the main process writes into.
+            doing: What another run is told: "pretrain".
+            device: What messages between the processes travel on.
+
+        Raises:
+            BusyError: on every process, if another run holds it.
+        """
+        refused: BusyError | OSError | None = None
+        with ExitStack() as stack:
+            if self.is_main:
+                try:
+                    stack.enter_context(locked(folder, doing))
+                except (BusyError, OSError) as error:
+                    refused = error
+            if any(self.any_of([refused is not None], device)):
+                raise refused or BusyError(f"'{folder}': the main process cannot write there: see what it says")
+            yield
 
     def barrier(self) -> None:
         """Wait for all."""

@@ -1,0 +1,77 @@
+"""Whether text that is held out is trained on after all."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from trueneg.errors import CorpusError, TruenegWarning
+
+_MOST_DOCUMENTS = 1 << 18  # of held-out text that are looked for: some 30 MB of digests
+_TOLERATED = 0.01  # of them: short texts repeat, as "Thank you." does
+
+
+def refuse_same_files(training: Sequence[Path], held_out: Sequence[Path]) -> None:
+    """Refuse held-out files that are also files to train on, under whatever name.
+
+    Raises:
+        CorpusError: naming such a file.
+    """
+    trained_on = {(stat.st_dev, stat.st_ino) for stat in (path.stat() for path in training)}
+    for path in held_out:
+        if ((stat := path.stat()).st_dev, stat.st_ino) in trained_on:
+            raise CorpusError(
+                f"--valid: '{path}' is also a file to train on, so that the held-out loss would say nothing: name "
+                f"other text, or a fraction of the documents, as with --valid 0.01"
+            )
+
+
+class Overlap:
+    """Counts held-out documents that are among those to train on, by their text.
+
+    Args:
+        held_out: Documents; of very many, the first ones are looked for.
+
+    Example:
+        >>> overlap = Overlap(["a", "b", ""])
+        >>> for text in ("b", "c", "b"):
+        ...     overlap.see(text)
+        >>> overlap.num_found, overlap.num_held_out
+        (1, 2)
+    """
+
+    def __init__(self, held_out: Iterable[str]) -> None:
+        self._held_out = {_digest(text) for text in islice(filter(None, held_out), _MOST_DOCUMENTS)}
+        self._found: set[bytes] = set()
+
+    @property
+    def num_held_out(self) -> int:
+        """Different documents that are looked for."""
+        return len(self._held_out)
+
+    @property
+    def num_found(self) -> int:
+        """Those of them that were seen."""
+        return len(self._found)
+
+    def see(self, text: str) -> None:
+        """Look at a document to train on."""
+        if (digest := _digest(text)) in self._held_out:
+            self._found.add(digest)
+
+    def warn(self) -> None:
+        """Say what was found, if it is more than chance would have."""
+        if self.num_found > _TOLERATED * self.num_held_out:
+            warnings.warn(
+                f"{self.num_found:,} of {self.num_held_out:,} different held-out documents are also among those to "
+                f"train on: the held-out loss does not say how a model does on new text",
+                TruenegWarning,
+                stacklevel=3,
+            )
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

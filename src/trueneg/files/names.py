@@ -1,0 +1,30 @@
+"""What folders are called where their whole paths would say too much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trueneg.errors import ConfigError
+
+
+def tell_apart(folders: Sequence[str | Path], least: int = 1) -> list[str]:
+    """As many of the last parts of each path as tell all of them apart.
+
+    Args:
+        folders: Their paths.
+        least: Parts to show at any rate.
+
+    Raises:
+        ConfigError: for a folder that is named twice.
+
+    Example:
+        >>> tell_apart(["runs/base", "other/base"]), tell_apart(["runs/base", "runs/hc"])
+        (['runs/base', 'other/base'], ['base', 'hc'])
+    """
+    paths = [Path(folder).resolve() for folder in folders]
+    if twice := [str(folder) for folder, path in zip(folders, paths, strict=True) if paths.count(path) > 1]:
+        raise ConfigError(f"'{twice[0]}' is named twice: name each folder once")
+    longest = max(least, *(len(path.parts) for path in paths)) if paths else least
+    named = (["/".join(path.parts[-depth:]) for path in paths] for depth in range(least, longest + 1))
+    return next(names for names in named if len(set(names)) == len(names))

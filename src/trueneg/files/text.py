@@ -1,0 +1,93 @@
+"""Text that other programs wrote: in which encoding, and as which table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trueneg.errors import TruenegError
+
+LONGEST_TEXT = 64 << 20
+"""Characters, or bytes, of one text of a file: more than any book has, and little beside a machine's memory."""
+
+_MARKS = {b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def foreign_encoding(start: bytes) -> str | None:
+    r"""Tell UTF-16 and UTF-32 by what a file begins with: a byte order mark, or a NUL in every second byte.
+
+    Returns:
+        Its name as ``iconv`` has it; None for what may be UTF-8.
+
+    Example:
+        >>> foreign_encoding("word".encode("utf-16")), foreign_encoding("a word".encode("utf-16-le"))
+        ('utf-16', 'utf-16le')
+        >>> foreign_encoding(b"a word")
+    """
+    for mark, name in _MARKS.items():
+        if start.startswith(mark):
+            return name
+    half = len(start) // 2
+    nuls = [start[parity : 2 * half : 2].count(0) for parity in (0, 1)]
+    # Western text: nearly every second byte is NUL, and none of the others.
+    if half and max(nuls) > 0.7 * half and not min(nuls):
+        return "utf-16be" if nuls[0] else "utf-16le"
+    return None
+
+
+def conversion(start: bytes) -> str:
+    """What to do about a file that is not UTF-8: the command, with the encoding if its first bytes show it."""
+    return f"convert it, as with 'iconv -f {foreign_encoding(start) or 'latin1'} -t utf-8'"
+
+
+def delimiter_of(header: str) -> str:
+    """What separates the columns of CSV: commas, unless the first line has none and has semicolons, tabs or bars.
+
+    Example:
+        >>> delimiter_of("text,label"), delimiter_of("text;label"), delimiter_of("text")
+        (',', ';', ',')
+    """
+    if "," in header:
+        return ","
+    found = max(";\t|", key=header.count)
+    return found if found in header else ","
+
+
+def csv_rows(
+    path: Path, lines: Iterable[str], delimiter: str, error: type[TruenegError], *, longest: int = LONGEST_TEXT
+) -> Iterator[tuple[int, list[str]]]:
+    """Read the rows of CSV, each with the number of the line it begins on; quoted cells may have line breaks.
+
+    Args:
+        path: For messages.
+        lines: With their ends.
+        delimiter: Between cells.
+        error: What is raised.
+        longest: Characters of a row at most.
+
+    Raises:
+        TruenegError: of class ``error``, naming file and line: for quotes that do not fit, or too long a row.
+    """
+    first, size = 1, 0
+
+    def fed() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > longest:
+                raise error(
+                    f"{path}:{first}: the row that begins here has over {longest:,} characters: a quote is open in it, "
+                    f"or it holds too long a text"
+                )
+            yield line
+
+    # The limit of the process, which is for programs that have no other; whoever asks for more loses nothing.
+    csv.field_size_limit(max(csv.field_size_limit(), longest))
+    reader = csv.reader(fed(), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            yield first, row
+            first, size = reader.line_num + 1, 0
+    except csv.Error as fault:
+        raise error(f"{path}:{first}: {fault}: mend the quotes of the row that begins here") from fault

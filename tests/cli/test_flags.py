@@ -1,0 +1,92 @@
+"""Flags of ``pretrain`` and ``finetune`` are what ``--set`` is."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import World, fails, pretrain_options, trueneg, works
+
+from trueneg import finetuning, pretraining
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.training.log import read_metrics
+
+Arguments = list[object]
+
+
+class Configured(Exception):
+    """Raised with the configuration, where training would begin."""
+
+
+def configured(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Any:
+    def stop(config: Any, *_: Any, **__: Any) -> None:
+        raise Configured(config)
+
+    for module, name in ((pretraining, "pretrain"), (finetuning, "finetune")):
+        monkeypatch.setattr(module, name, stop)
+    with pytest.raises(Configured) as raised:
+        trueneg(*arguments)
+    return raised.value.args[0]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "option"),
+    [
+        ("--learning-rate", 3e-4, "optimizer.learning_rate"),
+        ("--lr", 3e-4, "optimizer.learning_rate"),
+        ("--warmup", 7, "optimizer.warmup_steps"),
+        ("--eval-every", 11, "train.eval_every"),
+        ("--save-every", 13, "train.save_every"),
+        ("--tracker", "wandb", "train.tracker"),
+    ],
+)
+def test_flags_of_pretrain(flag: str, value: object, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = configured(monkeypatch, "pretrain", "electra-tiny")
+    by_flag = configured(monkeypatch, "pretrain", "electra-tiny", flag, value)
+    assert by_flag == configured(monkeypatch, "pretrain", "electra-tiny", "--set", f"{option}={value}") != plain
+
+
+@pytest.mark.parametrize(
+    ("flag", "option"), [("--learning-rate", "optimizer.learning_rate"), ("--epochs", "epochs"), ("--lr", "lr")]
+)
+def test_flags_of_finetune(flag: str, option: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("finetune", world.run, "--task", "glue/rte")
+    by_flag = configured(monkeypatch, *call, flag, 0.25)
+    by_setting = configured(monkeypatch, *call, "--set", f"{option.replace('lr', 'learning_rate')}=0.25")
+    assert by_flag == by_setting != configured(monkeypatch, *call)
+
+
+def test_epochs_become_the_steps_that_read_the_corpus_so_often(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("pretrain", "electra-tiny", "--corpus", world.corpus, "--length", 24, "--batch-size", 4)
+    num_rows = len(RowIndex(Corpus.open(world.corpus), 24))
+    assert configured(monkeypatch, *call, "--epochs", 1.5).train.steps == math.ceil(1.5 * num_rows / 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--epochs", 2, "--steps", 5], "--steps"),
+        (["--epochs", 2, "--set", "steps=5"], "--steps"),
+        (["--epochs", 0], "--epochs 0"),
+        (["--epochs", "nan"], "--epochs nan"),
+        (["--epochs", 1, "--batch-size", 0], "train.batch_size"),
+    ],
+)
+def test_epochs_that_make_no_sense(options: Arguments, named: str, world: World) -> None:
+    assert named in fails("pretrain", "electra-tiny", "--corpus", world.corpus, *options)
+
+
+def test_epochs_need_a_corpus() -> None:
+    assert "--corpus" in fails("pretrain", "electra-tiny", "--epochs", 1)
+
+
+@pytest.mark.parametrize(("warmup", "is_noted"), [(0, False), (1, False), (2, True), (6, True), (200, True)])
+def test_much_warmup_is_remarked_on_with_its_cure(warmup: int, is_noted: bool, world: World, tmp_path: Path) -> None:
+    said = works(*pretrain_options(world, tmp_path / "run"), "--warmup", warmup)
+    notes = [line for line in said.err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == is_noted
+    assert all(f"{warmup:,} of 6 steps" in note and "--warmup 1" in note for note in notes)
+    assert read_metrics(tmp_path / "run" / "metrics.jsonl")
