@@ -12,7 +12,9 @@ import trueneg
 ORDER = [
     "errors",
     "printable",
+    "streams",
     "progress",
+    "workers",
     "files",
     "registry",
     "config",
@@ -46,7 +48,9 @@ ORDER = [
 LIGHT = {
     "errors",
     "printable",
+    "streams",
     "progress",
+    "workers",
     "files",
     "registry",
     "config",

@@ -52,6 +52,10 @@ class BusyError(TruenegError):
     """A folder that another process writes into."""
 
 
+class LostProcessError(TruenegError):
+    """A process that works on the same thing and is gone."""
+
+
 class DivergedError(TruenegError):
     """The loss became NaN or infinite."""
 
@@ -64,7 +68,7 @@ class MissingExtraError(TruenegError):
 
 
 class Interrupted(TruenegError):
-    """Stopped by Ctrl-C or SIGTERM, after saving."""
+    """Stopped by Ctrl-C, SIGTERM or a closed terminal, after saving."""
 
 
 class TruenegWarning(UserWarning):

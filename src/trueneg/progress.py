@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from rich.table import Column
 from rich.text import Text
 
 from trueneg.printable import printable
+from trueneg.streams import lasting
 
 FIRST_SECONDS, MOST_SECONDS = 10.0, 300.0
 """A log is told after so long first, then at intervals that double, up to so long."""
@@ -41,7 +43,7 @@ class Bar:
         quiet: bool = False,
         console: Console | None = None,
     ) -> None:
-        self._console = console or Console(stderr=True, quiet=quiet)
+        self._console = console or Console(file=lasting(sys.stderr), quiet=quiet)
         self.is_live = not quiet and self._console.file.isatty()
         self._title, self._unit, self.total = printable(title), f" {unit}" if unit else "", total
         self._start, self._done, self._reading = start, start, ""

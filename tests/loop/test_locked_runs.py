@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tiny_runs import ENTRIES, MakeConfig, before_step, ending, start, together, wait_for
+from tiny_runs import ENTRIES, MakeConfig, be_killed, before_step, ending, start, together, wait_for
 
 from trueneg.config import FinetuneConfig
 from trueneg.corpus.annotate import write_annotations
@@ -64,6 +64,16 @@ def test_a_refusal_reaches_every_process_of_a_group(config_of: MakeConfig, tmp_p
     assert [answer["error"] for answer in told] == ["BusyError", "BusyError"]
     assert not list(out.glob("*"))
     assert [answer["reason"] for answer in together(config_of("mlm", "train.steps=2"), out, 2)] == ["finished"] * 2
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_lost_another_one_says_how_to_go_on(rank: int, config_of: MakeConfig, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    dies = {rank: {"before_step": (3, be_killed), "is_killed": True}}
+    (left,) = together(config_of("mlm", "train.save_every=2"), out, 2, dies)
+    assert left["error"] == "LostProcessError"
+    assert "--resume" in left["message"]
+    assert [answer["step"] for answer in together(config_of("mlm"), out, 2)] == [24, 24]
 
 
 def test_a_run_that_goes_on_elsewhere_is_not_resumed(config_of: MakeConfig, tmp_path: Path) -> None:

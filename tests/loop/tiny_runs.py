@@ -164,6 +164,10 @@ def terminate(run: Run) -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
+def be_killed(run: Run) -> None:
+    signal.raise_signal(signal.SIGKILL)
+
+
 def press_ctrl_c(run: Run) -> None:
     signal.raise_signal(signal.SIGINT)
 
@@ -207,7 +211,10 @@ def together(
     num_processes: int,
     by_rank: Mapping[int, dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run on several processes that form one group, as a launcher starts them, with options for some."""
+    """Run on several processes that form one group, as a launcher starts them, with options for some.
+
+    Those with ``is_killed`` are not waited for.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -217,7 +224,12 @@ def together(
         options: dict[str, Any] = {"environment": group | {"RANK": str(rank), "LOCAL_RANK": str(rank)}}
         options |= {"told": f"{out.name}-{rank}", **(by_rank or {}).get(rank, {})}
         processes.append(start(config, out, **options))
-    return [ending(process, out.with_name(f"{out.name}-{rank}")) for rank, process in enumerate(processes)]
+    killed = {rank for rank, options in (by_rank or {}).items() if options.get("is_killed")}
+    return [
+        ending(process, out.with_name(f"{out.name}-{rank}"))
+        for rank, process in enumerate(processes)
+        if rank not in killed
+    ]
 
 
 def wait_for(is_so: Callable[[], bool], process: ForkServerProcess) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -17,6 +20,7 @@ from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexi
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
 from trueneg.printable import printable
+from trueneg.streams import lasting_streams
 
 if TYPE_CHECKING:
     from trueneg.decoding import Option
@@ -218,8 +222,11 @@ reproduce.register(app)
 
 
 def main() -> None:
-    """Run the command line: exit 0 done, 1 a user's error (one line), 2 usage, 130 interrupted after saving."""
-    with warnings.catch_warnings():
+    """Run the command line: exit 0 done, 1 a user's error (one line), 2 usage, 130 interrupted after saving.
+
+    Ctrl-C, SIGTERM and a closed terminal interrupt. A reader of what is said may leave: the work goes on.
+    """
+    with lasting_streams(), _all_like_ctrl_c(), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", TruenegWarning)
         try:
@@ -228,9 +235,27 @@ def main() -> None:
             if is_main_process():
                 _say("stopped", str(error))
             sys.exit(INTERRUPTED)
+        except SystemExit as ended:
+            if ended.code == INTERRUPTED and is_main_process():
+                _say("stopped", "what was not finished is lost, what was is kept: run the same again")
+            raise
         except (TruenegError, OSError, MemoryError, RuntimeError) as error:
             _say("error", _explain(error))
             sys.exit(1)
+
+
+@contextmanager
+def _all_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does; in the main thread, which alone may."""
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _explain(error: Exception) -> str:

@@ -81,7 +81,7 @@ def pretrain(
     """Pre-train an encoder, or continue one, on true negatives.
 
     `--set` reaches every option (`trueneg list options`). Under
-    `torchrun --nproc-per-node 8 -m trueneg pretrain …` the same command trains on eight processes. Ctrl-C and
+    `torchrun --nproc-per-node 8 -m trueneg pretrain …` the same command trains on eight processes. Ctrl-C, SIGHUP and
     SIGTERM save, then stop.
 
     Example: `trueneg pretrain electra-mini --corpus corpus/ --out runs/hc --steps 2000 --hard-correction lexical`

@@ -7,8 +7,6 @@ import functools
 import hashlib
 import multiprocessing
 import os
-import signal
-import threading
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +50,7 @@ from trueneg.files.whole import flush, write_json
 from trueneg.lexicon.places import verified_folder
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
+from trueneg.workers import follow_parent
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
@@ -319,16 +318,8 @@ def _load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> Encoder:
 
 
 def _prepare_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent tells its workers to stop
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow_parent, daemon=True).start()
+    follow_parent()
 
 
 @functools.cache

@@ -12,13 +12,14 @@ import dataclasses
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.decoding import override
-from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.errors import ConfigError, Interrupted, LostProcessError, unknown_name
 from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
@@ -30,6 +31,7 @@ from trueneg.recipes.planted_results import (
     run_file,
     summarise,
 )
+from trueneg.workers import follow_parent
 
 SCALES = {
     "mini": PlantedConfig(),
@@ -144,10 +146,14 @@ def _run_all(
     if workers == 1:
         yield from (_run(arm, seed, folder, config, corpus) for arm, seed in jobs)
         return
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=follow_parent)
     try:
         for future in as_completed([pool.submit(_run, arm, seed, folder, config, corpus) for arm, seed in jobs]):
             yield future.result()
+    except BrokenProcessPool as error:
+        raise LostProcessError(
+            "a process of --workers died, likely for lack of memory: run the same again with fewer workers"
+        ) from error
     except BaseException:
         for process in multiprocessing.active_children():
             process.terminate()  # or an interruption would wait for the runs under way

@@ -12,7 +12,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from trueneg.errors import BusyError, ConfigError
+from trueneg.errors import BusyError, ConfigError, LostProcessError
 from trueneg.files.lock import locked
 
 
@@ -83,6 +83,7 @@ def join_processes(device_type: str) -> Iterator[Processes]:
 
     Raises:
         ConfigError: if there are several processes and the environment does not say which one this is.
+        LostProcessError: if another one dies meanwhile.
     """
     world_size = _number("WORLD_SIZE", "1")
     if world_size == 1:
@@ -100,6 +101,13 @@ def join_processes(device_type: str) -> Iterator[Processes]:
     torch.distributed.init_process_group("nccl" if device_type == "cuda" else "gloo")
     try:
         yield processes
+    except RuntimeError as error:
+        if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
+            raise
+        raise LostProcessError(
+            f"process {processes.rank} of {world_size} lost the others: one of them died, or the network did. See what "
+            f"that one said, then start all of them again with --resume"
+        ) from error
     finally:
         torch.distributed.destroy_process_group()
 

@@ -66,7 +66,7 @@ class Loop:
     _held_out: Mapping[str, float] = field(default_factory=dict)
 
     def train(self) -> Ending:
-        """Train to the last step, the time limit, Ctrl-C or SIGTERM; save in every case.
+        """Train to the last step, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
 
         Raises:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
@@ -209,7 +209,7 @@ def _learning_rate(run: Run) -> float:
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a question; a second Ctrl-C stops at once.
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a question; a second Ctrl-C stops at once.
 
     Python lets only the main thread receive signals: in another it warns, and nothing is asked.
     """
@@ -229,7 +229,10 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         received.append(number)
 
-    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, receive) for number in numbers}
     try:
         yield lambda: bool(received)
     finally:
