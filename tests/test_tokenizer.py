@@ -3,9 +3,11 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -191,14 +193,34 @@ def test_a_fingerprint_ignores_the_settings_of_a_call(trained: Path) -> None:
 def test_a_tokenizer_that_cannot_be_used_is_refused(tmp_path: Path, trained: Path) -> None:
     with pytest.raises(ModelError, match="no tokenizer at"):
         load_tokenizer(tmp_path / "nothing")
+    with pytest.raises(ModelError, match="'nofolder/', no such folder"):
+        load_tokenizer("nofolder/")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match="cannot load a tokenizer"):
         load_tokenizer(tmp_path / "empty")
+    rules = json.loads((trained / "tokenizer.json").read_text())
+    rules["model"]["vocab"]["the"] = "seven"
+    shutil.copytree(trained, tmp_path / "texts")
+    (tmp_path / "texts" / "tokenizer.json").write_text(json.dumps(rules))
+    with pytest.raises(ModelError, match="cannot load a tokenizer"):
+        load_tokenizer(tmp_path / "texts")
     maskless = AutoTokenizer.from_pretrained(str(trained))
     maskless.mask_token = None
     maskless.save_pretrained(str(tmp_path / "maskless"))
     with pytest.raises(ModelError, match="no mask token"):
         load_tokenizer(tmp_path / "maskless")
+
+
+def test_without_a_network_a_hub_name_fails_fast_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, timeout: float, **__: object) -> None:
+        assert timeout <= 10
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(HfApi, "model_info", unreachable)
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=r"the hub cannot be reached: .*tokenizer\.json.*HF_HUB_OFFLINE"):
+        load_tokenizer("owner/never-fetched")
+    assert time.monotonic() - start < 5
 
 
 def test_a_full_disk_is_an_ordinary_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
+_HUB_TIMEOUT = 5.0  # seconds
+
+
 def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     """Load a fast tokenizer from a folder, a checkpoint or a hub name.
 
@@ -27,19 +30,31 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    looks_local = Path(source).exists() or str(source).count("/") > 1 or str(source).startswith((".", "/"))
+    name = str(source)
+    looks_local = Path(source).exists() or name.count("/") > 1 or name.startswith((".", "/", "~")) or name.endswith("/")
     if looks_local and not Path(source).is_dir():
-        raise ModelError(f"no tokenizer at '{source}': give a folder that holds tokenizer.json, or a hub name")
+        what = "that is a file" if Path(source).is_file() else "no such folder"
+        raise ModelError(f"no tokenizer at '{source}', {what}: give a folder that holds tokenizer.json, or a hub name")
+    is_cached = not looks_local and not _hub_answers(name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=is_cached)
     except (OSError, ValueError, KeyError) as error:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"the tokenizer of '{source}' is code of its own, which is never run: save it as a plain fast one "
                 f"(tokenizer.json, without auto_map in tokenizer_config.json)"
             ) from error
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(f"cannot load a tokenizer from '{source}': {reason}") from error
+        if is_cached:
+            raise ModelError(
+                f"no folder '{source}' is here, it is not in the hub's cache, and the hub cannot be reached: give a "
+                f"folder that holds tokenizer.json, such as 'hf download {source}' makes where there is a network "
+                f"(with HF_HUB_OFFLINE=1 the cache is read without asking)"
+            ) from error
+        raise _unreadable(source, error) from error
+    except Exception as error:
+        if type(error) is not Exception:  # which the library raises for a tokenizer.json that is none
+            raise
+        raise _unreadable(source, error) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or not tokenizer.is_fast:
         raise ModelError(f"the tokenizer of '{source}' is a slow one: save it as a fast one (tokenizer.json)")
     for role, token_id in special_ids(tokenizer).items():
@@ -49,6 +64,25 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
                 f"add one, or make a tokenizer with 'trueneg tokenizer train'"
             )
     return tokenizer
+
+
+def _hub_answers(name: str) -> bool:
+    """Ask the hub once, before a library does that asks for each file again and again, for a minute."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        HfApi().model_info(name, timeout=_HUB_TIMEOUT)
+    except (HfHubHTTPError, HFValidationError):  # an answer, which loading will say
+        return True
+    except Exception:  # whatever its HTTP library of the day raises, and that the environment asks for no network
+        return False
+    return True
+
+
+def _unreadable(source: str | Path, error: Exception) -> ModelError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return ModelError(f"cannot load a tokenizer from '{source}': {reason}")
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> None:

@@ -41,7 +41,8 @@ def test_cosines_in_a_file_are_limits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "table",
     ["{", [], {}, {"a": "bc"}, {"a": [1]}, {"a": {"b": 1}}, {"a": None}, {"a": [["b", 0.9]], "x": ["yz"]},
-     {"a": [["b", 0.9]], "x": [["b"]]}, {"a": [["b", "near"]]}, {"a": [[1, 0.5]]}],
+     {"a": [["b", 0.9]], "x": [["b"]]}, {"a": [["b", "near"]]}, {"a": [[1, 0.5]]}, "[" * 100_000,
+     {"a": [["b", float("nan")]]}, {"a": [["b", 10**400]]}],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(tmp_path: Path, table: Any) -> None:
     with pytest.raises(LexiconError, match=r"near\.json"):

@@ -255,7 +255,7 @@ def test_lists_of_words(world: World, tmp_path: Path) -> None:
 
 def test_an_archive_that_is_none(world: World, tmp_path: Path) -> None:
     line = fails("lexicon", "fetch", "--archive", world.text, "--out", tmp_path / "wn")
-    assert "could not be opened" in line and "trueneg lexicon fetch --archive FILE" in line
+    assert "cannot unpack" in line and "trueneg lexicon fetch --archive FILE" in line
 
 
 def test_a_message_of_several_lines_is_said_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

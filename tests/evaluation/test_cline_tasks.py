@@ -234,7 +234,18 @@ def test_two_files_for_a_split_are_one_too_many(tmp_path: Path) -> None:
         ClineTask("boolq", tmp_path).read("train")
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", r"v1\.0\.json:1: not JSON"), ('[{"cId": 7}]', "not as PERS")])
+CLAIM = {"cId": 7, "text": 5, "perspectives": [{"pids": [1], "stance_label_3": "SUPPORT"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("\n{", r"v1\.0\.json: not JSON \(.*line 2"),
+        pytest.param("[" * 100_000, r"v1\.0\.json: not JSON", id="deep"),
+        ('[{"cId": 7}]', "not as PERS"),
+        (json.dumps([CLAIM]), "not as PERS.*a text that is none"),
+    ],
+)
 def test_torn_perspectrum_is_refused(tmp_path: Path, content: str, message: str) -> None:
     folder = made_perspectrum(tmp_path) / "perspectrum" / "data" / "dataset"
     write(folder / "perspectrum_with_answers_v1.0.json", content)

@@ -177,7 +177,10 @@ def test_unknown_labels_name_file_and_line(tmp_path: Path) -> None:
         read_contrast_set("snli", made_snli(tmp_path, "A2\tB\tmaybe\n"))
 
 
-@pytest.mark.parametrize("content", ["{", '{"data": [{"answer": "TRUE"}]}', "[]"])
+NO_TEXT = '{"data": [{"answer": "TRUE", "question": "is it", "paragraph": [1], "perturbed_questions": []}]}'
+
+
+@pytest.mark.parametrize("content", ["{", '{"data": [{"answer": "TRUE"}]}', "[]", NO_TEXT, "[" * 100_000])
 def test_a_torn_file_of_boolq_is_refused(tmp_path: Path, content: str) -> None:
     file = made_boolq(tmp_path) / "contrast-sets" / "BoolQ" / "boolq_perturbed.json"
     file.write_text(content)

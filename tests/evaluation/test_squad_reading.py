@@ -183,10 +183,13 @@ def test_what_is_not_in_the_format_is_named(data: Any, message: str, tmp_path: P
 def test_what_is_no_json_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "dev-v1.1.json"
     path.write_text('{\n"data": [\n}')
-    with pytest.raises(TaskError, match=r"dev-v1\.1\.json is not JSON \(.*line 3"):
+    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(.*line 3"):
+        SquadTask(tmp_path).read("dev")
+    path.write_bytes(b"[" * 100_000)
+    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(nested too deeply"):
         SquadTask(tmp_path).read("dev")
     path.write_bytes(b'{"data": "\xff"}')
-    with pytest.raises(TaskError, match=r"dev-v1\.1\.json is not JSON \(.*utf-8"):
+    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(.*utf-8"):
         SquadTask(tmp_path).read("dev")
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from trueneg.config import TaskConfig
-from trueneg.errors import TaskError
+from trueneg.errors import TaskError, TruenegWarning
 from trueneg.evaluation.tasks.tabular import TabularTask, from_config
 
 REVIEWS = "text,label\n" + "".join(f"film {n},{'good' if n % 4 else 'bad'}\n" for n in range(40))
@@ -92,10 +94,61 @@ def test_a_quote_that_never_ends_is_an_error_where_it_begins(tmp_path: Path) -> 
         TabularTask("t", data)
 
 
-def test_a_text_of_any_length_is_told_from_an_open_quote(tmp_path: Path) -> None:
-    data = file(tmp_path, "train.csv", f"label,text\nx,a\ny,{'b ' * 70_000}\n")
-    with pytest.raises(TaskError, match=r"train\.csv:3: .* a quote is open .*, or a text has over 131,072 signs"):
-        TabularTask("t", data)
+def test_a_text_of_any_length_is_read(tmp_path: Path) -> None:
+    long = "b " * 70_000
+    task = TabularTask("t", file(tmp_path, "train.csv", f'label,text\nx,a\ny,{long}\nx,"{long}"\ny,c\n'))
+    assert {e.text for split in ("train", "dev") for e in task.read(split).examples} == {"a", long, "c"}
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_csv_of_another_delimiter_is_read_and_noted(delimiter: str, tmp_path: Path) -> None:
+    rows = ["label,text", "x,a", 'y,"b, and ""c"""', "x,d", "y,e"]
+    content = "\n".join([row.replace(",", delimiter, 1) for row in rows])
+    task = TabularTask("t", file(tmp_path, "train.csv", content))
+    assert 'b, and "c"' in {e.text for split in ("train", "dev") for e in task.read(split).examples}
+    assert any(repr(delimiter) in note for note in task.notes)
+
+
+def test_rows_that_do_not_fit_name_the_delimiter(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"2 columns are wanted and 3 found, separated by ';'"):
+        TabularTask("t", file(tmp_path, "train.csv", "label;text\nx;a;b\n"))
+
+
+def test_utf16_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_bytes("label,text\nx,a\n".encode("utf-16"))
+    with pytest.raises(TaskError, match=r"not UTF-8 but UTF-16: .*iconv -f utf-16 -t utf-8"):
+        TabularTask("t", tmp_path)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    columns = {"text": ["a", "b", None, "d"], "label": [1, 0, 1, 0], "parts": [["x"]] * 4, "id": ["p", "q", "r", "s"]}
+    pq.write_table(pa.table(columns), tmp_path / "train.parquet")
+    pq.write_table(pa.table({name: column[:2] for name, column in columns.items()}), tmp_path / "dev.parquet")
+    task = TabularTask("t", tmp_path)
+    assert task.labels == ("0", "1") and task.columns.text == "text"
+    assert [(e.key, e.text, e.label) for e in task.read("train").examples][1:3] == [("q", "b", 0), ("r", "", 1)]
+    assert len(task.read("dev").examples) == 2
+    (tmp_path / "dev.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(TaskError, match=r"dev\.parquet cannot be read as Parquet"):
+        task.read("dev")
+
+
+def test_json_that_is_nested_for_ever_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"train\.jsonl:1: not JSON"):
+        TabularTask("t", file(tmp_path, "train.jsonl", '{"a":' * 100_000))
+
+
+def test_labels_that_come_once_are_told(tmp_path: Path) -> None:
+    rows = "".join(f"text {number},name {number}\n" for number in range(60))
+    with pytest.warns(TruenegWarning, match="60 of the 60 labels .* come once"):
+        TabularTask("t", file(tmp_path, "train.csv", f"text,label\n{rows}"))
+
+
+@pytest.mark.parametrize("name", ["...csv", "..csv"])
+def test_a_name_that_would_leave_the_folder_of_results_is_refused(name: str, tmp_path: Path) -> None:
+    file(tmp_path, name, "text,label\na,x\nb,y\n")
+    with pytest.raises(TaskError, match="rename it"):
+        from_config(TaskConfig(name="classification", data=str(tmp_path / name)))
 
 
 def test_json_lines_may_have_numbers_nulls_and_other_keys(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def test_every_format_holds_the_same(name: str, content: bytes, tmp_path: Path) 
         ("empty.bin", b"", "line 1: the number of words and their dimension are wanted"),
         ("torn.bin", binary()[:-5], "word 5 of 5 is cut off"),
         ("torn.bin", binary()[: -len(binary()) // 2], r"word \d of 5 is cut off"),
+        ("wide.bin", b"1 " + b"1" + b"0" * 12 + b"\na 1", "says 1,000,000,000,000 numbers a word, and the file has"),
+        ("wide.bin", b"1 " + b"1" + b"0" * 20 + b"\na 1", "numbers a word, and the file has"),
         ("more.bin", binary() + b"x", "the header says 5 words of 2 numbers, and more follows"),
         (
             "fewer.bin",

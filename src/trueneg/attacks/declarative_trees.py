@@ -58,9 +58,9 @@ def read_trees(path: str | Path) -> Parser:
     for number, line in read_lines(Path(path)):
         try:
             entry = json.loads(line)
-            question, tree = entry["question"], entry["tree"]
+            question, tree = str(entry["question"]), entry["tree"]
             read_tree(tree)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TaskError(
                 f"{path}, line {number}: no JSON with 'question' and a bracketed 'tree' ({error})"
             ) from error

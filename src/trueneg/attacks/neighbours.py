@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueneg.errors import LexiconError
+from trueneg.files.records import parse_json
 from trueneg.lexicon.vectors import Vectors
 
 
@@ -99,11 +101,9 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
     path = Path(path)
     try:
         content = path.read_bytes()
-        table: dict[str, list[Any]] = json.loads(content)
     except OSError as error:
         raise LexiconError(f"cannot read neighbours from '{path}': {error.strerror or error}") from error
-    except ValueError as error:
-        raise LexiconError(f"'{path}' is no JSON ({error}): give a table of neighbours, or word vectors") from error
+    table: Any = parse_json(content, f"'{path}'", LexiconError, "give a table of neighbours, or word vectors")
     if not isinstance(table, dict) or not table:
         raise LexiconError(f"'{path}' is no table of neighbours: it should read {{word: [neighbour, …], …}}")
     has_cosines = any(isinstance(entry, list) for near in table.values() if isinstance(near, list) for entry in near)
@@ -113,9 +113,10 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
         try:
             # A string is a list of letters to Python, and a pair of letters a word with its cosine.
             pairs = [(entry[0], float(entry[1])) if has_cosines else (entry, 0.0) for entry in [*near]]
-        except (TypeError, ValueError, IndexError, KeyError):
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             pairs = [(None, 0.0)]
-        if not isinstance(near, list) or not all(isinstance(other, str) for other, _ in pairs):
+        is_right = all(isinstance(other, str) and math.isfinite(cosine) for other, cosine in pairs)
+        if not isinstance(near, list) or not is_right:
             wanted = "[neighbour, cosine] pairs" if has_cosines else "neighbours"
             raise LexiconError(f"'{path}', entry '{word}': a list of {wanted} is wanted, not {json.dumps(near)[:60]}")
         words[word], cosines[word] = [other for other, _ in pairs], [cosine for _, cosine in pairs]

@@ -78,7 +78,7 @@ def read_triplets(path: Path) -> list[Triplet]:
             continue
         try:
             triplets.append(_triplet(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TaskError(
                 f"{path}:{number}: {error!r}: a line is an object with the texts 'original', 'synonym', 'antonym' "
                 "and maybe 'synonym_words', 'antonym_words' (lists of pairs)"

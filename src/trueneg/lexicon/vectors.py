@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trueneg.errors import LexiconError
 
 _BLOCK = 1 << 24  # similarities held at once: 64 MB
+_LONGEST_HEADER = 1000  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,12 @@ def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]
 
 
 def _binary(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    promised, dimension = _header(path, file.readline().split())
+    promised, dimension = _header(path, file.readline(_LONGEST_HEADER).split())
+    if (size := path.stat().st_size) < 4 * dimension:
+        raise LexiconError(
+            f"'{path}', line 1: the header says {dimension:,} numbers a word, and the file has {size:,} bytes in all: "
+            f"fetch the file again"
+        )
     for number in range(1, promised + 1):
         word = bytearray()
         while (byte := file.read(1)) not in (b" ", b""):

@@ -18,8 +18,6 @@ the files at hand (``missing_from_release``), and what is odd in them.
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import tarfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -34,13 +32,14 @@ from trueneg.evaluation.tasks.records import (
     SPLIT_NAMES,
     Records,
     as_records,
-    csv_remedy,
     listing,
     read_lines,
     read_records,
 )
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
+from trueneg.files.records import parse_json
+from trueneg.files.text import csv_rows
 
 SET_ASIDE = 0.1
 """Share of the training examples that makes a split which was not released."""
@@ -181,10 +180,7 @@ def read_json(path: Path) -> Any:
     Raises:
         TaskError: if it cannot be read, naming the line where it is torn.
     """
-    try:
-        return json.loads("\n".join(line for _, line in read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise TaskError(f"{path}:{error.lineno}: not JSON ({error.msg}): get the file again") from error
+    return parse_json("\n".join(line for _, line in read_lines(path)), str(path), TaskError, "get the file again")
 
 
 def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
@@ -270,6 +266,8 @@ def _perspectrum(place: Path, split: str) -> Records:
                 known = [pid for pid in cluster["pids"] if pid in text_of]
                 num_unknown += len(cluster["pids"]) - len(known)
                 stance = cluster["stance_label_3"].lower()
+                if not all(isinstance(text, str) for text in (claim["text"], *(text_of[pid] for pid in known))):
+                    raise TypeError(f"claim {claim['cId']} has a text that is none")
                 rows += [
                     (f"{claim['cId']}/{pid}", str(claim["cId"]), claim["text"], text_of[pid], stance) for pid in known
                 ]
@@ -286,15 +284,7 @@ _TOPICS = ("World", "Sports", "Business", "Sci/Tech")
 
 def _ag(place: Path, split: str) -> Records:
     path = _split_file(place, split, ".csv")
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True)
-    cells: list[tuple[int, tuple[str, ...]]] = []
-    first = 1
-    try:
-        for row in reader:
-            cells.append((first, tuple(row)))
-            first = reader.line_num + 1
-    except csv.Error as error:
-        raise TaskError(f"{path}:{first}: {error}: {csv_remedy(error)}") from error
+    cells = list(csv_rows(path, (f"{line}\n" for _, line in read_lines(path)), ",", TaskError))
     records = as_records(path, ("class", "title", "description"), cells)
     topics = dict(zip("1234", _TOPICS, strict=True))
     rows = [(topics.get(number, number), f"{title} {description}") for number, title, description in records.rows]

@@ -361,6 +361,8 @@ def _boolq(folder: Path, split: str) -> _Rows:
             usable = [q for q in entry["perturbed_questions"] if q["answer"] in answers and q["perturbed_q"].strip()]
             num_unusable += len(entry["perturbed_questions"]) - len(usable)
             passage = entry["paragraph"]
+            if not all(isinstance(text, str) for text in (passage, entry["question"])):
+                raise TypeError(f"entry {number} has a text that is none")
             revisions = [((q["perturbed_q"], passage), answers[q["answer"]]) for q in usable]
             rows.append(_Row(str(number), (entry["question"], passage), answers[entry["answer"]], revisions))
     except (KeyError, TypeError, AttributeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trueneg.errors import TaskError, unknown_name
+from trueneg.files.text import conversion, csv_rows, delimiter_of, foreign_encoding
 
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -35,6 +35,8 @@ class Records:
     rows: Sequence[tuple[str, ...]]
     lines: Sequence[int]
     """Where each row begins in its file, from 1."""
+    delimiter: str | None = None
+    """Between the cells of CSV or TSV."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """``malformed_lines`` and ``blank_lines``, where there are any: they are no rows."""
 
@@ -84,11 +86,18 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
 def name_of(data: Path) -> str:
     """What a task over one's own data is called: the file's name without its ending, or the folder's.
 
+    Raises:
+        TaskError: for a name that no folder of results can have, as of a file "...csv".
+
     Example:
         >>> name_of(Path("data/films.v2.csv"))
         'films.v2'
     """
-    return data.resolve().stem if data.is_file() or not data.exists() else data.resolve().name
+    place = data.resolve()
+    name = place.stem if data.is_file() or not data.exists() else place.name
+    if not name.strip("."):
+        raise TaskError(f"--data {data}: results cannot be kept under the name {name!r}: rename it")
+    return name
 
 
 def split_file(files: Mapping[str, Path], split: str, data: Path) -> Path:
@@ -109,7 +118,9 @@ def listing(folder: Path, most: int = 12) -> str:
 
 
 def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
-    """Read a CSV, TSV or JSONL file whose first line, or whose keys, name its columns.
+    """Read a CSV, TSV, JSONL or Parquet file whose first line, or whose keys, name its columns.
+
+    CSV is separated by commas, or by what its first line has instead: semicolons, tabs or bars.
 
     Args:
         path: Its ending says what it is.
@@ -124,7 +135,9 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson", ".json"):
         return _read_json_lines(path)
-    delimiter = "," if suffix == ".csv" else "\t"
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    delimiter = "\t" if suffix != ".csv" else delimiter_of(next((line for _, line in read_lines(path)), ""))
     num_quoted = _num_quoted(path) if suffix != ".csv" and is_quoted is None else 0
     if is_quoted or (is_quoted is None and suffix == ".csv") or num_quoted:
         cells = list(_quoted(path, delimiter))
@@ -133,7 +146,7 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
     if not cells or not any(cells[0][1]):
         raise TaskError(f"{path}: its first line is empty: it has to name the columns")
     names = tuple(name.strip() for name in cells[0][1])
-    records = as_records(path, names, cells[1:])
+    records = as_records(path, names, cells[1:], delimiter)
     return replace(records, counts={**records.counts, "quoted_cells": num_quoted}) if num_quoted else records
 
 
@@ -158,13 +171,19 @@ def read_tsv(path: Path) -> list[tuple[int, tuple[str, ...]]]:
     return list(_plain(path, "\t"))
 
 
-def as_records(path: Path | str, names: Sequence[str], cells: Sequence[tuple[int, Sequence[str]]]) -> Records:
+def as_records(
+    path: Path | str,
+    names: Sequence[str],
+    cells: Sequence[tuple[int, Sequence[str]]],
+    delimiter: str | None = None,
+) -> Records:
     """Keep the rows that have as many cells as there are names, and count the others.
 
     Args:
         path: For messages.
         names: Of the columns.
         cells: (line number, cells) of each line.
+        delimiter: Between cells, where there is one.
 
     Raises:
         TaskError: naming file and line: for no rows, names that repeat, or too many malformed lines.
@@ -175,15 +194,18 @@ def as_records(path: Path | str, names: Sequence[str], cells: Sequence[tuple[int
     kept = [(line, row) for line, row in filled if len(row) == len(names)]
     odd = next(((line, len(row)) for line, row in filled if len(row) != len(names)), None)
     if odd is not None and len(filled) - len(kept) > MALFORMED_SHARE * len(filled):
+        separated = f"separated by {delimiter!r}, " if delimiter else ""
         raise TaskError(
-            f"{path}:{odd[0]}: {len(names)} columns are wanted and {odd[1]} found, and so in {len(filled) - len(kept)} "
-            f"of {len(filled)} lines: mend them (up to {MALFORMED_SHARE:.0%} are left out and counted)"
+            f"{path}:{odd[0]}: {len(names)} columns are wanted and {odd[1]} found, {separated}and so in "
+            f"{len(filled) - len(kept)} of {len(filled)} lines: mend them (up to {MALFORMED_SHARE:.0%} are left out "
+            f"and counted)"
         )
     if not kept:
         raise TaskError(f"{path}: no rows")
     counts = {"malformed_lines": len(filled) - len(kept), "blank_lines": len(cells) - len(filled)}
     lines, rows = zip(*kept, strict=True)
-    return Records(path, tuple(names), rows, lines, {name: number for name, number in counts.items() if number})
+    found = {name: number for name, number in counts.items() if number}
+    return Records(path, tuple(names), rows, lines, delimiter, found)
 
 
 def cell(value: object) -> str | None:
@@ -206,12 +228,17 @@ def _split_of(file: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        content = path.read_bytes()
     except OSError as error:
         raise TaskError(f"cannot read {path}: {error.strerror}") from error
+    start = content[:4096]
+    if encoding := foreign_encoding(start):
+        raise TaskError(f"{path}: not UTF-8 but {encoding.upper()}: {conversion(start)}")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise TaskError(f"{path}:{line}: not UTF-8 ({error.reason}): convert the file") from error
+        line = content[: error.start].count(b"\n") + 1
+        raise TaskError(f"{path}:{line}: not UTF-8 ({error.reason}): {conversion(start)}") from error
 
 
 def _plain(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -227,21 +254,23 @@ def _num_quoted(path: Path) -> int:
 
 
 def _quoted(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
-    first = 1
+    for first, row in csv_rows(path, io.StringIO(_text(path), newline=""), delimiter, TaskError):
+        yield first, tuple(row)
+
+
+def _read_parquet(path: Path) -> Records:
+    """Rows of a Parquet file, counted from 1; columns that are no text, numbers or truths are left out."""
+    import pyarrow
+    import pyarrow.parquet
+
     try:
-        for row in reader:
-            yield first, tuple(row)
-            first = reader.line_num + 1
-    except csv.Error as error:
-        raise TaskError(f"{path}:{first}: {error}: {csv_remedy(error)}") from error
-
-
-def csv_remedy(error: csv.Error) -> str:
-    """What to do about a row that csv cannot read, in words."""
-    if "field limit" in str(error):
-        return f"a quote is open in the row that begins here, or a text has over {csv.field_size_limit():,} signs"
-    return "mend the quotes of the row that begins here"
+        table = pyarrow.parquet.read_table(path)
+        columns = {name: [cell(value) for value in table.column(name).to_pylist()] for name in table.column_names}
+    except (pyarrow.ArrowException, OSError, ValueError) as error:  # a text may not be UTF-8
+        raise TaskError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+    names = [name for name, values in columns.items() if None not in values]
+    rows = zip(*([value or "" for value in columns[name]] for name in names), strict=True)
+    return as_records(path, names, list(enumerate(rows, start=1)))
 
 
 def _read_json_lines(path: Path) -> Records:
@@ -254,7 +283,7 @@ def _read_json_lines(path: Path) -> Records:
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             broken.append((number, f"not JSON ({error})"))
             continue
         if isinstance(value, dict):
@@ -274,7 +303,7 @@ def _read_json_lines(path: Path) -> Records:
     cells = [(number, tuple(cell(row.get(name)) or "" for name in names)) for number, row in rows]
     records = as_records(path, names, cells)
     counts = {"malformed_lines": len(broken), "blank_lines": num_blank + records.counts.get("blank_lines", 0)}
-    return Records(path, names, records.rows, records.lines, {name: n for name, n in counts.items() if n})
+    return replace(records, counts={name: n for name, n in counts.items() if n})
 
 
 def _nearby(path: Path) -> str:

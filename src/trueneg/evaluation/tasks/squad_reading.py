@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.tasks.base import Split
+from trueneg.files.records import parse_json
 
 FORMAT = "give a file in SQuAD's JSON format, as rajpurkar.github.io/SQuAD-explorer has it"
 
@@ -68,11 +68,10 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
         TaskError: for a file that is missing or not in the format, with the place of the entry at fault.
     """
     try:
-        data = json.loads(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise TaskError(f"cannot read '{path}' ({error.strerror}): {FORMAT}") from error
-    except ValueError as error:  # of JSON, or of UTF-8
-        raise TaskError(f"{path} is not JSON ({error}): {FORMAT}") from error
+    data = parse_json(content, str(path), TaskError, FORMAT)
     counts: Counter[str] = Counter()
     questions = list(_questions(_Entry(path, "", data), counts))
     is_labelled = any(entry.has("answers") for entry, _, _ in questions)

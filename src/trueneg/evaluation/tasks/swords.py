@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
-import json
+import io
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from trueneg.detectors.judge import Substitution
 from trueneg.errors import ConfigError, CorpusError, TruenegWarning, unknown_name
+from trueneg.files.records import parse_json
+from trueneg.files.text import LONGEST_TEXT
 from trueneg.lexicon.agreement import agreeing_substitute
 from trueneg.lexicon.places import PartOfSpeech
 
@@ -154,8 +156,8 @@ def single_tokens(items: Sequence[Item], tokenizer: PreTrainedTokenizerFast) -> 
 def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
     data = _parse(file, content)
     labels = data["substitute_labels"]
-    if stray := next((s for s in labels if s not in data["substitutes"]), None):
-        raise CorpusError(f"{file}: labels for {stray}, which is no substitute: {FORMAT}")
+    if stray := [key for key in labels if key not in data["substitutes"]]:
+        raise CorpusError(f"{file}: labels for {stray[0]}, which is no substitute: {FORMAT}")
     contexts = {key: _field(file, key, entry, "context", str) for key, entry in data["contexts"].items()}
     targets = {key: _target(file, key, entry, contexts) for key, entry in data["targets"].items()}
     has_implicit = False
@@ -169,8 +171,8 @@ def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
         votes = labels.get(key)
         if not isinstance(votes, list) or not votes:
             raise CorpusError(f"{file}: substitute {key} has no labels: add them to substitute_labels, or remove it")
-        if unknown := next((v for v in votes if not isinstance(v, str) or v not in _ACCEPTS), None):
-            raise CorpusError(f"{file}: substitute {key}: {unknown_name('label', str(unknown), _ACCEPTS)}")
+        if unknown := [vote for vote in votes if not isinstance(vote, str) or vote not in _ACCEPTS]:
+            raise CorpusError(f"{file}: substitute {key}: {unknown_name('label', str(unknown[0]), _ACCEPTS)}")
         has_implicit |= any(vote.endswith("_IMPLICIT") for vote in votes)
         target = targets[target_id]
         yield Item(
@@ -192,20 +194,26 @@ def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
 
 def _parse(file: Path, content: bytes) -> dict[str, Any]:
     try:
-        text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-        if not text.strip():
-            raise CorpusError(f"{file} is empty: {FORMAT}")
-        data = json.loads(text)
+        text = _decompressed(file, content) if content.startswith(b"\x1f\x8b") else content
     except (OSError, EOFError, zlib.error) as error:
         raise CorpusError(f"{file}: the gzip archive is damaged ({error}): download it again") from error
-    except ValueError as error:  # of JSON, or of UTF-8
-        raise CorpusError(f"{file} is not JSON ({error}): {FORMAT}") from error
+    if not text.strip():
+        raise CorpusError(f"{file} is empty: {FORMAT}")
+    data = parse_json(text, str(file), CorpusError, FORMAT)
     for key, kind in _KEYS.items():
         if not isinstance(data, dict) or not isinstance(data.get(key), kind):
             raise CorpusError(f"{file} is not in SWORDS' format, it has no '{key}' ({kind.__name__}): {FORMAT}")
     if not data["substitutes"]:
         raise CorpusError(f"{file} holds no substitutes: {FORMAT}")
     return dict(data)
+
+
+def _decompressed(file: Path, content: bytes) -> bytes:
+    with gzip.open(io.BytesIO(content)) as stream:
+        text = stream.read(LONGEST_TEXT + 1)
+    if len(text) > LONGEST_TEXT:
+        raise CorpusError(f"{file}: over {LONGEST_TEXT:,} bytes come out of it, which SWORDS has not: {FORMAT}")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +247,9 @@ def _target(file: Path, key: str, entry: Any, contexts: Mapping[str, str]) -> _T
 
 def _part_of_speech(file: Path, key: str, name: Any) -> PartOfSpeech | None:
     """A Universal Dependencies tag as a lexicon's part of speech; None where lexicons have no such words."""
-    if name is None or name in _OTHER_PARTS_OF_SPEECH:
+    if name is None or (isinstance(name, str) and name in _OTHER_PARTS_OF_SPEECH):
         return None
-    if name not in _PARTS_OF_SPEECH:
+    if not isinstance(name, str) or name not in _PARTS_OF_SPEECH:
         known = [*_PARTS_OF_SPEECH, *_OTHER_PARTS_OF_SPEECH]
         raise CorpusError(f"{file}: target {key}: {unknown_name('part of speech', str(name), known)}")
     return _PARTS_OF_SPEECH[name]

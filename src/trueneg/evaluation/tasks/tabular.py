@@ -1,7 +1,8 @@
-"""Your own labelled texts: CSV, TSV or JSONL, one file or a folder of splits."""
+"""Your own labelled texts: CSV, TSV, JSONL or Parquet, one file or a folder of splits."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,13 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from trueneg.config import TaskConfig
-from trueneg.errors import TaskError, unknown_name
+from trueneg.errors import TaskError, TruenegWarning, unknown_name
 from trueneg.evaluation.tasks.base import Split
 from trueneg.evaluation.tasks.records import Records, name_of, read_records, split_file, split_files
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
-EXTENSIONS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+EXTENSIONS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 Kind = Literal["classification", "regression"]
 
 _PAIRS = (
@@ -32,6 +33,8 @@ _LABELS = ("label", "labels", "gold_label", "class", "target", "category", "scor
 _KEYS = ("id", "idx", "index", "key", "guid", "")
 _MOST_LABELS = 100
 """Beyond so many labels, each should at least come twice: otherwise they look like quantities or names."""
+_FEW_LABELS = 5
+"""So few labels are likely to be meant, however rare some are."""
 
 
 class TabularTask(TextTask):
@@ -99,6 +102,8 @@ class TabularTask(TextTask):
             labels=() if is_quantity else labels or _labels(first, self.columns, undecided),
             is_unordered=self.columns.second is not None,  # whoever asks for both orders of their own pairs knows
         )
+        if first.delimiter not in (None, ",") and str(first.path).lower().endswith(".csv"):
+            notes.append(f"columns are separated by {first.delimiter!r}")
         if self.is_split_off:
             notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
         self.notes = tuple(notes)
@@ -241,10 +246,19 @@ def _labels(records: Records, columns: TextColumns, undecided: str | None) -> li
     if len(seen) < 2:
         there = f"only {next(iter(seen))!r}" if seen else "nothing"
         raise TaskError(f"{records.path}: two labels or more are wanted, and the column {columns.label!r} has {there}")
+    rare = [label for label, num in seen.items() if num == 1]
     if len(seen) > _MOST_LABELS and len(seen) > seen.total() / 2:
         raise TaskError(
             f"{records.path}: the column {columns.label!r} has {len(seen)} different values in {seen.total()} rows: "
             "name another --label-column, or say that it is a quantity (regression)"
+        )
+    if len(seen) > _FEW_LABELS and len(rare) > len(seen) / 2:
+        warnings.warn(
+            f"{records.path}: {len(rare)} of the {len(seen)} labels in the column {columns.label!r} come once, such as "
+            f"{rare[0]!r}: they cannot be learnt, nor told apart in validation if they are set aside: name another "
+            f"--label-column, put labels together, or take --task regression if they are quantities",
+            TruenegWarning,
+            stacklevel=3,
         )
     return sorted_labels(seen)
 
