@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,15 @@ def fails(*arguments: object) -> str:
     assert said.err.splitlines()[-1] == errors[0]
     assert "Traceback" not in said.err
     return errors[0]
+
+
+def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every verb of the program, with the words that call it."""
+    for name, command in getattr(group, "commands", {}).items():
+        if hasattr(command, "commands"):
+            yield from verbs(command, (*words, name))
+        else:
+            yield (*words, name), command
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:

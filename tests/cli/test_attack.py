@@ -296,9 +296,9 @@ def test_an_option_that_would_count_for_nothing_is_refused(texts: Path, neighbou
         ("--max-examples", 500), ("--profile", "default"), ("--set", "share=0.1"), ("--seed", 0), ("--split", "dev"),
         ("--neighbours", neighbours), ("--tagger", "pattern"),
     ):  # fmt: skip
-        assert f"{option} says nothing beside --load" in fails("attack", texts, "--load", kept, option, value)
+        assert f"{option} does nothing beside --load" in fails("attack", texts, "--load", kept, option, value)
     typos = ("attack", texts, "--attack", "typos")
-    assert "--label-names says nothing beside --attack" in fails(*typos, "--label-names", "a,b")
+    assert "--label-names does nothing beside --attack" in fails(*typos, "--label-names", "a,b")
     assert "typos takes no --neighbours" in fails(*typos, "--neighbours", neighbours)
     assert "typos takes no --encoder" in fails(*typos, "--encoder", "none")
     assert "textfooler takes no --masked-lm" in fails("attack", texts, *search(neighbours), "--masked-lm", "somewhere")

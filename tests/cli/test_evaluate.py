@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import World, fails, pretrain_options, trueneg, works
+import typer
+from command_line import World, fails, pretrain_options, trueneg, verbs, works
 
 import trueneg as trueneg_api
+from trueneg.cli.main import app
 
 
 def records(*arguments: object) -> list[dict[str, Any]]:
@@ -142,3 +144,57 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     assert [(record["pooling"], record["num_examples"]) for record in similar] == [("cls", 15), ("mean", 15)]
     assert "reads --data" in fails("evaluate", world.run, "--task", "sts")
     assert "is wanted" in fails("evaluate", world.run, "--task", "triplets", "--data", tmp_path / "nowhere")
+    few = works("evaluate", world.run, "--task", "triplets", "--data", triplets, "--limit", 5, "--out", tmp_path / "5")
+    kept = (tmp_path / "5").read_text().splitlines()
+    assert (
+        few.out
+        and len(kept) == 5
+        and {json.loads(line)["original"] for line in kept} < {line["original"] for line in lines}
+    )
+    similar = works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--rows", 6, "--json").data["sts"]
+    assert [record["num_examples"] for record in similar] == [6, 6]
+
+
+HELD_OUT = {
+    "--corpus": "c",
+    "--text": "t",
+    "--detector": "lexical",
+    "--over-training": None,
+    "--length": 8,
+    "--sequences": "lines",
+    "--pack": None,
+    "--plot": "p.png",
+}
+TAKEN = {
+    "triplets": {"--data", "--wordnet", "--rows", "--limit", "--out"},
+    "sts": {"--data", "--split", "--rows", "--limit"},
+    "glue/rte": {"--data", "--split", "--contrast-set", "--set"},
+    "false-negatives": {*HELD_OUT, "--wordnet", "--rows", "--limit", "--out", "--set"},
+}
+VALUES = {
+    **HELD_OUT,
+    **{"--data": "d", "--split": "s", "--contrast-set": "s", "--wordnet": "w"},
+    **{"--rows": 3, "--limit": 3, "--out": "o", "--set": "train.seed=1"},
+}
+
+
+def test_every_option_of_evaluate_is_tried_below() -> None:
+    (command,) = (one for words, one in verbs(typer.main.get_command(app)) if words == ("evaluate",))
+    flags = {flag for one in command.params if one.param_type_name == "option" for flag in one.opts}
+    assert flags - {"--help", "-h", "--json", "--quiet", "-q", "--task"} == VALUES.keys()
+
+
+@pytest.mark.parametrize(
+    ("task", "flag"), [(task, flag) for task, taken in TAKEN.items() for flag in sorted(VALUES.keys() - taken)]
+)
+def test_options_that_the_task_does_not_read_are_refused_by_name(task: str, flag: str) -> None:
+    value = [] if VALUES[flag] is None else [VALUES[flag]]
+    line = fails("evaluate", "runs/none", "--task", task, flag, *value)
+    assert flag in line and "does nothing" in line and task.removeprefix("glue/rte") in line
+
+
+def test_splits_and_a_lexicon_that_would_not_be_read_are_refused(tmp_path: Path) -> None:
+    both = ("--split", "dev", "--split", "test")
+    assert "--split test" in fails("evaluate", "x", "--task", "sts", "--data", tmp_path, *both)
+    made = ("--data", tmp_path / "t.jsonl", "--wordnet", tmp_path)
+    assert "--wordnet does nothing" in fails("evaluate", "x", "--task", "triplets", *made)

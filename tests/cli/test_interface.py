@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, works
+from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, verbs, works
 
 from made_up_results import write_result
 from trueneg import __version__, demo
@@ -20,15 +19,6 @@ from trueneg.objectives import OBJECTIVES
 
 Arguments = list[object]
 ANSWERS = {"gold": [0, 1, 1, 0], "predicted": [0, 1, 0, 0]}
-
-
-def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every verb of the program, with the words that call it."""
-    for name, command in getattr(group, "commands", {}).items():
-        if hasattr(command, "commands"):
-            yield from verbs(command, (*words, name))
-        else:
-            yield (*words, name), command
 
 
 VERBS = dict(verbs(typer.main.get_command(app)))

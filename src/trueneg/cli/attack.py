@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.finetune import runs_of
-from trueneg.cli.output import Json, Output, Quiet, Settings, progress_bar
+from trueneg.cli.output import Json, Output, Quiet, Settings, progress_bar, refuse_given
 from trueneg.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ def attack(
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
     folders = [run for model in models for run in runs_of(model)]
     output = Output(as_json, quiet)
-    _refuse_given(context, *(("load", _OF_MAKING) if load is not None else ("attack", ("label_names",))))
+    if load is not None:
+        refuse_given(context, _OF_MAKING, "--load")
+    else:
+        refuse_given(context, ("label_names",), "--attack")
     sets: Iterator[AttackSet]
     if load is not None:
         names = [label.strip() for label in label_names.split(",")] if label_names else []
@@ -92,14 +95,6 @@ def attack(
         for remark in _remarks(done[-1]):
             output.say(remark)
     _show(done, out, output)
-
-
-def _refuse_given(context: typer.Context, beside: str, names: Sequence[str]) -> None:
-    """Refuse options that would count for nothing beside another one."""
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if option.name in names and source is not None and source.name == "COMMANDLINE":
-            raise ConfigError(f"{option.opts[0]} says nothing beside --{beside}: leave it out")
 
 
 def _served(folders: Sequence[Path], made: Attack, data: str) -> list[str]:

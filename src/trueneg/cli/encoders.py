@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
 
+T = TypeVar("T")
+
 ENCODER_TASKS = ("triplets", "sts")
+
+UNUSED = {"triplets": {"split"}, "sts": {"wordnet", "out"}}
+"""Parameters of ``evaluate`` that do nothing for a task, of those that the other one has."""
+
+SUBSET_SEED = 0x5EED
+"""Chooses the triplets or pairs of ``--limit``, for every checkpoint alike."""
 
 
 def evaluate_encoders(
-    checkpoints: Sequence[str], task: str, data: str, split: str, wordnet: str, out: Path | None, output: Output
+    checkpoints: Sequence[str],
+    task: str,
+    data: str,
+    splits: Sequence[str],
+    wordnet: str,
+    limit: int,
+    out: Path | None,
+    output: Output,
 ) -> None:
     """Measure encoders that were not fine-tuned."""
     if not data:
         raise ConfigError(f"--task {task} reads --data: {_WANTED[task]}")
-    measure = _triplets if task == "triplets" else _similarity
-    rows, records = measure(checkpoints, data, split, wordnet, out, output)
+    if len(splits) > 1:
+        raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
+    if task == "triplets":
+        rows, records = _triplets(checkpoints, data, wordnet, limit, out, output)
+    else:
+        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit)
     output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
@@ -29,8 +49,15 @@ _WANTED = {
 }
 
 
+def _subset(items: Sequence[T], limit: int) -> list[T]:
+    """So many of them, drawn at random, in order; 0 for all."""
+    if not limit or limit >= len(items):
+        return list(items)
+    return [items[number] for number in sorted(random.Random(SUBSET_SEED).sample(range(len(items)), limit))]
+
+
 def _triplets(
-    checkpoints: Sequence[str], data: str, split: str, wordnet: str, out: Path | None, output: Output
+    checkpoints: Sequence[str], data: str, wordnet: str, limit: int, out: Path | None, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from dataclasses import asdict
 
@@ -42,11 +69,14 @@ def _triplets(
 
     path = Path(data)
     if path.suffix == ".jsonl":
+        if wordnet:
+            raise ConfigError(f"--wordnet does nothing beside triplets that are made already ({data}): leave it out")
         triplets = read_triplets(path)
     else:
         sentences = _sentences(path)
         triplets = make_triplets(sentences, make_tagger("pattern"), WordNet.load(wordnet or None))
         output.say(f"{len(triplets):,} triplets of {len(sentences):,} sentences")
+    triplets = _subset(triplets, limit)
     if out is not None:
         write_triplets(out, triplets)
     rows, records = [], []
@@ -78,12 +108,12 @@ def _sentences(path: Path) -> list[str]:
 
 
 def _similarity(
-    checkpoints: Sequence[str], data: str, split: str, wordnet: str, out: Path | None, output: Output
+    checkpoints: Sequence[str], data: str, split: str, limit: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from trueneg.evaluation.sentence_similarity import POOLINGS, TextReader, sentence_similarity
     from trueneg.evaluation.tasks.glue import GlueTask
 
-    examples = GlueTask("stsb", data).read(split or "dev").examples
+    examples = _subset(GlueTask("stsb", data).read(split).examples, limit)
     rows, records = [], []
     for checkpoint in checkpoints:
         found = sentence_similarity(TextReader(checkpoint), examples)

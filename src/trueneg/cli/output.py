@@ -9,7 +9,7 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +122,23 @@ def progress_bar(title: str, quiet: bool, total: int | None = None, unit: str = 
     with Progress(*columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task(printable(title), total=total)
         yield lambda num: bar.advance(task, num)
+
+
+def refuse_given(context: typer.Context, names: Collection[str], beside: str) -> None:
+    """Refuse options that would count for nothing.
+
+    Args:
+        context: Of the verb.
+        names: The verb's parameters that do nothing here.
+        beside: What they do nothing beside, such as ``--load``.
+
+    Raises:
+        ConfigError: naming the first that was given.
+    """
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(f"{'/'.join(option.opts)} does nothing beside {beside}: leave it out")
 
 
 def check_new(out: Path, overwrite: bool) -> None:

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.encoders import ENCODER_TASKS, evaluate_encoders
+from trueneg.cli.encoders import ENCODER_TASKS, UNUSED, evaluate_encoders
 from trueneg.cli.finetune import evaluate_task, is_finetuned
-from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, Verify, is_main_process
+from trueneg.cli.output import (
+    Json,
+    LearningRate,
+    Output,
+    Quiet,
+    Settings,
+    Verify,
+    is_main_process,
+    refuse_given,
+)
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
@@ -28,6 +37,9 @@ READINGS = {
 
 TASKS = ("false-negatives",)
 """Of models that are not fine-tuned."""
+
+_HELD_OUT = {"corpus", "text", "detector", "over_training", "length", "sequences", "pack", "plot"}
+"""Parameters of ``evaluate`` that only masked models on held-out text have."""
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -131,6 +143,7 @@ def pretrain(
 
 
 def evaluate(
+    context: typer.Context,
     checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
     corpus: Annotated[
         list[Path] | None, typer.Option(help="A corpus with held-out text, of the checkpoint's tokenizer; repeatable.")
@@ -162,7 +175,12 @@ def evaluate(
         bool, typer.Option("--over-training", help="Every checkpoint that a run kept (train.keep), not the last only.")
     ] = False,
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
-    rows: Annotated[int, typer.Option(min=0, help="Held-out rows to read of each text; 0 for all.")] = 0,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows", "--limit", min=0, help="Held-out rows of each text, triplets or pairs to read; 0 for all."
+        ),
+    ] = 0,
     length: Annotated[
         int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
     ] = None,
@@ -193,18 +211,18 @@ def evaluate(
     Synonyms told from antonyms: `trueneg evaluate bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
     """
     if task in ENCODER_TASKS:
-        first = (split or [""])[0]
-        evaluate_encoders(checkpoint, task, data, first, wordnet, out, Output(as_json, quiet))
+        refuse_given(context, _HELD_OUT | {"contrast_set", "settings"} | UNUSED[task], f"--task {task}")
+        evaluate_encoders(checkpoint, task, data, split or (), wordnet, rows, out, Output(as_json, quiet))
         return
     if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
+        refuse_given(context, _HELD_OUT | {"wordnet", "rows", "out"}, "a fine-tuned model")
         others = (*TASKS, *ENCODER_TASKS)
         output = Output(as_json, quiet)
         evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), output, others)
         return
     from trueneg.evaluation.held_out import evaluate_table
 
-    if data or split or contrast_set:
-        raise ConfigError("--data, --split and --contrast-set are for fine-tuned models: give --text or --corpus")
+    refuse_given(context, ("data", "split", "contrast_set"), "--task false-negatives, which reads --text or --corpus")
     for file in (out, plot):
         if file is not None and file.is_dir():
             raise ConfigError(f"'{file}' is a folder: name a file to write")
