@@ -2,12 +2,14 @@
 .POSIX:
 PYTHON =
 BIN = .venv/bin
+FAULTS = --kills 200
 
 help:
 	@echo 'make setup   .venv with the pinned versions, and WordNet'
 	@echo 'make demo    continue a real encoder on WordNet glosses and show what hard correction does'
 	@echo 'make test    lint, types, tests and doctests'
 	@echo 'make lint    ruff and mypy alone'
+	@echo 'make faults  kill, fill, flip and mutate by the hundred, and count what came of it (an hour)'
 	@echo 'make bench   what correction and regularization cost a step, measured here'
 	@echo 'make docs    run every command of README.md and docs/'
 	@echo 'make clean   remove .venv and the caches'
@@ -33,6 +35,9 @@ test: setup lint
 	$(BIN)/python -m pytest --doctest-modules src
 	$(BIN)/python -m pytest tests
 
+faults: setup
+	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS)
+
 bench: setup
 	$(BIN)/trueneg bench
 
@@ -42,4 +47,4 @@ docs: setup
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/trueneg.egg-info
 
-.PHONY: help setup demo lint test bench docs clean
+.PHONY: help setup demo lint test faults bench docs clean

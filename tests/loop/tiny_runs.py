@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import resource
@@ -22,6 +21,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from forks import FORKS
 from trueneg.config import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
 from trueneg.corruption.masking import Rows
 from trueneg.decoding import override
@@ -179,12 +179,6 @@ def poison(run: Run) -> None:
 
 
 FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
-
-# Importing torch and transformers takes seconds; a fork server pays for it once.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["trueneg.pretraining", "transformers.models.electra.modeling_electra", "transformers.models.bert.modeling_bert"]
-)
 
 
 def start(config: PretrainConfig | FinetuneConfig, out: Path, **options: Any) -> ForkServerProcess:

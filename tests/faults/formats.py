@@ -1,0 +1,388 @@
+"""Every format of JSON that is read, with a file that the code or its authors made, and its public reader.
+
+A new format is a line here: ``test_registry.py`` asks for one of every module that decodes JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from faults.mutations import Reseal, as_text, mutated_bytes, mutated_value
+from faults.world import WORDNET, World
+from trueneg.errors import BusyError, TruenegError, TruenegWarning
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Attributes:
+        name: What it is.
+        modules: That decode it, under ``trueneg``.
+        file: Where one lies in the world; its folder is what is copied.
+        read: The public reader, of the file.
+        lines: Whether it has a record a line.
+        reseal: Puts in the checksum of what a record says now, as anybody can.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    file: str
+    read: Callable[[Path], object]
+    lines: bool = False
+    reseal: Reseal | None = None
+    cost: int = 1
+    """How much less than others it is tried, as reading it is work."""
+
+
+def _digest(record: dict[str, Any], *blank: str) -> dict[str, Any]:
+    from trueneg.files.digests import fingerprint_of
+
+    return record | {"fingerprint": fingerprint_of(record | dict.fromkeys((*blank, "fingerprint")))}
+
+
+def _state_digest(record: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in record.items() if name != "digest"}
+    return rest | {"digest": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+
+
+def _corpus(path: Path) -> object:
+    from trueneg.corpus.store import Corpus
+
+    corpus = Corpus.open(path.parent)
+    return corpus.verify(), [corpus.document(number) for number in range(3)]
+
+
+def _tags(path: Path) -> object:
+    from trueneg.corpus.store import Corpus
+    from trueneg.corpus.tags import Tags
+
+    return Tags.open(Corpus.open(path.parent))
+
+
+def _annotations(path: Path) -> object:
+    from trueneg.corpus.annotations import Annotations
+    from trueneg.corpus.store import Corpus
+
+    return Annotations.open(path.parent, Corpus.open(path.parents[1] / "corpus"))
+
+
+def _build_on(path: Path) -> object:
+    root = path.parents[1]
+    given = ["--tokenizer", root / "tok", "--valid", 0.2, "--shard-tokens", 700, "--tag"]
+    return _command("corpus", "build", (root / "text").resolve() / "text.txt", "--out", path.parent, *given)
+
+
+def _annotate_on(path: Path) -> object:
+    given = ["--detector", "lexical", "--length", 24, "--batch-size", 16, "--wordnet", WORDNET]
+    return _command("corpus", "annotate", path.parents[1] / "corpus", "--out", path.parent, *given)
+
+
+def _command(*words: object) -> None:
+    """A command in this process."""
+    from trueneg.cli.main import main
+
+    said = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["trueneg", *map(str, words)]),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            if ended.code:
+                raise TruenegError(said.getvalue()) from ended
+
+
+def _run_config(path: Path) -> object:
+    from trueneg.pretraining import load_run_config
+
+    return load_run_config(path)
+
+
+def _finetuning(path: Path) -> object:
+    from trueneg.finetuned import finetuned_task
+
+    return finetuned_task(path.parent)
+
+
+def _settings(path: Path) -> object:
+    from trueneg.decoding import load_config
+    from trueneg.recipes.planted_results import Settings
+
+    return load_config(Settings, path)
+
+
+def _arm_results(path: Path) -> object:
+    from trueneg.recipes.planted_results import load_results
+
+    return load_results(path.parents[1])
+
+
+def _state(path: Path) -> object:
+    from trueneg.training.checkpoint import latest_checkpoint
+
+    return latest_checkpoint(path.parents[1])
+
+
+def _metrics(path: Path) -> object:
+    from trueneg.training.log import read_metrics
+
+    return read_metrics(path)
+
+
+def _page(path: Path) -> object:
+    from trueneg.reporting.html import write_report
+
+    return write_report([path.parent], path.parent / "page.html")
+
+
+def _result(path: Path) -> object:
+    from trueneg.evaluation.results import load_result
+
+    return load_result(path)
+
+
+def _answers(path: Path) -> object:
+    from trueneg.evaluation.results import load_answers
+
+    return load_answers(path.with_name("dev.json"))
+
+
+def _attack_set(path: Path) -> object:
+    from trueneg.attacks.attack_set import load_attack_set
+
+    return load_attack_set(path)
+
+
+def _calibration(path: Path) -> object:
+    from trueneg.detectors.calibrated import read_calibration
+
+    return read_calibration(str(path))
+
+
+def _neighbours(path: Path) -> object:
+    from trueneg.attacks.neighbours import load_neighbours
+
+    return load_neighbours(path)
+
+
+def _trees(path: Path) -> object:
+    from trueneg.attacks.declarative_trees import read_trees
+
+    return read_trees(path)("Who won ?")
+
+
+def _triplets(path: Path) -> object:
+    from trueneg.evaluation.triplets import read_triplets
+
+    return read_triplets(path)
+
+
+def _squad(path: Path) -> object:
+    from trueneg.evaluation.tasks.squad_reading import read_squad
+
+    return read_squad(path, "dev", with_impossible=True)
+
+
+def _swords(path: Path) -> object:
+    from trueneg.evaluation.tasks.swords import read_benchmark
+
+    return read_benchmark(path)
+
+
+def _boolq(path: Path) -> object:
+    from trueneg.evaluation.tasks.contrast_sets import read_contrast_set
+
+    return read_contrast_set("boolq", path.parent, "test")
+
+
+def _perspectrum(path: Path) -> object:
+    from trueneg.config import TaskConfig
+    from trueneg.evaluation.tasks.cline import from_config
+
+    return from_config(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
+
+
+def _records(path: Path) -> object:
+    from trueneg.evaluation.tasks.records import read_records
+
+    return read_records(path)
+
+
+def _documents(path: Path) -> object:
+    from trueneg.corpus.sources import read_documents
+
+    return list(read_documents(str(path)))
+
+
+def _tokenizer(path: Path) -> object:
+    from trueneg.tokenizer import load_tokenizer
+
+    return load_tokenizer(path.parent)("We see a big film .")
+
+
+def _model(path: Path) -> object:
+    from trueneg.config import ModelConfig
+    from trueneg.models.loading import load_masked_lm
+    from trueneg.tokenizer import load_tokenizer
+
+    return load_masked_lm(ModelConfig(start_from=str(path.parent)), load_tokenizer(path.parents[2] / "tok"))
+
+
+def _lock(path: Path) -> object:
+    """What another process wrote of itself is read while it holds the folder."""
+    from trueneg.files.lock import locked
+
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            with locked(path.parent, "this"):
+                raise AssertionError("two hold it")
+        except BusyError as refused:
+            return refused
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("corpus.json", ("corpus.store",), "corpus/corpus.json", _corpus, reseal=lambda r: _digest(r, "sources")),
+        Format("tags.json", ("corpus.tags",), "corpus/tags.json", _tags, reseal=_digest),
+        Format("annotations.json", ("corpus.annotations",), "notes/annotations.json", _annotations, reseal=_digest),
+        Format("journal of a build", ("corpus.build", "corpus.journal"), "building/build.json", _build_on,
+               cost=20),
+        Format("journal of annotations", ("corpus.annotate",), "annotating/annotating.json",
+               _annotate_on, cost=20),
+        Format("config.json of a run", ("decoding",), "bert/config.json", _run_config),
+        Format("config.json of a fine-tuned model", ("decoding",), "ft/reviews/seed-1/config.json", _finetuning),
+        Format("state.json", ("training.checkpoint",), "bert/checkpoints/step-000000016/state.json", _state,
+               reseal=_state_digest),
+        Format("metrics.jsonl", ("training.log",), "bert/metrics.jsonl", _metrics, lines=True),
+        Format("a run's page: readings", ("reporting.html",), "bert/metrics.jsonl", _page, lines=True,
+               cost=15),
+        Format("a run's page: options", ("reporting.html",), "bert/config.json", _page, cost=15),
+        Format("result", ("evaluation.results",), "attacked/reviews/seed-1/dev.json", _result),
+        Format("answers", ("evaluation.results",), "attacked/reviews/seed-1/dev.answers.jsonl", _answers, lines=True),
+        Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", _attack_set, lines=True),
+        Format("planted: settings", ("decoding",), "planted/settings.json", _settings),
+        Format("planted: run", ("recipes.planted_results",), "planted/runs/set.seed1.json", _arm_results),
+        Format("calibrated detector", ("detectors.calibrated",), "calibrated/c.json", _calibration),
+        Format("neighbours", ("attacks.neighbours",), "given/neighbours.json", _neighbours),
+        Format("trees", ("attacks.declarative_trees",), "given/trees.jsonl", _trees, lines=True),
+        Format("triplets", ("evaluation.triplets",), "given/triplets.jsonl", _triplets, lines=True),
+        Format("SQuAD", ("evaluation.tasks.squad_reading",), "given/squad.json", _squad),
+        Format("SWORDS", ("evaluation.tasks.swords",), "given/swords.json", _swords),
+        Format("BoolQ's contrast set", ("evaluation.tasks.cline",), "given/boolq_perturbed.json", _boolq),
+        Format("PERSPECTRUM", ("evaluation.tasks.cline",), "given/perspectrum_with_answers_v1.0.json",
+               _perspectrum),
+        Format("table of JSON lines", ("evaluation.tasks.records",), "given/table.jsonl", _records, lines=True),
+        Format("text as JSON lines", ("corpus.sources",), "given/text.jsonl", _documents, lines=True),
+        Format("tokenizer.json", ("lexicon.surface", "corpus.tokenizer_training"), "tok/tokenizer.json",
+               _tokenizer, cost=4),
+        Format("tokenizer_config.json", (), "tok/tokenizer_config.json", _tokenizer, cost=4),
+        Format("config.json of transformers", ("models.loading",), "bert/hf/config.json", _model, cost=10),
+        Format("lock", ("files.lock",), "given/.lock", _lock),
+    )
+}  # fmt: skip
+"""By name. Provenance in the head of safetensors (prototypes) has no file of its own: faults.flips changes it."""
+
+
+@dataclass
+class Tally:
+    """What became of a format."""
+
+    inputs: int = 0
+    refused: int = 0
+    accepted: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+class Place:
+    """A file of a format in a folder of its own, to be written over and read again and again."""
+
+    def __init__(self, world: World, format: Format, folder: Path) -> None:
+        self.format = format
+        self.path = folder / format.file
+        top, original = folder / Path(format.file).parts[0], world / Path(format.file).parts[0]
+        # What the reader needs besides lies around it, as it does in the world, and was made before it.
+        folder.mkdir(parents=True)
+        for beside in filter(Path.is_dir, world.root.iterdir()):
+            if beside.name != top.name:
+                (folder / beside.name).symlink_to(beside)
+        shutil.copytree(original, top)
+        self.top, self.original, self.environment = top, original, world.environment
+        self.content = self.path.read_bytes()
+
+    def check(self) -> None:
+        """The file is taken as it is, and resealed it is itself."""
+        if self.format.reseal is not None:
+            record = json.loads(self.content)
+            assert self.format.reseal(record) == record, f"{self.format.name}: another checksum than the code's"
+        assert self.read(self.content) == "accepted", f"{self.format.name}: {self.read(self.content)}"
+
+    def mutated(self, choose: random.Random) -> bytes:
+        """Another content."""
+        if choose.random() < 0.3:
+            return mutated_bytes(self.content, choose)
+        if not self.format.lines:
+            return self._sealed(mutated_value(json.loads(self.content), choose), choose)
+        lines = self.content.splitlines()
+        at = choose.randrange(len(lines))
+        line = as_text(mutated_value(json.loads(lines[at]), choose))
+        return b"\n".join([*lines[:at], *([line] * choose.choice((1, 1, 1, 2))), *lines[at + 1 :]]) + b"\n"
+
+    def _sealed(self, record: Any, choose: random.Random) -> bytes:
+        if self.format.reseal is None or not isinstance(record, dict) or choose.random() < 0.1:
+            return as_text(record)
+        seal = self.format.reseal(record)
+        name = next(key for key in ("fingerprint", "digest") if key in seal)
+        # What cannot be written by this library is not sealed, and refused for that: a few of many.
+        return as_text(record | {name: seal[name]})
+
+    def read(self, content: bytes) -> str:
+        """``accepted``, ``refused``, or what else came of it."""
+        if self.format.name.startswith("journal"):  # reading it writes, too
+            shutil.rmtree(self.top)
+            shutil.copytree(self.original, self.top)
+        self.path.write_bytes(content)
+        try:
+            with warnings.catch_warnings(), mock.patch.dict(os.environ, self.environment):
+                warnings.simplefilter("ignore", TruenegWarning)
+                self.format.read(self.path)
+        except TruenegError:
+            return "refused"
+        except Exception as error:
+            return f"{type(error).__name__}: {error!s:.120}"
+        return "accepted"
+
+
+def mutate_all(world: World, place: Path, each: int, seed: int) -> Iterator[tuple[str, Tally]]:
+    """Feed ``each`` mutations of a file of every format to its reader."""
+    for number, (name, format) in enumerate(FORMATS.items()):
+        choose, tally = random.Random(f"{seed} {name}"), Tally()
+        files = Place(world, format, place / f"format-{number}")
+        files.check()
+        for _ in range(max(1, each // format.cost)):
+            content = files.mutated(choose)
+            found = files.read(content)
+            tally.inputs += 1
+            tally.refused += found == "refused"
+            tally.accepted += found == "accepted"
+            if found not in ("refused", "accepted"):
+                tally.faults.append(f"{found} <- {content[:200]!r}")
+        yield name, tally
