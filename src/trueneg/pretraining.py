@@ -20,6 +20,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.decoding import encode, full_name, load_config, override, save_config
+from trueneg.detectors.language import warn_of_another_language
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.files.whole import replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
@@ -229,6 +230,9 @@ def pretrain(
         rows = row_index(config, corpus)
         if found:
             check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
+        correction = config.objective.correction
+        if correction.detector:
+            warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
         model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         read = reader_of(config, rows, tokenizer)
         tables = _tables(objective, read)

@@ -136,11 +136,14 @@ def annotate(
     from trueneg.corpus.annotate import write_annotations
     from trueneg.corpus.store import Corpus
     from trueneg.detectors.annotator import make_annotator
+    from trueneg.detectors.language import warn_of_another_language
 
     opened = Corpus.open(corpus, verify=False)  # done below, for each split
     splits = opened.info.splits
     total = sum(info.num_tokens for name, info in splits.items() if not split or name in split)
-    annotator = make_annotator(detector, opened.load_tokenizer(), make_resources(wordnet, device))
+    fast = opened.load_tokenizer()
+    annotator = make_annotator(detector, fast, make_resources(wordnet, device))
+    warn_of_another_language(detector, opened, fast, wordnet)
     with progress_bar("annotating", quiet, None if max_rows else total, "tokens") as advance:
         info = write_annotations(
             corpus,
