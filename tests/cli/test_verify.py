@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -35,3 +36,13 @@ def test_verbs_verify(world: World, damaged: Path, tmp_path: Path) -> None:
         works(*verb, "--no-verify")
     assert "00000.words.bin' is damaged (checksum)" in fails("corpus", "info", damaged, "--verify")
     works("corpus", "info", damaged)
+
+
+def test_prototypes_are_refused_before_the_work(damaged: Path, tmp_path: Path) -> None:
+    """The encoder is not there: whatever is said before, is said before it is loaded."""
+    (tmp_path / "file").touch()
+    verb = ("detect", "prototypes", "--encoder", "./absent", "--corpus", damaged, "--out")
+    assert re.search(r"--out .*file/p.* cannot be written .*: name another file", fails(*verb, tmp_path / "file" / "p"))
+    assert "00000.words.bin' is damaged (checksum)" in fails(*verb, tmp_path / "p")
+    assert "absent" in fails(*verb, tmp_path / "p", "--no-verify")
+    assert not (tmp_path / "p").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +28,11 @@ from trueneg.detectors.prototype_detector import PrototypeDetector, prototype_ta
 from trueneg.detectors.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
+from trueneg.files.arrays import ArrayFile
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 LENGTH = 14
+ORIGIN = {"encoder": "bert", "layer": "1"}
 RESOURCES = Resources(wordnet=str(WORDNET))
 
 
@@ -97,6 +100,59 @@ def test_files_that_are_none(tmp_path: Path, file: str, roberta: str) -> None:
         Prototypes.load(tmp_path / "other.safetensors")
     with pytest.raises(ConfigError, match="prototypes:FILE"):
         make_judge("prototypes", RESOURCES)
+
+
+def made_up(**changes: object) -> Prototypes:
+    vectors = np.array([[1, 0], [0.6, 0.8]], np.float32)
+    fields = {"words": ("big", "ü"), "matrix": vectors, "counts": np.array([2, 3]), "provenance": ORIGIN} | changes
+    return Prototypes(**fields)  # type: ignore[arg-type]
+
+
+def test_every_flipped_bit_of_a_file_is_noticed(tmp_path: Path) -> None:
+    made_up().save(tmp_path / "p")
+    content = (tmp_path / "p").read_bytes()
+    assert Prototypes.load(tmp_path / "p").words == ("big", "ü")
+    for place in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        (tmp_path / "odd").write_bytes(changed)
+        with pytest.raises(ModelError, match=r"odd'.*detect prototypes"):
+            Prototypes.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"matrix": np.array([[1, 0], [np.inf, 0]], np.float16)}, "not finite"),
+        ({"matrix": np.array([[1, 0], [np.nan, 0]], np.float16)}, "not finite"),
+        ({"matrix": np.ones((3, 2), np.float16)}, "2 words, a matrix"),
+        ({"matrix": np.ones(2, np.float16)}, "2 words, a matrix"),
+        ({"counts": np.array([1])}, "counts"),
+        ({"words": np.array([255, 10, 65], np.uint8)}, "utf-8"),
+        ({"about": {"layer": "1"}}, "encoder"),
+        ({"about": {"encoder": "bert", "layer": "-1"}}, "layer"),
+        ({"about": {"encoder": "bert"}}, "layer"),
+    ],
+)
+def test_prototypes_that_cannot_be_are_refused_whatever_their_checksum(
+    tmp_path: Path, changes: dict[str, Any], named: str
+) -> None:
+    arrays = {"matrix": np.eye(2, dtype=np.float16), "counts": np.array([2, 3]), "words": np.array([65, 10, 66], "u1")}
+    about = changes.pop("about", ORIGIN)
+    ArrayFile("prototypes", "1", ModelError, "").write(tmp_path / "p", {**arrays, **changes}, about)
+    with pytest.raises(ModelError, match=rf"p' is damaged \(.*{named}.*detect prototypes"):
+        Prototypes.load(tmp_path / "p")
+
+
+def test_vectors_that_are_not_finite_are_never_prototypes() -> None:
+    with pytest.raises(ModelError, match="not finite"):
+        made_up(matrix=np.array([[1, 0], [np.nan, 0]], np.float32))
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match="cannot write the prototypes"):
+        made_up().save(tmp_path / "file" / "p")
 
 
 def test_the_judge_compares_with_them(file: str, bert: str) -> None:

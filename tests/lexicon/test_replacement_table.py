@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file, save_file
 from test_replacements import EVERY_SENSE, Synsets, film_counts, made_wordnet
 
 from trueneg.errors import LexiconError
-from trueneg.lexicon.replacement_table import ReplacementTable, Word, compile_replacements
+from trueneg.files.arrays import ArrayFile
+from trueneg.lexicon.replacement_table import REPLACEMENTS_VERSION, ReplacementTable, Word, compile_replacements
 from trueneg.lexicon.replacements import KINDS, Kind, ReplacementOptions, Replacements
 from trueneg.lexicon.tags import NUMBERS, PENN
 from trueneg.lexicon.wordnet import WordNet
 
+ARRAYS = ("text", "text_offsets", "keys", "counts", "offsets", "candidates")
 CORPUS: list[Word] = [
     ("movies", "NNS", 40),
     ("films", "NNS", 30),
@@ -272,46 +273,56 @@ def test_saved_and_loaded(table: ReplacementTable, tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def damaged(path: Path, name: str, value: object) -> None:
-    """Change one array, or the metadata, of a saved table."""
-    with path.open("rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    arrays, about = load_file(path), header["__metadata__"]
-    if name in arrays:
-        arrays[name] = value
-    else:
-        about[name] = value
-    save_file(arrays, path, metadata=about)
+def write(path: Path, table: ReplacementTable, version: str = REPLACEMENTS_VERSION, **changes: Any) -> None:
+    """Write a table with other arrays or other texts, and the checksum that belongs to them."""
+    arrays = {name: getattr(table, name) for name in ARRAYS} | {n: v for n, v in changes.items() if n in ARRAYS}
+    about = {"kinds": list(KINDS), "tags": list(PENN), "provenance": dict(table.provenance)}
+    about |= {name: value for name, value in changes.items() if name not in ARRAYS}
+    ArrayFile("replacement table", version, LexiconError, "").write(path, arrays, about)
 
 
 @pytest.mark.parametrize(
-    "name, message",
+    ("changes", "message"),
     [
-        ("kind", "is not a replacement table"),
-        ("version", "with another version"),
-        ("tags", "with another tags"),
-        ("kinds", "with another kinds"),
-        ("digest", "are not those that were written"),
+        ({"version": "1"}, "of version 1, not"),
+        ({"tags": ["NN"]}, "with other kinds or tags"),
+        ({"kinds": ["synonym"]}, "with other kinds or tags"),
+        ({"provenance": {"options": 3}}, "'provenance.options'"),
     ],
 )
-def test_another_file_is_refused(table: ReplacementTable, tmp_path: Path, name: str, message: str) -> None:
-    table.save(tmp_path / "table")
-    damaged(tmp_path / "table", name, "other")
-    with pytest.raises(LexiconError, match=message):
+def test_another_file_is_refused(
+    table: ReplacementTable, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    write(tmp_path / "table", table)
+    assert ReplacementTable.load(tmp_path / "table").digest == table.digest
+    write(tmp_path / "table", table, **changes)
+    with pytest.raises(LexiconError, match=rf"table'.*{message}.*compile it again"):
         ReplacementTable.load(tmp_path / "table")
 
 
-@pytest.mark.parametrize("name", ["text", "text_offsets", "keys", "counts", "offsets", "candidates"])
+@pytest.mark.parametrize("name", ARRAYS)
 def test_damaged_arrays_are_refused(table: ReplacementTable, tmp_path: Path, name: str) -> None:
     array = getattr(table, name)
-    others = [array[..., :-1], array.astype(np.float32), array[..., ::-1].copy() if name != "counts" else array + 1]
+    others = [array[..., :-1], array.astype(np.float32), array[..., :0]]
+    if name not in ("counts", "text", "candidates"):
+        others.append(array[..., ::-1].copy())
     if name == "candidates":
         others += [np.full_like(array, -1), np.full_like(array, len(table.forms))]
     for other in others:
-        table.save(tmp_path / "table")
-        damaged(tmp_path / "table", name, other)
+        write(tmp_path / "table", table, **{name: other})
         with pytest.raises(LexiconError, match="is damaged"):
             ReplacementTable.load(tmp_path / "table")
+
+
+def test_flipped_bits_are_noticed(table: ReplacementTable, tmp_path: Path) -> None:
+    table.save(tmp_path / "table")
+    content = (tmp_path / "table").read_bytes()
+    for place in range(0, len(content), 97):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        (tmp_path / "odd").write_bytes(changed)
+        with pytest.raises(LexiconError, match=r"odd'.*compile it again"):
+            ReplacementTable.load(tmp_path / "odd")
 
 
 def test_torn_missing_and_unwritable_files(table: ReplacementTable, tmp_path: Path) -> None:
@@ -319,7 +330,7 @@ def test_torn_missing_and_unwritable_files(table: ReplacementTable, tmp_path: Pa
     table.save(path)
     path.write_bytes(path.read_bytes()[:-7])
     for file in (path, tmp_path / "nothing"):
-        with pytest.raises(LexiconError, match=r"cannot read a replacement table from .*compile it again"):
+        with pytest.raises(LexiconError, match=r"cannot read the replacement table .*compile it again"):
             ReplacementTable.load(file)
     with pytest.raises(LexiconError, match="cannot write the replacement table"):
         table.save(path / "inside" / "table")

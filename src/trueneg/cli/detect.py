@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.output import Json, Output, Quiet, progress_bar
+from trueneg.cli.output import Json, Output, Quiet, Verify, progress_bar
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 
@@ -174,6 +174,7 @@ def prototypes(
     least: Annotated[int, typer.Option(min=1, help="Occurrences that a word needs.")] = 5,
     device: Device = "",
     seed: Seed = 0,
+    verify: Verify = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -184,10 +185,15 @@ def prototypes(
     """
     from trueneg.corpus.store import Corpus
     from trueneg.detectors.prototypes import learn_prototypes
+    from trueneg.files.whole import check_writable
 
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'prototypes.safetensors'}")
-    opened = Corpus.open(corpus)
+    try:
+        check_writable(out)
+    except OSError as error:
+        raise ConfigError(f"--out {out} cannot be written ({error.strerror or error}): name another file") from error
+    opened = Corpus.open(corpus, verify=verify)
     with progress_bar("reading rows", quiet) as advance:
         learned = learn_prototypes(
             encoder,

@@ -8,7 +8,6 @@ and each word's vector is compared with the prototypes of all that could stand t
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +29,9 @@ from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
+from trueneg.files.arrays import ArrayFile
 
-KIND = "trueneg prototypes"
+_FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
 THRESHOLD = 0.62
 """At most 5 % of WordNet's antonyms pass: see docs/detectors.md."""
 LEAST = 5
@@ -62,42 +62,43 @@ class Prototypes:
         """The row of a word as it is written, else in lower case; None if there is neither."""
         return self.index.get(word, self.index.get(word.lower()))
 
-    def save(self, path: str | Path) -> None:
-        """Write them as safetensors."""
-        from safetensors.numpy import save_file
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != len(self.words) or self.counts.shape != (len(self.words),):
+            raise ModelError(f"{len(self.words)} words, a matrix {self.matrix.shape} and counts {self.counts.shape}")
+        if not np.isfinite(self.matrix).all():
+            raise ModelError("a vector is not finite")
 
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    def save(self, path: str | Path) -> None:
+        """Write them as safetensors, whole or not at all.
+
+        Raises:
+            ModelError: if the file cannot be written.
+        """
         words = np.frombuffer("\n".join(self.words).encode(), np.uint8)
-        tensors: dict[str, NDArray[Any]] = {
+        arrays: dict[str, NDArray[Any]] = {
             "matrix": self.matrix.astype(np.float16),
             "counts": self.counts,
             "words": words,
         }
-        save_file(tensors, str(path), {"kind": KIND, "provenance": json.dumps(dict(self.provenance))})
+        _FILE.write(Path(path), arrays, dict(self.provenance))
 
     @classmethod
     def load(cls, path: str | Path) -> Prototypes:
         """Read what :meth:`save` wrote.
 
         Raises:
-            ModelError: if there is no such file, or it holds no prototypes.
+            ModelError: if there is no such file, it holds no prototypes, or it is damaged.
         """
-        from safetensors import SafetensorError, safe_open
-
-        remedy = "make it with 'trueneg detect prototypes'"
+        arrays, about = _FILE.read(Path(path), dict[str, str])
         try:
-            with safe_open(str(path), framework="numpy") as file:
-                about = file.metadata() or {}
-                if about.get("kind") != KIND:
-                    raise ModelError(f"'{path}' holds no prototypes: {remedy}")
-                matrix, counts, words = (file.get_tensor(name) for name in ("matrix", "counts", "words"))
-        except (OSError, SafetensorError) as error:
-            raise ModelError(f"cannot read prototypes from '{path}' ({error}): {remedy}") from error
-        digest = hashlib.sha256(matrix.tobytes()).hexdigest()[:16]
-        provenance = {**json.loads(about["provenance"]), "prototypes": Path(path).name, "digest": digest}
-        return cls(
-            tuple(words.tobytes().decode().split("\n")), unit_vectors(matrix.astype(np.float32)), counts, provenance
-        )
+            matrix, words = arrays["matrix"], arrays["words"].tobytes().decode().split("\n")
+            digest = hashlib.sha256(matrix.tobytes()).hexdigest()[:16]
+            provenance = {**about, "prototypes": Path(path).name, "digest": digest}
+            if not (about.get("encoder") and about.get("layer", "").isdecimal()):
+                raise ModelError("it does not say of which encoder and layer it is")
+            return cls(tuple(words), unit_vectors(matrix.astype(np.float32)), arrays["counts"], provenance)
+        except (KeyError, ValueError, ModelError) as error:
+            raise _FILE.damaged(Path(path), error) from error
 
 
 class RowReader:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,12 @@ from trueneg.files.whole import whole_file
 
 _ABOUT, _CHECKSUM = "about", "checksum"
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A kind of safetensors file: arrays, texts about them, and a checksum over both.
+    """A kind of safetensors file: arrays, JSON about them, and a checksum over both.
 
     Attributes:
         kind: What it holds: "lookup table".
@@ -35,7 +37,7 @@ class ArrayFile:
     error: type[TruenegError]
     remedy: str
 
-    def write(self, path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Mapping[str, str]) -> None:
+    def write(self, path: Path, arrays: Mapping[str, npt.NDArray[Any]], about: Mapping[str, Any]) -> None:
         """Write a file, whole or not at all; several processes may write the same one.
 
         Raises:
@@ -56,11 +58,15 @@ class ArrayFile:
                 f"place"
             ) from failed
 
-    def read(self, path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+    def read(self, path: Path, about: type[T]) -> tuple[dict[str, npt.NDArray[Any]], T]:
         """Read a file that ``write`` wrote.
 
+        Args:
+            path: Where it lies.
+            about: What the JSON is decoded into: see ``records.parse_record``.
+
         Returns:
-            The arrays, and the texts about them.
+            The arrays, and the JSON.
 
         Raises:
             TruenegError: of class ``error``, if there is none, or it is of another kind or version, or damaged.
@@ -81,7 +87,7 @@ class ArrayFile:
             raise self.error(f"cannot read the {self.kind} '{path}' ({failed}): {self.remedy}") from failed
         if texts.pop(_CHECKSUM, None) != _checksum(arrays, texts):
             raise self.damaged(path, "checksum")
-        return arrays, parse_record(dict[str, str], texts.get(_ABOUT, ""), f"'{path}'", self.error, self.remedy)
+        return arrays, parse_record(about, texts.get(_ABOUT, ""), f"'{path}'", self.error, self.remedy)
 
     def damaged(self, path: Path, fault: object) -> TruenegError:
         """What to raise for a file whose content cannot be right."""

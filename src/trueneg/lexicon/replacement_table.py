@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -25,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trueneg import __version__
 from trueneg.errors import LexiconError
+from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.places import PartOfSpeech
 from trueneg.lexicon.replacements import (
     KINDS,
@@ -39,14 +39,23 @@ from trueneg.lexicon.tags import NUMBERS, PENN, coarse
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
 
-REPLACEMENTS_VERSION = "2"
+REPLACEMENTS_VERSION = "3"
 """Changes whenever the same words would give another table, or the file another layout."""
 
-_FILE_KIND = "trueneg replacement table"
-_REMEDY = "compile it again"
+_FILE = ArrayFile("replacement table", REPLACEMENTS_VERSION, LexiconError, "compile it again")
 _SMALLEST_BAND = 64  # forms of about the same frequency to draw random words from, at least
 _FEWEST_RANDOM = 8  # random words of the rarest form
 _TAG_BITS = 8
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a file says beside the arrays."""
+
+    kinds: list[str]
+    tags: list[str]
+    provenance: dict[str, str]
+
 
 Word = tuple[str, str, int]
 """A form as the corpus has it, its Penn tag, and how often the two occur."""
@@ -160,55 +169,23 @@ class ReplacementTable:
         Raises:
             LexiconError: if the file cannot be written.
         """
-        from safetensors.numpy import save
-
-        about = {
-            **{f"provenance.{name}": value for name, value in self.provenance.items()},
-            "kind": _FILE_KIND,
-            "version": REPLACEMENTS_VERSION,
-            "kinds": " ".join(KINDS),
-            "tags": " ".join(PENN),
-            "digest": self.digest,
-        }
-        path = Path(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as scratch:
-                fresh = Path(scratch) / path.name
-                fresh.write_bytes(save(_arrays(self), metadata=about))
-                fresh.replace(path)
-        except OSError as error:
-            raise LexiconError(f"cannot write the replacement table to {path}: {error}") from error
+        _FILE.write(Path(path), _arrays(self), asdict(_About(list(KINDS), list(PENN), dict(self.provenance))))
 
     @classmethod
     def load(cls, path: str | Path) -> ReplacementTable:
         """Read a table that :meth:`save` wrote.
 
         Raises:
-            LexiconError: if there is no such file, or it is torn, changed, no replacement table, or of a version
-                with other kinds, tags or layout.
+            LexiconError: if there is no such file, or it is damaged, no replacement table, or of a version with other
+                kinds, tags or layout.
         """
-        from safetensors import SafetensorError, safe_open
-
+        arrays, about = _FILE.read(Path(path), _About)
+        if (about.kinds, about.tags) != (list(KINDS), list(PENN)):
+            raise LexiconError(f"'{path}' is a replacement table with other kinds or tags: {_FILE.remedy}")
         try:
-            with safe_open(str(path), framework="numpy") as file:
-                about = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        except (OSError, SafetensorError) as error:
-            raise LexiconError(f"cannot read a replacement table from {path}: {error}; {_REMEDY}") from error
-        if about.get("kind") != _FILE_KIND:
-            raise LexiconError(f"{path} is not a replacement table; {_REMEDY}")
-        ours = {"version": REPLACEMENTS_VERSION, "kinds": " ".join(KINDS), "tags": " ".join(PENN)}
-        if other := [name for name, value in ours.items() if about.get(name) != value]:
-            raise LexiconError(f"{path} is a replacement table with another {', '.join(other)}; {_REMEDY}")
-        origin = {n.removeprefix("provenance."): v for n, v in about.items() if n.startswith("provenance.")}
-        try:
-            table = cls(**arrays, provenance=origin)
-        except (TypeError, LexiconError) as error:
-            raise LexiconError(f"{path} is damaged ({error}); {_REMEDY}") from error
-        if table.digest != about.get("digest"):
-            raise LexiconError(f"{path} is damaged (its arrays are not those that were written); {_REMEDY}")
-        return table
+            return cls(**arrays, provenance=about.provenance)
+        except (TypeError, IndexError, LexiconError) as error:
+            raise _FILE.damaged(Path(path), error) from error
 
 
 def compile_replacements(
@@ -439,9 +416,9 @@ def _check(table: ReplacementTable) -> None:
         ("text_offsets", table.text_offsets, len(table.text)),
         ("offsets", table.offsets.ravel(), len(table.candidates)),
     ):
-        if array[0] != 0 or array[-1] != end or (np.diff(array) < 0).any():
+        if array[0] != 0 or array[-1] != end or (array[1:] < array[:-1]).any():
             raise LexiconError(f"a replacement table's {name} must ascend from 0 to {end}")
-    if (np.diff(table.keys) <= 0).any() or (
+    if (table.keys[1:] <= table.keys[:-1]).any() or (
         num_rows and not 0 <= table.keys[0] <= table.keys[-1] < num_forms << _TAG_BITS
     ):
         raise LexiconError("a replacement table's keys must ascend without repeats, below the number of forms")

@@ -6,11 +6,10 @@ of a whole batch is one binary search, on any device, without a host synchronisa
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trueneg import __version__
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
+from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.morphology import penn_tags
 from trueneg.lexicon.places import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.lexicon.stopwords import STOP_WORDS
@@ -37,10 +37,19 @@ Forms = Literal["agree", "lemma"]
 
 FORMS: tuple[Forms, ...] = ("agree", "lemma")
 
-TABLE_VERSION = "1"
+TABLE_VERSION = "2"
 """Changes whenever the same words would give another table, or the file another layout."""
 
-_KIND = "trueneg lookup table"
+_FILE = ArrayFile("lookup table", TABLE_VERSION, LexiconError, "build it again with  trueneg lexicon build")
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a file says beside the keys."""
+
+    vocab_size: int
+    tokenizer_fingerprint: str
+    provenance: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,7 @@ class LookupTable:
         if keys.dtype != np.int64 or keys.ndim != 1:
             raise LexiconError(f"a lookup table's keys are int64 [pairs], not {keys.dtype} {list(keys.shape)}")
         in_range = not len(keys) or (keys[0] >= 0 and keys[-1] < self.vocab_size**2)
-        if not (in_range and (np.diff(keys) > 0).all()):
+        if not (in_range and (keys[1:] > keys[:-1]).all()):
             raise LexiconError(f"a lookup table's keys must ascend without repeats below {self.vocab_size}²")
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
 
@@ -130,65 +139,26 @@ class LookupTable:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the table as safetensors, its provenance in the metadata; whole or not at all."""
-        from safetensors.numpy import save
+        """Write the table as safetensors, its provenance in the metadata; whole or not at all.
 
-        about = {
-            **{f"provenance.{name}": value for name, value in self.provenance.items()},
-            "kind": _KIND,
-            "version": TABLE_VERSION,
-            "vocab_size": str(self.vocab_size),
-            "tokenizer_fingerprint": self.tokenizer_fingerprint,
-        }
-        path = Path(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-                temporary = Path(file.name)
-                try:
-                    file.write(save({"keys": self.keys}, metadata=about))
-                    file.close()
-                    temporary.chmod(0o644)
-                    temporary.replace(path)
-                except BaseException:
-                    temporary.unlink(missing_ok=True)
-                    raise
-        except OSError as error:
-            raise LexiconError(f"cannot write the lookup table to {path}: {error}") from error
+        Raises:
+            LexiconError: if the file cannot be written.
+        """
+        about = _About(self.vocab_size, self.tokenizer_fingerprint, dict(self.provenance))
+        _FILE.write(Path(path), {"keys": self.keys}, asdict(about))
 
     @classmethod
     def load(cls, path: str | Path) -> LookupTable:
         """Read a table that :meth:`save` wrote.
 
         Raises:
-            LexiconError: if there is no such file, or it is torn, not a lookup table, or of another version.
+            LexiconError: if there is no such file, or it is damaged, not a lookup table, or of another version.
         """
-        from safetensors import SafetensorError, safe_open
-
-        remedy = "build it again with  trueneg lexicon build"
+        arrays, about = _FILE.read(Path(path), _About)
         try:
-            with safe_open(str(path), framework="numpy") as file:
-                about = file.metadata() or {}
-                keys = file.get_tensor("keys") if about.get("kind") == _KIND else None
-        except (OSError, SafetensorError) as error:
-            raise LexiconError(f"cannot read a lookup table from {path}: {error}; {remedy}") from error
-        if keys is None:
-            raise LexiconError(f"{path} is not a lookup table; {remedy}")
-        if (version := about.get("version")) != TABLE_VERSION:
-            raise LexiconError(f"{path} is a table of version {version}, not {TABLE_VERSION}; {remedy}")
-        try:
-            return cls(
-                keys=keys,
-                vocab_size=int(about["vocab_size"]),
-                tokenizer_fingerprint=about["tokenizer_fingerprint"],
-                provenance={
-                    name.removeprefix("provenance."): value
-                    for name, value in about.items()
-                    if name.startswith("provenance.")
-                },
-            )
-        except (KeyError, ValueError, LexiconError) as error:
-            raise LexiconError(f"{path} is damaged ({error}); {remedy}") from error
+            return cls(arrays["keys"], about.vocab_size, about.tokenizer_fingerprint, about.provenance)
+        except (KeyError, LexiconError) as error:
+            raise _FILE.damaged(Path(path), error) from error
 
 
 @dataclass(frozen=True)
