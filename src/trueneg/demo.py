@@ -104,7 +104,7 @@ def run_demo(
     from trueneg.evaluation.held_out import evaluate_held_out
     from trueneg.pretraining import pretrain
     from trueneg.reporting.html import write_report
-    from trueneg.training.folder import HUGGING_FACE, METRICS
+    from trueneg.training.folder import FALSE_NEGATIVES, HUGGING_FACE, METRICS
     from trueneg.training.log import read_metrics
 
     started = time.monotonic()
@@ -128,7 +128,7 @@ def run_demo(
             pack=config.corpus.pack,
             settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
         )
-        found.save(run_folder / "false-negatives.json")
+        found.save(run_folder / FALSE_NEGATIVES)
         report = write_report([run_folder], folder / "report.html")
         losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]
         return Demonstration(

@@ -25,12 +25,36 @@ def test_a_course_of_training_ends_where_the_run_ended(world: World) -> None:
     told = ("--corpus", world.corpus, "--rows", 8)
     early, late = records(world.run, *told, "--over-training")
     assert [(r["step"], r["fraction"]) for r in (early, late)] == [(3, 0.5), (6, 1.0)]
-    (last,) = records(world.run, *told)
+    whole = works("evaluate", world.run, *told, "--json").data
+    (last,) = whole["records"]
     assert last["step"] is None
     assert late["readings"] == pytest.approx(last["readings"])
     assert early["readings"]["gold_loss"] != late["readings"]["gold_loss"]
     # An ELECTRA run shows no random tokens: its generator would take them for gold.
-    assert last["config"]["objective"]["masking"]["random_share"] == 0
+    assert whole["config"]["objective"]["masking"]["random_share"] == 0
+
+
+def test_a_configuration_is_said_once_with_what_records_differ_in(world: World) -> None:
+    told = ("--corpus", world.corpus, "--rows", 4, "--sequences", "documents", "--sequences", "packed", "--json")
+    found = works("evaluate", world.run, *told).data
+    first, second = found["records"]
+    assert "architecture" not in found["config"]["model"]  # its own files say what it is
+    assert [record.get("config") for record in (first, second)] == [None, None]
+    assert (first["differs"], second["differs"]) == ({}, {"corpus.pack": True})
+
+
+def test_what_was_found_is_on_the_page_about_the_run(world: World, tmp_path: Path) -> None:
+    run, page = tmp_path / "run", tmp_path / "report.html"
+    shutil.copytree(world.run, run)
+    told = ("--corpus", world.corpus, "--rows", 12, "--detector", "!lexical", "--task", "false-negatives")
+    said = works("evaluate", run, *told, "--over-training")
+    written = run / "false-negatives.json"
+    assert str(written) in said.err
+    assert {record["step"] for record in json.loads(written.read_text())["records"]} == {6}
+    works("report", run, "--out", page)
+    assert "On 12 held-out rows" in page.read_text()
+    written.write_text('{"readings": {"corrected": "all"}, "corrections": []}')
+    assert "false-negatives.json' is damaged: 'readings.corrected'" in fails("report", run, "--out", page)
 
 
 def test_python_and_the_command_line_measure_the_same(world: World) -> None:
@@ -101,8 +125,8 @@ def test_a_detector_that_averages_the_model_has_the_model_itself(world: World) -
         (["--corpus", "CORPUS", "--sequences", "lines"], "keeps no lines: give the text itself with --text"),
         (["--text", "nowhere.txt"], "no such file or folder: 'nowhere.txt'"),
         (["--corpus", "CORPUS", "--detector", "lexcial"], "did you mean 'lexical'?"),
-        (["--corpus", "CORPUS", "--plot", "course.png"], "it draws --over-training"),
-        (["--corpus", "CORPUS", "--over-training", "--plot", "course.gif"], "into a file named .png"),
+        (["--corpus", "CORPUS", "--plot", "course.png"], "add --over-training"),
+        (["--corpus", "CORPUS", "--over-training", "--plot", "course.gif"], "name the picture .png"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

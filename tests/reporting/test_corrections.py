@@ -54,3 +54,10 @@ def test_a_picture_over_training(tmp_path: Path, name: str, begins: bytes) -> No
 def test_without_a_course_of_training_there_is_no_picture(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="evaluate with --over-training"):
         plot_over_training([record("lexical", None)], tmp_path / "course.png")
+
+
+def test_labels_are_text_whatever_they_hold(tmp_path: Path) -> None:
+    records = [record(detector, 0.5) for detector in (r"$\frac$", "$x$", "_y")]
+    plot_over_training(records, tmp_path / "course.svg")
+    content = (tmp_path / "course.svg").read_text()
+    assert r"<!-- $\frac$ -->" in content and "_y -->" in content

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from trueneg.errors import CheckpointError, MissingExtraError
+from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 
 
@@ -53,6 +53,21 @@ def test_a_line_cut_short_is_left_out_and_does_not_spoil_the_next(half: str, tmp
     write(path, 2, range(3, 5))
     assert [record["step"] for record in read_metrics(path)] == [1, 2, 3, 4]
     assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"step": 3, "lo', b"\x00" * 20, b'{"step": 3, "loss": \xff}', b"{}", b"[]", b'{"step": "3"}', b"[" * 99_999],
+)
+def test_a_damaged_line_loses_no_run(line: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write(path, 0, range(1, 3))
+    path.write_bytes(path.read_bytes() + line + b'\n{"step": 4, "loss": 1.0}\n')
+    with pytest.warns(TruenegWarning, match="1 of 4 lines are damaged, the first of them line 3"):
+        assert [record["step"] for record in read_metrics(path)] == [1, 2, 4]
+    with pytest.warns(TruenegWarning):
+        write(path, 4, range(5, 6))
+    assert [record["step"] for record in read_metrics(path)] == [1, 2, 4, 5]
 
 
 def test_a_full_disk_is_a_users_error(tmp_path: Path) -> None:

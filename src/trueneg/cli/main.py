@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -24,6 +24,7 @@ from trueneg.streams import lasting_streams
 
 if TYPE_CHECKING:
     from trueneg.decoding import Option
+    from trueneg.evaluation.corrections import Correction
 
 INTERRUPTED = 130
 START = "Get started"
@@ -194,18 +195,26 @@ def demo(
     readings = shown.readings
     lines = [
         f"loss of the gold token: {shown.first_loss:.2f} at first, {shown.last_loss:.2f} at the end",
-        f"on unseen text, {readings['mispredicted']:.1%} of masked tokens were mispredicted; "
-        f"{readings['corrected']:.2%} of these mispredictions, in {readings['corrected_rows']:.1%} of the rows, "
-        f"were corrected: plain training would have punished them",
+        f"on unseen text, {readings['mispredicted']:.1%} of masked tokens were mispredicted; WordNet accepts "
+        f"{readings['corrected']:.2%} of these mispredictions, in {readings['corrected_rows']:.1%} of the rows: hard "
+        f"correction does not punish such",
         "",
-        "the ten it was surest of (gold → predicted, its own probability):",
-        *(f"  {c.probability:4.0%}  {c.sentence}" for c in shown.corrections),
+        *_accepted(shown.corrections),
         "",
         f"checkpoint: {shown.checkpoint}   (AutoModel.from_pretrained loads it)",
         f"report:     {shown.report}",
         f"{shown.seconds:.0f} seconds",
     ]
     output.result(vars(shown), "\n".join(lines))
+
+
+def _accepted(corrections: Sequence[Correction]) -> list[str]:
+    from trueneg.evaluation.corrections import judgement
+
+    if not corrections:
+        return ["WordNet accepts none of them"]
+    lines = [f"  {c.probability:4.0%}  {c.sentence}" for c in corrections]
+    return [f"the surest of these, {len(lines)} (gold → predicted, its own probability):", *lines, judgement("lexical")]
 
 
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Prepare")

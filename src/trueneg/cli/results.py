@@ -33,7 +33,8 @@ def report_table(folders: Sequence[Path], form: str, out: Path | None, output: O
 
     form = form_of(form, out)
     table = results_table(folders)
-    data = asdict(table) | {"columns": [column.name for column in table.columns]}
+    columns = [column.name for column in table.columns]
+    data = {"columns": columns, "rows": table.rows, "title": table.title, "notes": table.notes}
     if out is not None:
         write_tables([table], out, form, data)
         output.result({"report": out, "format": form}, str(out))

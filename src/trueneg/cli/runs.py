@@ -21,6 +21,7 @@ from trueneg.cli.output import (
 )
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.evaluation.corrections import judgement
 from trueneg.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ READINGS = {
     "gold_loss": ("loss of the gold token, in nats", ".4f"),
     "accuracy": ("masked tokens predicted right", ".2%"),
     "mispredicted": ("masked tokens mispredicted", ".2%"),
-    "corrected": ("mispredictions that are false negatives", ".2%"),
-    "corrected_rows": ("rows with a false negative", ".2%"),
+    "corrected": ("mispredictions that the detector accepts", ".2%"),
+    "corrected_rows": ("rows with an accepted misprediction", ".2%"),
 }
 """Readings of an evaluation that people are shown, with their format; ``--json`` has all of them."""
 
@@ -226,8 +227,11 @@ def evaluate(
     for file in (out, plot):
         if file is not None and file.is_dir():
             raise ConfigError(f"'{file}' is a folder: name a file to write")
-    if plot is not None and (plot.suffix not in PICTURES or not over_training):
-        raise ConfigError(f"--plot {plot}: it draws --over-training, into a file named {', '.join(PICTURES)}")
+    output = Output(as_json, quiet)
+    if plot is not None and not over_training:
+        raise ConfigError(f"--plot {plot}: it draws corrections over training: add --over-training")
+    if plot is not None and plot.suffix not in PICTURES:
+        raise ConfigError(f"--plot {plot}: name the picture {', '.join(PICTURES)}")
     table = evaluate_table(
         checkpoint,
         corpora=corpus or (),
@@ -240,10 +244,12 @@ def evaluate(
         length=length,
         settings=settings or (),
         verify=verify,
-        say=Output(as_json, quiet).say,
+        say=output.say,
     )
     if out is not None:
         table.save(out)
+    for written in table.save_in_runs():
+        output.say(f"wrote {written}: trueneg report shows it")
     summary = table.summary()
     if plot is not None:
         from trueneg.reporting.corrections import plot_over_training
@@ -252,9 +258,9 @@ def evaluate(
     if len(table.records) > 1:
         from trueneg.reporting.corrections import heading, table_rows
 
-        Output(as_json).table(summary, heading(summary["records"]), table_rows(summary["records"]))
+        output.table(summary, heading(summary["records"]), table_rows(summary["records"]))
     else:
-        Output(as_json).result(summary, "\n".join(_evaluated(table.records[0])))
+        output.result(summary, "\n".join(_evaluated(table.records[0])))
 
 
 def _evaluated(result: HeldOutResult) -> list[str]:
@@ -265,7 +271,8 @@ def _evaluated(result: HeldOutResult) -> list[str]:
         lines += [f"  of mispredictions, 95 % interval over rows: {interval.low:.2%} to {interval.high:.2%}"]
     if not result.corrections:
         return [*lines, "", f"no misprediction was one that '{result.detector}' accepts"]
-    lines += ["", "the corrections it was surest of (gold → predicted, its own probability):"]
+    lines += ["", f"accepted by '{result.detector}': {judgement(result.detector)}"]
+    lines += ["those that the model was surest of (gold → predicted, its own probability):"]
     return [*lines, *(f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10))]
 
 

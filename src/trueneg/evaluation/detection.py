@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trueneg.evaluation.statistics import Interval
+from trueneg.files.whole import write_whole
 
 TASK = "substitution"
 
@@ -122,5 +123,4 @@ class SubstitutionResult:
     def save(self, path: Path) -> None:
         """Write the result as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps(self.summary(), indent=1, ensure_ascii=False, allow_nan=False)
-        path.write_text(content + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(self.summary(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")

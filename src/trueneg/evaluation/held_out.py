@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +18,15 @@ from trueneg.config import PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.decoding import encode, override
+from trueneg.decoding import encode, flatten, override
 from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
-from trueneg.errors import ConfigError, ModelError, unknown_name
+from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.corrections import Correction, most_convincing
 from trueneg.evaluation.over_training import Moment, load_moment, moments_of, run_config
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.tasks.false_negatives import find_false_negatives
+from trueneg.files.whole import write_json
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import mlm
@@ -33,6 +34,7 @@ from trueneg.presets import with_objective
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.data import annotations_of, held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
+from trueneg.training.folder import FALSE_NEGATIVES
 
 SEQUENCES = ("documents", "packed", "lines")
 """What a row is: a document or a piece of it; as many documents as fit; a line of a text."""
@@ -84,12 +86,47 @@ class HeldOutTable:
     records: Sequence[HeldOutResult]
 
     def summary(self) -> dict[str, Any]:
-        """Plain data: all ``records``; the first one's fields stand on top too, for who asked one question."""
-        return {**self.records[0].summary(), "records": [dataclasses.asdict(record) for record in self.records]}
+        """Plain data: all ``records``; the first one's fields stand on top too, for who asked one question.
+
+        The configuration stands on top only; records have the settings in which theirs ``differs``.
+        """
+        first = self.records[0].summary()
+        usual = flatten(first["config"])
+        records = []
+        for record in self.records:
+            data = dataclasses.asdict(record)
+            settings = flatten(data.pop("config"))
+            differs = {name: value for name, value in settings.items() if value != usual[name]}
+            records.append({**data, "differs": differs})
+        return {**first, "records": records}
 
     def save(self, path: Path) -> None:
         """Write the results as JSON."""
         _write(self.summary(), path)
+
+    def save_in_runs(self) -> list[Path]:
+        """Write what was found of each run, as it is in the end, into its folder, where ``report`` looks for it.
+
+        Warns:
+            TruenegWarning: if a run's folder cannot be written into.
+        """
+        written = []
+        for checkpoint in dict.fromkeys(record.checkpoint for record in self.records):
+            path = Path(checkpoint) / FALSE_NEGATIVES
+            of_run = [record for record in self.records if record.checkpoint == checkpoint]
+            last = [record for record in of_run if record.step == max(other.step or 0 for other in of_run)]
+            if run_config(checkpoint) is None:
+                continue
+            try:
+                HeldOutTable(last or of_run).save(path)
+                written.append(path)
+            except OSError as error:
+                warnings.warn(
+                    f"cannot write '{path}' ({error.strerror}): trueneg report will not show what was found",
+                    TruenegWarning,
+                    stacklevel=2,
+                )
+        return written
 
 
 def evaluate_held_out(
@@ -266,7 +303,7 @@ class _Evaluator:
                 num_rows=wanted,
                 readings=what.readings,
                 corrections=what.corrections,
-                config=encode(override(self.configs[name], trial.options)),
+                config=_as_evaluated(override(self.configs[name], trial.options)),
                 detector=self.configs[name].objective.correction.detector,
                 text=trial.text,
                 sequences=trial.sequences,
@@ -289,6 +326,12 @@ class _Evaluator:
             raise ConfigError(f"detectors that read different annotations ({named}): evaluate them one at a time")
         annotated = next((other for other in self.configs.values() if annotations_of(other)), config)
         return row_index(override(annotated, trial.options), trial.corpus)
+
+
+def _as_evaluated(config: PretrainConfig) -> dict[str, Any]:
+    """A configuration without what a checkpoint's own files say of its model."""
+    model = {name: getattr(config.model, name) for name in ("start_from", "attention")}
+    return encode(config) | {"model": model}
 
 
 def _check(
@@ -354,4 +397,4 @@ def _trials(
 
 def _write(data: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    write_json(path, data)

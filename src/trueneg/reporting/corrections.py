@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import ConfigError
+from trueneg.files.whole import whole_file
 from trueneg.reporting.names import short_names
+from trueneg.reporting.plots import label, plain_labels
 
 Record = Mapping[str, Any]
 """One of the ``records`` that ``trueneg evaluate`` writes."""
@@ -36,6 +38,7 @@ def table_rows(records: Sequence[Record]) -> list[list[str]]:
     ]
 
 
+@plain_labels()
 def plot_over_training(records: Sequence[Record], path: Path) -> None:
     """Draw the shares of rows and of mispredictions over training, a line a detector, its interval a band.
 
@@ -66,8 +69,8 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
             x = [100 * fraction for fraction, _ in drawn]
             estimate, low, high = ([100 * s[name] for _, s in drawn] for name in ("estimate", "low", "high"))
             color = f"C{list(detectors).index(detector)}"
-            label = " · ".join(filter(None, (detectors[detector], names[places[number]])))
-            axes.plot(x, estimate, _STYLES[number % len(_STYLES)], marker="o", ms=4, color=color, label=label)
+            name = label(" · ".join(filter(None, (detectors[detector], names[places[number]]))))
+            axes.plot(x, estimate, _STYLES[number % len(_STYLES)], marker="o", ms=4, color=color, label=name)
             axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
         axes.set(title=title, xlabel="steps of training, %", ylabel="%", xlim=(0, 103))
         axes.set_ylim(0, max(axes.get_ylim()[1], 0.1))
@@ -77,7 +80,8 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", fontsize="small", frameon=False, ncols=2)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
+    with whole_file(path) as part:
+        figure.savefig(part, format=path.suffix[1:], metadata={"Date": None} if path.suffix == ".svg" else {})
 
 
 def _parts(records: Sequence[Record]) -> dict[str, list[str]]:

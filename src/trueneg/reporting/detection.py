@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.files.whole import whole_file
 from trueneg.printable import printable
+from trueneg.reporting.plots import label, plain_labels
 
 Summary = Mapping[str, Any]
 """What a ``substitution.json`` holds."""
@@ -94,6 +96,7 @@ def markdown(summary: Summary) -> str:
     return "\n".join(lines) + "\n"
 
 
+@plain_labels()
 def plot_curves(summary: Summary, path: Path) -> None:
     """Draw precision over recall for each detector, its threshold as a dot, as PNG or SVG by the file's name."""
     from matplotlib.figure import Figure
@@ -102,9 +105,9 @@ def plot_curves(summary: Summary, path: Path) -> None:
     axes = figure.subplots()
     for measured, row in zip(summary["measured"], summary["rows"], strict=True):
         recall, precision = measured["curve"]["recall"], measured["curve"]["precision"]
-        label = f"{row['detector']}  ({row['average_precision']:.3f})"
+        name = label(f"{row['detector']}  ({row['average_precision']:.3f})")
         # Up to the first threshold nothing is known: the step of average precision begins at no recall.
-        (line,) = axes.step([0, *recall], [precision[0], *precision], where="pre", lw=1.4, label=label)
+        (line,) = axes.step([0, *recall], [precision[0], *precision], where="pre", lw=1.4, label=name)
         if row["precision"] is not None:
             axes.plot([row["recall"]], [row["precision"]], "o", ms=5, color=line.get_color())
     chance = summary["rows"][0]["chance"]
@@ -120,7 +123,8 @@ def plot_curves(summary: Summary, path: Path) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     metadata = {"Date": None} if path.suffix == ".svg" else {}
-    figure.savefig(path, metadata=metadata)
+    with whole_file(path) as part:
+        figure.savefig(part, format=path.suffix[1:], metadata=metadata)
 
 
 def _cell(row: Mapping[str, Any], key: str) -> str:

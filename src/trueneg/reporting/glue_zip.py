@@ -12,6 +12,7 @@ from typing import Any
 from trueneg.errors import TaskError
 from trueneg.evaluation.results import Result, load_answers
 from trueneg.evaluation.summary import Runs, read_runs
+from trueneg.files.whole import whole_file
 
 _INFERENCE = ("entailment", "neutral", "contradiction")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -184,8 +185,6 @@ def _tsv(rows: list[str]) -> str:
 def _write(texts: Mapping[str, str], out: Path) -> None:
     """Write the zip, whole or not at all, and the same bytes for the same answers."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    provisional = out.with_name(f".{out.name}.part")
-    with zipfile.ZipFile(provisional, "w") as archive:
+    with whole_file(out) as part, zipfile.ZipFile(part, "w") as archive:
         for name, text in texts.items():
             archive.writestr(zipfile.ZipInfo(f"{name}.tsv"), text, zipfile.ZIP_DEFLATED)
-    provisional.replace(out)

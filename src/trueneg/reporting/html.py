@@ -2,52 +2,72 @@
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trueneg.config import PretrainConfig
+from trueneg.decoding import encode, flatten, load_config
 from trueneg.errors import TruenegError
-from trueneg.evaluation.corrections import Correction, most_convincing
+from trueneg.evaluation.corrections import Found, judgement, load_found, most_convincing
+from trueneg.files.names import tell_apart
+from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
-from trueneg.training.folder import CONFIG, METRICS
+from trueneg.reporting.plots import inline_svg, label, page_style
+from trueneg.training.folder import CONFIG, FALSE_NEGATIVES, METRICS
+from trueneg.training.log import read_metrics
 
 CURVES = {
-    "gold_loss": "Loss of the gold token (nats)",
-    "accuracy": "Masked tokens predicted right",
-    "corrected": "Mispredictions corrected",
-    "corrected_rows": "Rows with a correction",
-    "detection_accuracy": "Replaced tokens detected",
-    "embedding_cosine": "Mean cosine of embeddings",
+    "gold_loss": ("Loss of the gold token", "nats"),
+    "accuracy": ("Masked tokens predicted right", "%"),
+    "corrected": ("Mispredictions corrected", "%"),
+    "corrected_rows": ("Rows with a correction", "%"),
+    "detection_accuracy": ("Replaced tokens detected", "%"),
+    "embedding_cosine": ("Mean cosine of embeddings", "cosine"),
 }
-"""Readings that are drawn, with their titles, where a run has them."""
+"""Readings that are drawn, with their titles and units, where a run has them."""
 
 SHOWN_CORRECTIONS = 40
 
 TEMPLATE = """{% extends "page" %}
 {% block title %}{{ runs | map(attribute="name") | join(", ") }}{% endblock %}
+{% block source %}made from config.json, metrics.jsonl and false-negatives.json of the runs{% endblock %}
 {% block body %}
 <h1>Pre-training on true negatives</h1>
-<table><tr><th></th>{% for run in runs %}<th>{{ run.name }}</th>{% endfor %}</tr>
+{% for remark in remarks %}<p><strong>Note:</strong> {{ remark }}</p>
+{% endfor %}
+<div class="wide"><table><tr><th></th>{% for run in runs %}<th>{{ run.name }}</th>{% endfor %}</tr>
 {% for name, values in facts %}<tr><th>{{ name }}</th>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr>
-{% endfor %}</table>
-{{ curves | safe }}
-{% for run in runs if run.corrections %}
-<h2>Right answers that plain training punishes{% if runs | length > 1 %}: {{ run.name }}{% endif %}</h2>
-<p>In text it was not trained on, the model mispredicted {{ "{:.1%}".format(run.found.readings.mispredicted) }} of
-{{ "masked tokens" }}; the detector accepts {{ "{:.2%}".format(run.found.readings.corrected) }} of these
-mispredictions, {{ run.found.corrections | length }} in all. The most probable, each pair of words and each
-sentence once:</p>
-<table><tr><th>gold</th><th>predicted</th><th>p(predicted)</th><th>p(gold)</th><th>in its sentence</th></tr>
-{% for c in run.corrections %}<tr><td class="gold">{{ c.gold }}</td><td class="predicted">{{ c.predicted }}</td>
-<td class="number">{{ "{:.2f}".format(c.probability) }}</td>
-<td class="number">{{ "{:.2f}".format(c.gold_probability) }}</td>
+{% endfor %}</table></div>
+{% if differing %}<details><summary>All settings that differ ({{ differing | length }})</summary>
+<div class="wide"><table><tr><th></th>{% for run in runs %}<th>{{ run.name }}</th>{% endfor %}</tr>
+{% for name, values in differing %}<tr><td>{{ name }}</td>{% for value in values %}<td>{{ value }}</td>{% endfor %}</tr>
+{% endfor %}</table></div></details>{% endif %}
+{% if curves %}<div class="charts">{% for curve in curves %}<figure>{{ curve | safe }}</figure>
+{% endfor %}</div>
+<p class="aside">Lines: batches of the training text, as they were logged. Dots: held-out text, which no run is trained
+on; a run without dots was not evaluated while it trained.</p>{% endif %}
+{% for run in runs %}{% for found in run.found %}
+<h2>Mispredictions that {{ found.detector or "the detector" }} accepts
+{%- if runs | length > 1 %}: {{ run.name }}{% endif %}</h2>
+<p>On {% if found.num_rows %}{{ "{:,}".format(found.num_rows) }} held-out rows{% else %}held-out text{% endif %}
+{%- if found.text %} of {{ found.text | place }}{% endif %} the model mispredicted
+{{ found.readings.mispredicted | share }} of the masked tokens. Of these mispredictions
+{{ found.readings.corrected | share }} are accepted, {{ "{:,}".format(found.corrections | length) }} in all: hard
+correction does not punish such. That does not make all of them right: {{ found.detector | judgement }}.</p>
+{% if found.corrections %}
+<p>The most probable, each pair of words and each sentence once:</p>
+<div class="wide"><table class="stacked"><thead><tr><th>gold</th><th>predicted</th><th>p(predicted)</th><th>p(gold)</th>
+<th>in its sentence</th></tr></thead><tbody>
+{% for c in found | surest %}<tr><td class="gold" data-label="gold">{{ c.gold }}</td>
+<td class="predicted" data-label="predicted">{{ c.predicted }}</td>
+<td class="number" data-label="p(predicted)">{{ "{:.2f}".format(c.probability) }}</td>
+<td class="number" data-label="p(gold)">{{ "{:.2f}".format(c.gold_probability) }}</td>
 <td class="context">{{ c.before }} <span class="gold">{{ c.gold }}</span>
 <span class="predicted">{{ c.predicted }}</span> {{ c.after }}</td></tr>
-{% endfor %}</table>
-{% endfor %}
+{% endfor %}</tbody></table></div>{% endif %}
+{% endfor %}{% endfor %}
 {% endblock %}
 """
 
@@ -57,13 +77,16 @@ class RunFiles:
     """What a run's folder says."""
 
     name: str
-    config: Mapping[str, Any]
+    config: PretrainConfig
     records: Sequence[Mapping[str, Any]]
-    found: Mapping[str, Any]
-    corrections: Sequence[Correction]
+    found: Sequence[Found]
+
+    def last(self, kind: str) -> Mapping[str, Any]:
+        """The last record of a kind, ``train`` or ``eval``; empty if there is none."""
+        return next((record for record in reversed(self.records) if record.get("kind") == kind), {})
 
 
-def write_report(folders: Sequence[str | Path], out: str | Path = "report.html") -> Path:
+def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     """Write a page that needs nothing but itself.
 
     Args:
@@ -71,85 +94,166 @@ def write_report(folders: Sequence[str | Path], out: str | Path = "report.html")
         out: The HTML file.
 
     Raises:
-        TruenegError: if a folder holds no run.
+        TruenegError: if a folder holds no run, is named twice, or has a damaged file.
     """
-    runs = [read_run(Path(folder)) for folder in folders]
-    return write_page(TEMPLATE, Path(out), runs=runs, facts=_facts(runs), curves=draw_curves(runs))
-
-
-def read_run(folder: Path) -> RunFiles:
-    """Read a run's result files.
-
-    Raises:
-        TruenegError: if there are none.
-    """
-    metrics = folder / METRICS
-    if not metrics.is_file():
-        raise TruenegError(f"'{folder}' holds no run: a folder with metrics.jsonl is wanted")
-    # A run that goes on, or was killed, may have written half a line.
-    records = [json.loads(line) for line in metrics.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    found_file = folder / "false-negatives.json"
-    found = json.loads(found_file.read_text()) if found_file.is_file() else {}
-    return RunFiles(
-        name=folder.name,
-        config=json.loads((folder / CONFIG).read_text()),
-        records=records,
-        found=found,
-        corrections=most_convincing(
-            (Correction(**fields) for fields in found.get("corrections", [])), SHOWN_CORRECTIONS
-        ),
+    runs = [read_run(Path(folder), name) for name, folder in zip(tell_apart(folders), folders, strict=True)]
+    return write_page(
+        TEMPLATE,
+        Path(out),
+        filters={"judgement": judgement, "place": _place, "share": _share, "surest": _surest},
+        runs=runs,
+        remarks=list(_remarks(runs)),
+        facts=_facts(runs),
+        differing=_differing(runs),
+        curves=draw_curves(runs),
     )
 
 
-def draw_curves(runs: Sequence[RunFiles]) -> str:
-    """Draw each reading over steps, held-out values as dots, as one SVG."""
+def read_run(folder: Path, name: str) -> RunFiles:
+    """Read a run's result files; ``name`` is what the page calls it.
+
+    Warns:
+        TruenegWarning: if lines of its ``metrics.jsonl`` are damaged.
+
+    Raises:
+        TruenegError: if there are none, or one is damaged.
+    """
+    metrics, found = folder / METRICS, folder / FALSE_NEGATIVES
+    if not metrics.is_file():
+        raise TruenegError(f"'{folder}' holds no run: a folder with metrics.jsonl is wanted")
+    return RunFiles(
+        name,
+        config=load_config(PretrainConfig, folder / CONFIG),
+        records=read_metrics(metrics),
+        found=load_found(found) if found.is_file() else [],
+    )
+
+
+def draw_curves(runs: Sequence[RunFiles]) -> list[str]:
+    """Draw each reading over steps, held-out values as dots, each as one SVG."""
     from matplotlib.figure import Figure
 
-    present = {
-        name: title for name, title in CURVES.items() if any(name in record for run in runs for record in run.records)
-    }
-    if not present:
-        return ""
-    columns = min(2, len(present))
-    num_rows = -(-len(present) // columns)
-    figure = Figure(figsize=(5.2 * columns, 3 * num_rows), layout="constrained")
-    for number, (name, title) in enumerate(present.items(), 1):
-        axes = figure.add_subplot(num_rows, columns, number)
-        axes.set_title(title, fontsize=10)
-        for run in runs:
-            for kind, style in (("train", "-"), ("eval", "o")):
-                points = [(r["step"], r[name]) for r in run.records if r["kind"] == kind and name in r]
-                if points:
-                    label = run.name if kind == "train" else None
-                    color = f"C{runs.index(run)}"
-                    axes.plot(*zip(*points, strict=True), style, markersize=4, color=color, label=label)
-        axes.grid(alpha=0.3)
-        if len(runs) > 1:
+    drawn = []
+    for reading, (title, unit) in CURVES.items():
+        lines = [
+            (number, kind, points)
+            for number, run in enumerate(runs)
+            for kind in ("train", "eval")
+            if (points := _points(run, kind, reading, 100 if unit == "%" else 1))
+        ]
+        if not lines:
+            continue
+        with page_style():
+            figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+            axes = figure.subplots()
+            for number, kind, points in lines:
+                # A line of one point would not be seen.
+                style = "o" if kind == "eval" else "-" if len(points) > 1 else "_"
+                name = label(runs[number].name) + (", held out" if kind == "eval" else "")
+                axes.plot(*zip(*points, strict=True), style, markersize=5, color=f"C{number % 10}", label=name)
+            axes.set(title=title, xlabel="steps", ylabel=unit)
+            axes.grid(alpha=0.3)
+            axes.spines[["top", "right"]].set_visible(False)
             axes.legend(fontsize=8)
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue().partition("\n<svg")[1].strip() + buffer.getvalue().partition("\n<svg")[2]
+            drawn.append(inline_svg(figure, f"{title}, {unit}, over steps"))
+    return drawn
+
+
+def _points(run: RunFiles, kind: str, reading: str, scale: float) -> list[tuple[float, float]]:
+    records = (record for record in run.records if record.get("kind") == kind)
+    return [(r["step"], scale * r[reading]) for r in records if isinstance(r.get(reading), int | float)]
 
 
 def _facts(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
     def fact(run: RunFiles) -> dict[str, str]:
-        config = run.config
-        objective, model = config["objective"], config["model"]
-        last, held_out = _last(run.records, "train"), _last(run.records, "eval")
+        config, last = run.config, run.last("train")
+        seconds = last.get("seconds")
         return {
-            "objective": objective["name"],
-            "model": "/".join(Path(model["start_from"]).parts[-2:]) or config["preset"] or model["architecture"],
-            "hard correction": objective["correction"]["detector"] or "none",
-            "soft regularization": objective["regularization"]["level"] or "none",
-            "steps": f"{last.get('step', 0):,} of {config['train']['steps']:,}",
-            "tokens a second": f"{last.get('tokens_per_second', 0):,.0f}",
-            "gold loss, training": f"{last.get('gold_loss', float('nan')):.3f}",
-            "gold loss, held out": f"{held_out['gold_loss']:.3f}" if "gold_loss" in held_out else "not measured",
+            "objective": config.objective.name,
+            "model": _place(config.model.start_from) or config.preset or config.model.architecture,
+            "corpus": _place(config.corpus.path) or "not said",
+            "hard correction": _detector(config.objective.correction.detector) or "none",
+            "soft regularization": config.objective.regularization.level or "none",
+            "learning rate": f"{config.optimizer.learning_rate:g}, {config.optimizer.schedule}, warm-up "
+            f"{config.optimizer.warmup_steps:,} steps",
+            "batch": f"{config.train.batch_size:,} rows of {config.corpus.length:,} tokens",
+            "precision": config.train.precision,
+            "seed": str(config.train.seed),
+            "steps": f"{_steps(run):,} of {config.train.steps:,}",
+            "time": _duration(seconds) if isinstance(seconds, int | float) else "not known",
+            "tokens a second": _number(last.get("tokens_per_second"), ",.0f"),
+            "gold loss, training": _number(last.get("gold_loss"), ".3f"),
+            "gold loss, held out": _number(run.last("eval").get("gold_loss"), ".3f"),
         }
 
     facts = [fact(run) for run in runs]
     return [(name, [fact[name] for fact in facts]) for name in facts[0]]
 
 
-def _last(records: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
-    return next((record for record in reversed(records) if record["kind"] == kind), {})
+def _remarks(runs: Sequence[RunFiles]) -> Iterator[str]:
+    """What to know before runs are compared."""
+
+    def told(values: Sequence[str]) -> str:
+        return ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
+
+    steps = [f"{_steps(run):,}" for run in runs]
+    if len(set(steps)) > 1:
+        yield (
+            f"the runs have done different numbers of steps ({told(steps)}): compare them at the same step of the "
+            "curves, not by their last figures"
+        )
+    sizes = [f"{run.config.train.batch_size:,} x {run.config.corpus.length:,}" for run in runs]
+    if len(set(sizes)) > 1:
+        yield f"their steps are of different size ({told(sizes)} tokens): the same step is not the same training"
+    corpora = [_place(run.config.corpus.path) for run in runs]
+    if len({run.config.corpus.path for run in runs}) > 1:
+        yield f"their corpora differ ({told(corpora)}): losses on different text cannot be compared"
+
+
+def _differing(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
+    """Settings that are not the same in all runs."""
+    flat = [flatten(encode(run.config)) for run in runs]
+    differing = [name for name in flat[0] if any(one[name] != flat[0][name] for one in flat)]
+    return [(name, [_setting(one[name]) for one in flat]) for name in differing]
+
+
+def _setting(value: Any) -> str:
+    return (_place(value) if isinstance(value, str) else str(value)) or "(empty)"
+
+
+def _surest(found: Found) -> Sequence[Any]:
+    return most_convincing(found.corrections, SHOWN_CORRECTIONS)
+
+
+def _steps(run: RunFiles) -> int:
+    return max((record["step"] for record in run.records), default=0)
+
+
+def _detector(specification: str) -> str:
+    return short_names([specification])[specification]
+
+
+def _place(path: str) -> str:
+    """The last two parts of an absolute path, which tells others nothing; a relative one as it stands."""
+    return "/".join(Path(path).parts[-2:]) if Path(path).is_absolute() else path
+
+
+def _share(value: Any) -> str:
+    return f"{value:.2%}" if isinstance(value, int | float) else "an unknown share"
+
+
+def _number(value: Any, form: str) -> str:
+    return format(value, form) if isinstance(value, int | float) else "not measured"
+
+
+def _duration(seconds: float) -> str:
+    """Hours and minutes, or minutes and seconds.
+
+    Example:
+        >>> _duration(75), _duration(7500)
+        ('1 min 15 s', '2 h 05 min')
+    """
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {int(seconds) % 60:02} s"
+    return f"{minutes // 60:,} h {minutes % 60:02} min"

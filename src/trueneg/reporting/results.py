@@ -11,6 +11,7 @@ from trueneg.evaluation.significance import CLAIM, LEAST_SEEDS
 from trueneg.evaluation.statistics import Interval
 from trueneg.evaluation.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.files.names import tell_apart
+from trueneg.reporting.forest import forest_plot
 from trueneg.reporting.tables import Column, Table
 
 
@@ -121,6 +122,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
             *comparison.notes,
             *([] if is_short else [_LEGEND]),
         ],
+        forest_plot(comparison),
     )
 
 

@@ -49,6 +49,8 @@ class Table:
     title: str = ""
     notes: Sequence[str] = field(default=())
     """Shown below; not in CSV, which holds nothing but values."""
+    figure: str = ""
+    """Markup of a picture, which HTML has above the table."""
 
     def __post_init__(self) -> None:
         """Refuse rows of another length than the header's: a programming mistake."""
@@ -130,15 +132,22 @@ class Table:
         return out.getvalue()
 
     def html(self) -> str:
-        """A ``<table>`` to put into a page, cells escaped."""
-        kinds = [' class="number"' if column.is_number else "" for column in self.columns]
-        head = "".join(f"<th>{_html(column.name)}</th>" for column in self.columns)
-        rows = (zip(kinds, row, strict=True) for row in self._shown())
-        cells = ("".join(f"<td{kind}>{_html(cell)}</td>" for kind, cell in row) for row in rows)
+        """A ``<table>`` to put into a page, cells escaped; on a narrow screen each row becomes a block of its own."""
+        names = [_html(column.name) for column in self.columns]
+        kinds = ['class="number" ' if column.is_number else "" for column in self.columns]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        cells = (
+            "".join(
+                f'<td {kind}data-label="{name}">{_html(cell)}</td>'
+                for kind, name, cell in zip(kinds, names, row, strict=True)
+            )
+            for row in self._shown()
+        )
         body = "".join(f"<tr>{row}</tr>\n" for row in cells)
         title = f"<h2>{_html(self.title)}</h2>\n" if self.title else ""
         notes = "".join(f"<p>{_html(note)}</p>\n" for note in self.notes)
-        return f"{title}<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\n{notes}"
+        table = f'<table class="stacked"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>'
+        return f'{title}{self.figure}<div class="wide">{table}</div>\n{notes}'
 
     def _shown(self) -> list[list[str]]:
         return [

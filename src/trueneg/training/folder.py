@@ -8,6 +8,9 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 """Its readings, a record a line."""
 
+FALSE_NEGATIVES = "false-negatives.json"
+"""What its last evaluation on held-out text found."""
+
 CHECKPOINTS = "checkpoints"
 """What it resumes from."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,9 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 
-from trueneg.errors import CheckpointError, MissingExtraError
+from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
+from trueneg.files.records import parse_record
+from trueneg.files.whole import write_whole
 from trueneg.printable import printable
 from trueneg.progress import Bar
 
@@ -26,9 +29,7 @@ class MetricsFile:
         """Open the file; records after ``first_step``, of steps that will be taken again, are taken out."""
         written = read_metrics(path) if path.exists() else []
         kept = [record for record in written if int(record["step"]) <= first_step]
-        rewritten = path.with_suffix(".rewritten")
-        rewritten.write_text("".join(json.dumps(record) + "\n" for record in kept))
-        rewritten.replace(path)
+        write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
         self._file = path.open("a")
 
     def write(self, record: Record) -> None:
@@ -52,11 +53,28 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is left out."""
-    records = []
-    for line in path.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            records.append(json.loads(line))
+    """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is left out.
+
+    Warns:
+        TruenegWarning: if other lines are damaged, as by a failing disk: they are left out too.
+    """
+    *lines, _ = path.read_bytes().split(b"\n")
+    records, damaged = [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = parse_record(dict[str, float | int | str], line, f"'{path}', line {number},", CheckpointError, "")
+            if not isinstance(record.get("step"), int):
+                raise CheckpointError(f"'{path}', line {number}, is of no step")
+            records.append(record)
+        except CheckpointError:
+            damaged.append(number)
+    if damaged:
+        warnings.warn(
+            f"'{path}': {len(damaged):,} of {len(lines):,} lines are damaged, the first of them line {damaged[0]}: "
+            "what they said is left out",
+            TruenegWarning,
+            stacklevel=2,
+        )
     return records
 
 
