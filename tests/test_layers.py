@@ -33,6 +33,7 @@ ORDER = [
     "evaluation",
     "attacks",
     "reporting",
+    "exporting",
     "pretraining",
     "finetuning",
     "finetuned",

@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.errors import TruenegError as TruenegError
     from trueneg.evaluation.comparison import compare as compare
     from trueneg.evaluation.held_out import evaluate_held_out as evaluate
+    from trueneg.exporting import export as export
     from trueneg.finetuned import evaluate_finetuned as evaluate_finetuned
     from trueneg.finetuning import configure_finetuning as configure_finetuning
     from trueneg.finetuning import finetune as finetune
     from trueneg.lexicon.fetch import fetch_wordnet as fetch_wordnet
     from trueneg.lexicon.table import build_table as build_table
     from trueneg.lexicon.table import cached_table as cached_table
-    from trueneg.models.export import export as export
     from trueneg.pretraining import configure as configure
     from trueneg.pretraining import pretrain as pretrain
     from trueneg.reporting.html import write_report as report
@@ -79,7 +79,7 @@ _PUBLIC = {
     "describe_corpus": "trueneg.corpus.rows:describe",
     "diagnose": "trueneg.doctor:diagnose",
     "evaluate": "trueneg.evaluation.held_out:evaluate_held_out",
-    "export": "trueneg.models.export:export",
+    "export": "trueneg.exporting:export",
     "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
     "evaluate_finetuned": "trueneg.finetuned:evaluate_finetuned",
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",

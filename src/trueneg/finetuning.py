@@ -27,11 +27,12 @@ from trueneg.files.whole import replace_folder
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import validate
 from trueneg.models.backbone import check_length
+from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
-from trueneg.models.quiet import quiet_transformers
+from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
 from trueneg.reporting.card import finetuning_card
-from trueneg.tokenizer import load_tokenizer, save_tokenizer
+from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint
 from trueneg.training.distributed import choose_device, join_processes
@@ -395,14 +396,8 @@ def _finish(
 ) -> None:
     """Leave the model as transformers loads it, and nothing that only a running run needs."""
     if config.keep_model:
-
-        def write(new: Path) -> None:
-            with quiet_transformers():
-                model.save_pretrained(new)
-                save_tokenizer(tokenizer, new)
-            (new / "README.md").write_text(finetuning_card(config, list(results.values())), encoding="utf-8")
-
-        replace_folder(folder / HUGGING_FACE, write)
+        card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
+        replace_folder(folder / HUGGING_FACE, lambda new: save_hugging_face(model, tokenizer, new, card))
     # In this order: a checkpoint without the best weights could not go on.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEST).unlink(missing_ok=True)

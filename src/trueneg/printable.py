@@ -49,6 +49,17 @@ def spreadsheet_cell(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.match(text) else text
 
 
+def short_path(place: str) -> str:
+    """At most the last two parts of a path, for what is uploaded: the rest tells of the machine.
+
+    Example:
+        >>> short_path("/home/ann/models/minilm/"), short_path("org/name")
+        ('models/minilm', 'org/name')
+    """
+    parts = [part for part in re.split(r"[/\\]", place) if part not in ("", ".", "..")]
+    return "/".join(parts[-2:])
+
+
 def _escaped(character: str) -> str:
     number = ord(character)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trueneg.errors import ModelError
+from trueneg.files.whole import write_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -85,14 +86,28 @@ def _unreadable(source: str | Path, error: Exception) -> ModelError:
     return ModelError(f"cannot load a tokenizer from '{source}': {reason}")
 
 
+_OF_A_CALL = {
+    *("is_local", "local_files_only", "name_or_path"),
+    *("max_length", "stride", "truncation_strategy", "pad_to_multiple_of"),
+}
+"""Entries of ``tokenizer_config.json`` that say how a tokenizer was loaded and called, not what it is."""
+
+
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> None:
-    """Save a tokenizer so that ``AutoTokenizer`` loads it.
+    """Save a tokenizer so that ``AutoTokenizer`` loads it, without the padding and truncation of earlier calls.
 
     Raises:
         OSError: if the disk is full or not writable; the library itself raises a bare ``Exception``.
     """
+    # Many sentence encoders' files hold both, and the bare library then pads and cuts every text by them. transformers
+    # sets them anew in every call.
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
     try:
         tokenizer.save_pretrained(str(folder))
+        config = Path(folder) / "tokenizer_config.json"
+        settings = json.loads(config.read_text(encoding="utf-8"))
+        write_json(config, {name: value for name, value in settings.items() if name not in _OF_A_CALL})
     except OSError:
         raise
     except Exception as error:

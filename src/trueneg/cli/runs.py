@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.encoders import ENCODER_TASKS, UNUSED, evaluate_encoders
+from trueneg.cli.export import export
 from trueneg.cli.finetune import evaluate_task, is_finetuned
 from trueneg.cli.output import (
     Json,
@@ -43,8 +44,6 @@ _HELD_OUT = {"corpus", "text", "detector", "over_training", "length", "sequences
 """Parameters of ``evaluate`` that only masked models on held-out text have."""
 
 PICTURES = (".png", ".svg", ".pdf")
-
-Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
 
 
 def pretrain(
@@ -320,23 +319,6 @@ def report(
         report_glue_zip(folder, out or Path("glue.zip"), partial, output)
     else:
         report_table(folder, form, out, output)
-
-
-def export(
-    checkpoint: Checkpoint,
-    format: Annotated[str, typer.Option(help="hf, sentence-transformers or onnx.")] = "hf",
-    out: Annotated[Path | None, typer.Option(help="Folder to write; by default beside the run's hf/.")] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write a checkpoint as other libraries load it.
-
-    Example: `trueneg export runs/hc --format sentence-transformers --out encoder/`
-    """
-    from trueneg.models.export import export as write
-
-    written = write(checkpoint, format, out)
-    Output(as_json).result({"format": format, "out": written}, str(written))
 
 
 def bench(

@@ -276,7 +276,7 @@ class _Evaluator:
 
     def load(self, checkpoint: str, moment: Moment | None) -> MaskedLanguageModel:
         config = self.config
-        model = load_moment(moment, self.tokenizer) if moment else load_masked_lm(config.model, self.tokenizer)
+        model = load_moment(moment) if moment else load_masked_lm(config.model, self.tokenizer)
         check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
         for detector in self.detectors.values():
             detector.attach(model)  # a moving average of the model begins, and here ends, with the model itself

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-from safetensors.torch import load_model
-from torch import nn
-from transformers import PreTrainedTokenizerFast
 
 from trueneg.config import PretrainConfig
 from trueneg.decoding import load_config
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import ElectraPair
-from trueneg.models.loading import load_electra, load_masked_lm
-from trueneg.training.checkpoint import MODEL, kept_checkpoints
+from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.folder import CHECKPOINTS, CONFIG, METRICS
+from trueneg.training.saved_model import saved_model
 
 
 @dataclass(frozen=True)
@@ -57,19 +53,14 @@ def moments_of(run: str) -> list[Moment]:
     return [Moment(Path(run), path, state.step, config) for path, state in kept]
 
 
-def load_moment(moment: Moment, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
+def load_moment(moment: Moment) -> MaskedLanguageModel:
     """Load the masked language model of a checkpoint: an ELECTRA run's generator.
 
     Raises:
         CheckpointError: if its tensors are not those of the run's model.
-        ModelError: if the run has no ``hf/``.
+        ModelError: as ``saved_model``.
     """
-    # The exported folder has the shapes of every checkpoint, and what a run continued may be gone.
-    source = replace(moment.config.model, start_from=str(moment.run), generator_from="")
-    is_pair = moment.config.objective.name == "electra"
-    model = load_electra(source, tokenizer) if is_pair else load_masked_lm(source, tokenizer)
-    missing, unexpected = load_model(nn.ModuleDict({"model": model}), str(moment.path / MODEL), strict=False)
-    foreign = [*missing, *(name for name in unexpected if not name.startswith("objective."))]
-    if foreign:
-        raise CheckpointError(f"checkpoint '{moment.path}' belongs to another model: {sorted(foreign)[0]}")
-    return model.generator if isinstance(model, ElectraPair) else model
+    model = saved_model(moment.run, moment.config, moment.path)
+    found = model.generator if isinstance(model, ElectraPair) else model
+    assert isinstance(found, MaskedLanguageModel)
+    return found

@@ -51,6 +51,17 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
         raise
 
 
+def follow_umask(folder: Path) -> None:
+    """Give every file below a folder the mode that the umask makes of a new one, whatever library wrote it."""
+    probe = folder / PART
+    probe.touch()
+    mode = probe.stat().st_mode & 0o777
+    probe.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+
+
 def write_whole(path: Path, content: str | bytes, *, shared: bool = False) -> None:
     """Write text (as UTF-8) or bytes, whole or not at all: see ``whole_file``."""
     with whole_file(path, shared=shared) as part:

@@ -24,7 +24,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from trueneg.config import ModelConfig
+from trueneg.config import ModelConfig, PretrainConfig
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config, set_dropout
@@ -55,6 +55,46 @@ _REFUSALS = (
 _PICKLE_REMEDY = (
     "if you trust it, let AutoModelForMaskedLM.from_pretrained(...).save_pretrained(FOLDER) make safetensors of it"
 )
+
+
+def load_for_objective(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
+    """Make or load the model that a run trains.
+
+    Raises:
+        ModelError: as ``load_masked_lm``.
+    """
+    if config.objective.name == "electra":
+        return load_electra(config.model, tokenizer)
+    if config.objective.name == "cline":
+        return load_semantic(config.model, tokenizer, *_semantic_shape(config))
+    return load_masked_lm(config.model, tokenizer)
+
+
+def model_of_shapes(config: PretrainConfig, folder: Path) -> nn.Module:
+    """The model that a run trains, with random weights, from its configurations in a folder.
+
+    Args:
+        config: The run's.
+        folder: With the ``config.json`` that it kept, and for ELECTRA ``generator/config.json``.
+
+    Raises:
+        ModelError: if they are not there.
+    """
+    hf = config_of(str(folder))
+    if config.objective.name == "electra":
+        generator = from_nothing(AutoModelForMaskedLM, config_of(str(folder / "generator")), config.model)
+        return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(hf, config.model))
+    model = from_nothing(AutoModelForMaskedLM, hf, config.model)
+    if config.objective.name == "cline":
+        return SemanticEncoder(model, *_semantic_shape(config))
+    return MaskedLanguageModel(model)
+
+
+def _semantic_shape(config: PretrainConfig) -> tuple[int, bool]:
+    """Classes of CLINE's head over replaced tokens, and whether there is a pooler."""
+    cline = config.objective.cline
+    is_released = cline.variant == "released"
+    return (3 if is_released else 1) if cline.rtd else 0, is_released and cline.contrast
 
 
 def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:

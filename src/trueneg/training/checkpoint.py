@@ -282,6 +282,18 @@ def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = Non
         raise CheckpointError(f"checkpoint '{path}' belongs to another model: {first}") from error
 
 
+def load_model_weights(path: Path, model: nn.Module) -> None:
+    """Put a checkpoint's weights into a model, without its objective.
+
+    Raises:
+        CheckpointError: if its tensors are not this model's.
+    """
+    missing, unexpected = load_model(nn.ModuleDict({"model": model}), str(path / MODEL), strict=False)
+    foreign = [*missing, *(name for name in unexpected if not name.startswith("objective."))]
+    if foreign:
+        raise CheckpointError(f"checkpoint '{path}' belongs to another model: {min(foreign)}")
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     """Newest first."""
     return sorted(folder.glob("step-*"), reverse=True)

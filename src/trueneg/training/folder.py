@@ -16,3 +16,9 @@ CHECKPOINTS = "checkpoints"
 
 HUGGING_FACE = "hf"
 """Its model, as transformers loads it."""
+
+ORIGIN = "origin"
+"""What makes its checkpoints whole models: shapes, tokenizer, and what it keeps of the checkpoint it continues."""
+
+SIMILARITY = "sentence-similarity.json"
+"""How well its vectors tell how alike sentences are, if that was measured."""

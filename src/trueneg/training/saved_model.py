@@ -1,0 +1,45 @@
+"""A run's model as it was at a checkpoint, whatever has become of its ``hf/``, its corpus and what it continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config import PretrainConfig
+from trueneg.models.loading import load_for_objective, model_of_shapes
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.checkpoint import load_model_weights
+from trueneg.training.folder import HUGGING_FACE, ORIGIN
+
+
+def saved_model(run: Path, config: PretrainConfig, path: Path) -> nn.Module:
+    """Load the model of a checkpoint.
+
+    Args:
+        run: The run's folder.
+        config: The run's.
+        path: The checkpoint's folder.
+
+    Raises:
+        CheckpointError: if its tensors are not those of the run's model.
+        ModelError: for a run of an earlier version without ``hf/``, if what it continued is gone.
+    """
+    shapes = _place(run, "config.json")
+    model = model_of_shapes(config, shapes) if shapes else load_for_objective(config, saved_tokenizer(run, config))
+    load_model_weights(path, model)
+    return model
+
+
+def saved_tokenizer(run: Path, config: PretrainConfig) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a run.
+
+    Raises:
+        ModelError: for a run of an earlier version without ``hf/``, if its corpus is gone.
+    """
+    return load_tokenizer(_place(run, "tokenizer.json") or Path(config.corpus.path) / "tokenizer")
+
+
+def _place(run: Path, name: str) -> Path | None:
+    return next((run / kept for kept in (ORIGIN, HUGGING_FACE) if (run / kept / name).is_file()), None)
