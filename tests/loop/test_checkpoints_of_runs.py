@@ -151,7 +151,7 @@ def test_a_run_cut_between_its_last_checkpoint_and_the_export_is_completed_by_re
         raise PowerCut
 
     with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        patch.setattr(pretraining, "save_hugging_face", fail)
+        patch.setattr(pretraining, "save_run_model", fail)
         pretrain(config, tmp_path / "cut", quiet=True)
     assert last_checkpoint(tmp_path / "cut").name == "step-000000024"
     assert not (tmp_path / "cut" / "hf").exists()
