@@ -92,6 +92,16 @@ def test_too_little_text_says_how_many_entries_there_are(tmp_path: Path, source:
     assert len(tokenizer) < 8192
 
 
+def test_every_line_may_be_a_document(tmp_path: Path, trained: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT * 200 + "no blank line\n" * 1200)
+    (tmp_path / "b.txt").write_text("river stone and café\n" * 1200)
+    with pytest.warns(TruenegWarning, match="--lines"):
+        train_tokenizer([str(tmp_path / "b.txt")], tmp_path / "tok", vocab_size=40)
+    train_tokenizer([str(tmp_path / "b.txt")], tmp_path / "tok-lines", vocab_size=40, lines=True)
+    with pytest.raises(CorpusError, match="--max-document-mib"):
+        train_tokenizer([str(tmp_path / "a.txt")], tmp_path / "tok", max_document_mib=1e-5)
+
+
 def test_a_sample_is_a_part(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n\n".join(f"w{i:03d}" for i in range(500)), encoding="utf-8")
@@ -201,7 +211,11 @@ def test_a_tokenizer_that_cannot_be_used_is_refused(tmp_path: Path, trained: Pat
     rules = json.loads((trained / "tokenizer.json").read_text())
     rules["model"]["vocab"]["the"] = "seven"
     shutil.copytree(trained, tmp_path / "texts")
-    (tmp_path / "texts" / "tokenizer.json").write_text(json.dumps(rules))
+    for content in (json.dumps(rules), "[" * 100_000, "[]"):
+        (tmp_path / "texts" / "tokenizer.json").write_text(content)
+        with pytest.raises(ModelError, match="cannot load a tokenizer"):
+            load_tokenizer(tmp_path / "texts")
+    (tmp_path / "texts" / "tokenizer_config.json").write_text("[" * 100_000)
     with pytest.raises(ModelError, match="cannot load a tokenizer"):
         load_tokenizer(tmp_path / "texts")
     maskless = AutoTokenizer.from_pretrained(str(trained))

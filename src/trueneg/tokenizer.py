@@ -39,7 +39,7 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     is_cached = not looks_local and not _hub_answers(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=is_cached)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"the tokenizer of '{source}' is code of its own, which is never run: save it as a plain fast one "

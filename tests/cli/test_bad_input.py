@@ -246,7 +246,11 @@ def test_rows_longer_than_the_model(world: World) -> None:
 
 def test_lists_of_words(world: World, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
-    for content, complaint in ((b"\n\n", "holds no word"), (b"caf\xe9\n", "is not UTF-8 at byte 3")):
+    for content, complaint in (
+        (b"\n\n", "holds no word"),
+        (b"caf\xe9\n", "is not UTF-8 at byte 3"),
+        ("a word\n".encode("utf-16"), "iconv -f utf-16 -t utf-8"),
+    ):
         words.write_bytes(content)
         line = fails("tokenizer", "extend", world.tokenizer, "--words", words, "--out", tmp_path / "tok")
         assert complaint in line

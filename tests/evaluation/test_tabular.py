@@ -144,6 +144,11 @@ def test_labels_that_come_once_are_told(tmp_path: Path) -> None:
         TabularTask("t", file(tmp_path, "train.csv", f"text,label\n{rows}"))
 
 
+def test_a_hub_name_that_would_leave_the_folder_of_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="rename it"):
+        from_config(TaskConfig(name="classification", data=f"hub:{tmp_path}/.."))
+
+
 @pytest.mark.parametrize("name", ["...csv", "..csv"])
 def test_a_name_that_would_leave_the_folder_of_results_is_refused(name: str, tmp_path: Path) -> None:
     file(tmp_path, name, "text,label\na,x\nb,y\n")

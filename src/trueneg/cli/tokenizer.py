@@ -9,6 +9,7 @@ import typer
 
 from trueneg.cli.output import Json, Output, Quiet, check_new
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.files.text import conversion, foreign_encoding
 
 app = typer.Typer(help="Train a tokenizer, or add words to one.", no_args_is_help=True)
 
@@ -23,7 +24,13 @@ def train(
     kind: Annotated[str, typer.Option(help="wordpiece (as BERT) or bpe (byte-level, as RoBERTa).")] = "wordpiece",
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper case.")] = False,
     min_frequency: Annotated[int, typer.Option(min=1, help="A pair or word seen less often makes no entry.")] = 2,
-    text_field: Annotated[str, typer.Option(help="Field of the text in JSON, Parquet and hub sources.")] = "text",
+    text_field: Annotated[
+        str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")
+    ] = "text",
+    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
+    max_document_mib: Annotated[
+        float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
+    ] = 64,
     sample: Annotated[float, typer.Option(help="Share of the documents to train on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Draws that sample.")] = 0,
     overwrite: Overwrite = False,
@@ -47,6 +54,8 @@ def train(
         lowercase=not cased,
         min_frequency=min_frequency,
         text_field=text_field,
+        lines=lines,
+        max_document_mib=max_document_mib,
         sample=sample,
         seed=seed,
     )
@@ -80,12 +89,15 @@ def extend(
 
 def _read_words(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        content = path.read_bytes()
+        if encoding := foreign_encoding(content[:4096]):
+            raise UnicodeDecodeError(encoding, content, 0, 1, "")
+        words = [line.strip() for line in content.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
-        raise ConfigError(f"--words {path} is not UTF-8 at byte {error.start}: convert it, as with iconv") from error
+        remedy = conversion(content[:4096])
+        raise ConfigError(f"--words {path} is not UTF-8 at byte {error.start}: {remedy}") from error
     except OSError as error:
         raise ConfigError(f"--words {path}: {error.strerror}: name a file with one word a line") from error
-    words = [line.strip() for line in lines if line.strip()]
     if not words:
         raise ConfigError(f"--words {path} holds no word: write one a line")
     return words

@@ -8,7 +8,7 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 from trueneg.corpus.encoding import cut
 from trueneg.corpus.sources import read_documents
 from trueneg.errors import CorpusError, ModelError, TruenegWarning
+from trueneg.files.text import LONGEST_TEXT
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def train_tokenizer(
     lowercase: bool = True,
     min_frequency: int = 2,
     text_field: str = "text",
+    lines: bool = False,
+    max_document_mib: float = LONGEST_TEXT >> 20,
     sample: float = 1.0,
     seed: int = 0,
 ) -> PreTrainedTokenizerFast:
@@ -58,7 +61,9 @@ def train_tokenizer(
         kind: ``wordpiece`` or ``bpe``.
         lowercase: fold case (and, for WordPiece, strip accents).
         min_frequency: how often a pair of pieces must occur to be merged.
-        text_field: field or column of the text in JSON, Parquet and hub sources.
+        text_field: field or column of the text in JSON, CSV, TSV, Parquet and hub sources.
+        lines: make every line a document of its own.
+        max_document_mib: most MiB of a line, a row or a text; longer ones are refused.
         sample: the share of documents to train on, chosen by a hash of seed and text.
         seed: chooses the sample.
 
@@ -76,7 +81,8 @@ def train_tokenizer(
         raise CorpusError(f"--sample {sample}: the share of documents lies above 0, and at most at 1")
     roles = _ROLES[kind]
     backend = _wordpiece(lowercase) if kind == "wordpiece" else _byte_level_bpe(lowercase)
-    read = functools.partial(_passages, sources, text_field, sample, seed)
+    documents = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
+    read = functools.partial(_passages, sources, documents, sample, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruenegWarning)  # the second reading says it
         letters = _alphabet(backend, read()) if kind == "wordpiece" else []
@@ -111,10 +117,12 @@ def train_tokenizer(
     return load_tokenizer(out)
 
 
-def _passages(sources: Sequence[str], text_field: str, sample: float, seed: int) -> Iterator[str]:
+def _passages(
+    sources: Sequence[str], documents: Callable[[str], Iterator[str]], sample: float, seed: int
+) -> Iterator[str]:
     salt = (seed % (1 << 64)).to_bytes(8, "little")
     for source in sources:
-        for text in read_documents(source, text_field=text_field):
+        for text in documents(source):
             digest = hashlib.blake2b(text.encode(), digest_size=8, salt=salt, person=b"sample").digest()
             if int.from_bytes(digest, "little") < sample * (1 << 64):
                 yield from cut(text)

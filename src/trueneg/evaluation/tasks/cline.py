@@ -39,7 +39,7 @@ from trueneg.evaluation.tasks.records import (
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
 from trueneg.files.records import parse_json
-from trueneg.files.text import csv_rows
+from trueneg.files.text import LONGEST_TEXT, csv_rows
 
 SET_ASIDE = 0.1
 """Share of the training examples that makes a split which was not released."""
@@ -237,6 +237,8 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(archive, "r|*") as stream:
             for member in stream:
+                if member.size > LONGEST_TEXT:
+                    raise ValueError(f"{member.name} has {member.size:,} bytes, which no review has")
                 if member.isfile() and (content := stream.extractfile(member)) is not None:
                     yield member.name, content.read()
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:

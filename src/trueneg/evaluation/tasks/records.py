@@ -94,7 +94,15 @@ def name_of(data: Path) -> str:
         'films.v2'
     """
     place = data.resolve()
-    name = place.stem if data.is_file() or not data.exists() else place.name
+    return folder_name(place.stem if data.is_file() or not data.exists() else place.name, data)
+
+
+def folder_name(name: str, data: Path | str) -> str:
+    """The name itself.
+
+    Raises:
+        TaskError: for one that no folder of results can have.
+    """
     if not name.strip("."):
         raise TaskError(f"--data {data}: results cannot be kept under the name {name!r}: rename it")
     return name

@@ -13,7 +13,7 @@ from typing import Literal
 from trueneg.config import TaskConfig
 from trueneg.errors import TaskError, TruenegWarning, unknown_name
 from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.records import Records, name_of, read_records, split_file, split_files
+from trueneg.evaluation.tasks.records import Records, folder_name, name_of, read_records, split_file, split_files
 from trueneg.evaluation.tasks.split import split_off
 from trueneg.evaluation.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
@@ -173,7 +173,8 @@ def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> Tab
     if is_hub:
         data, _, configuration = data.removeprefix("hub:").partition(":")
     make: Callable[..., TabularTask] = partial(HubTask, configuration=configuration or None) if is_hub else TabularTask
-    name = "-".join(filter(None, (Path(data).name, configuration))) if is_hub else name_of(Path(data))
+    named = "-".join(filter(None, (Path(data).name, configuration)))
+    name = folder_name(named, options.data) if is_hub else name_of(Path(data))
     return make(
         name,
         data,
