@@ -20,6 +20,10 @@ class CorpusConfig:
     """Held-out rows that an evaluation reads; 0 for none. Without a held-out split there is no evaluation."""
 
 
+PROJECTED = ("electra", "albert")
+"""Architectures whose embeddings have a width of their own, so that encoders of different widths can share them."""
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """The encoder: a Hugging Face architecture from nothing, or a checkpoint to continue."""

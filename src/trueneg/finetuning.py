@@ -20,15 +20,15 @@ from trueneg.decoding import differences, encode, load_config, override, save_co
 from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.answering import answer, evaluate_model, pad_id, score
 from trueneg.evaluation.results import Result, find_results, load_result, save_result
-from trueneg.evaluation.tasks import make_task
+from trueneg.evaluation.tasks import check_name, make_task
 from trueneg.evaluation.tasks.base import Encoded, Task, digest_of
 from trueneg.evaluation.tasks.split import train_fraction
 from trueneg.files.whole import replace_folder
 from trueneg.finetune_presets import finetune_preset
-from trueneg.limits import validate
+from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import check_length
 from trueneg.models.export import save_hugging_face
-from trueneg.models.loading import config_of, count_parameters, resolve_checkpoint
+from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
 from trueneg.reporting.card import finetuning_card
@@ -89,18 +89,22 @@ def configure_finetuning(
         settings: ``key=value``, applied last.
 
     Raises:
-        ConfigError: if there is no checkpoint or no task, or an option is unknown.
+        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing here.
     """
     if config is not None:
         path = Path(config)
         base = load_config(FinetuneConfig, path / CONFIG if path.is_dir() else path)
         base = replace(base, start_from=start_from or base.start_from)
-        return override(replace(base, task=replace(base.task, name=task or base.task.name)), settings)
-    if not start_from or not task:
+        base = replace(base, task=replace(base.task, name=task or base.task.name))
+    elif not start_from or not task:
         raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
-    encoder = config_of(resolve_checkpoint(start_from))
-    chosen = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size)
-    return override(replace(chosen, start_from=start_from), settings)
+    else:
+        encoder = config_of(resolve_checkpoint(start_from))
+        base = replace(finetune_preset(preset, task, encoder.model_type, encoder.hidden_size), start_from=start_from)
+    chosen = override(base, settings)
+    check_name(chosen.task.name)
+    check_effects(chosen, settings)
+    return chosen
 
 
 def folder_of(task: str, seed: int, out: str | Path) -> Path:
@@ -160,6 +164,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             dropout=config.dropout,
             attention=config.attention,
         )
+        if config.train.gradient_checkpointing:
+            checkpoint_gradients(model)
         check_length(model, config.task.length, "task.length", config.start_from)
         objective, passes = with_adversary(config, task.objective())
         run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)

@@ -27,7 +27,7 @@ from trueneg.files.whole import replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.electra import ElectraPair
-from trueneg.models.loading import count_parameters, load_for_objective, objective_of
+from trueneg.models.loading import checkpoint_gradients, count_parameters, load_for_objective, objective_of
 from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import OBJECTIVES
 from trueneg.objectives.base import Objective
@@ -145,7 +145,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
         if config.corpus.pack:
             check_packing(encoder)
         if config.train.gradient_checkpointing:
-            _checkpoint_gradients(encoder)
+            checkpoint_gradients(encoder.model)
     check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
     vocab_size = model.embeddings.shape[0]
     objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
@@ -367,15 +367,6 @@ def _encoders(model: nn.Module) -> list[Encoder]:
     """The encoders of a model, the one that is kept first."""
     encoders = [model.discriminator, model.generator] if isinstance(model, ElectraPair) else [model]
     return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
-
-
-def _checkpoint_gradients(encoder: Encoder) -> None:
-    # Renamed in transformers 5.20 or so; the old name warns there.
-    enable = getattr(encoder.model, "activation_checkpointing_enable", encoder.model.gradient_checkpointing_enable)
-    try:
-        enable({"use_reentrant": False})
-    except ValueError as error:
-        raise ModelError(f"train.gradient_checkpointing: {error}") from error
 
 
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:

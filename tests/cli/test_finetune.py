@@ -114,6 +114,7 @@ def test_runs_and_results_are_reported_apart(world: World, results: Path, tmp_pa
         (["--adversarial", "freeLB"], "did you mean 'freelb'"),
         (["--adversarial", "smart", "--set", "smart.step=1"], "did you mean 'smart.steps'"),
         (["--adversarial", "smart", "--set", "train.compile=true"], "leave train.compile=false"),
+        (["--set", "train.seed=3"], "train.seed does nothing where several seeds are run: choose one with --seed"),
         (["--set", "learning_rat=1"], "did you mean 'learning_rate'"),
         (["--train-fraction", "0"], "task.train_fraction"),
     ],

@@ -7,10 +7,12 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers.modeling_utils
 from safetensors.torch import load_file
 from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readings, start, terminate, together
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
@@ -349,22 +351,22 @@ def test_a_model_that_was_not_kept_cannot_be_evaluated(configure: Configure, tmp
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_loaded(configure: Configure, tmp_path: Path) -> None:
-    for setting, complaint in {
+    for settings, complaint in {
         "epochs=0": "epochs: more than 0",
         "train_fraction=1.5": "task.train_fraction: more than 0, at most 1",
-        "valid_fraction=1": "valid_fraction: 0 or more, below 1",
+        "select=best valid_fraction=1": "valid_fraction: 0 or more, below 1",
         "warmup_share=2": "warmup_share: a share",
         "task.length=100": "has only 64 positions: set task.length=64",
         "swap_pairs=true": "swap_pairs",
-        "freelb.steps=0": "freelb.steps: at least 1",
-        "freelb.bound=-1": "freelb.bound: at least 0",
-        "smart.steps=0": "smart.steps: at least 1",
-        "smart.noise=-1": "smart.noise: at least 0",
+        "adversarial=freelb freelb.steps=0": "freelb.steps: at least 1",
+        "adversarial=freelb freelb.bound=-1": "freelb.bound: at least 0",
+        "adversarial=smart smart.steps=0": "smart.steps: at least 1",
+        "adversarial=smart smart.noise=-1": "smart.noise: at least 0",
         "task.name=glue/nothing": "unknown task 'glue/nothing'",
         "task.data=/nowhere": "/nowhere",
     }.items():
         with pytest.raises(Exception, match=complaint) as caught:
-            finetune(configure(setting), tmp_path, quiet=True)
+            finetune(configure(*settings.split()), tmp_path, quiet=True)
         assert type(caught.value).__module__ == "trueneg.errors", caught.value
     assert not list(tmp_path.rglob("*.json"))
 
@@ -400,6 +402,25 @@ def test_what_adversarial_training_cannot_do_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         finetune(configure(*settings), tmp_path, quiet=True)
+
+
+def test_gradients_can_be_checkpointed(configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = []
+    original = transformers.modeling_utils.checkpoint
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        again.append(1)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr("transformers.modeling_utils.checkpoint", counting)
+    plain = finetune(configure("epochs=1", "dropout=0"), tmp_path / "plain", quiet=True)
+    assert not again
+    saved = finetune(
+        configure("epochs=1", "dropout=0", "train.gradient_checkpointing=true"), tmp_path / "saved", quiet=True
+    )
+    assert again
+    left, right = weights(plain), weights(saved)
+    assert max(float((left[name] - right[name]).abs().max()) for name in left) < 1e-5
 
 
 def test_a_config_file_does_it_again(configure: Configure, tmp_path: Path) -> None:

@@ -11,9 +11,15 @@ import typer
 
 from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
 from trueneg.errors import ConfigError, Interrupted, unknown_name
+from trueneg.limits import Needs, refuse_idle
 
 if TYPE_CHECKING:
     from trueneg.evaluation.results import Result
+
+
+_OF_SEEDS: Needs = (
+    (("train.seed",), lambda config: False, "where several seeds are run: choose one with --seed, or leave it out"),
+)
 
 
 def finetune(
@@ -74,6 +80,7 @@ def finetune(
     }
     chosen = [f"{key}={value}" for key, value in named.items() if value not in (None, "")]
     wanted = configure_finetuning(checkpoint, task, preset=preset, settings=[*chosen, *(settings or [])])
+    refuse_idle(wanted, settings or [], _OF_SEEDS)
     output, results = Output(as_json, quiet), list[Any]()
     for number in [seed] if seed is not None else range(1, seeds + 1):
         done = run(replace(wanted, train=replace(wanted.train, seed=number)), out, resume=resume, quiet=quiet)

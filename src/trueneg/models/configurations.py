@@ -7,12 +7,9 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PretrainedConfig, PreTrainedTokenizerFast
 
-from trueneg.config import ModelConfig
+from trueneg.config import PROJECTED, ModelConfig
 from trueneg.errors import ModelError
 from trueneg.tokenizer import special_ids
-
-_PROJECTED = ("electra", "albert")
-"""Their embeddings have a width of their own, so encoders of different widths can share them."""
 
 
 def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
@@ -63,7 +60,7 @@ def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> Pr
     generator.num_hidden_layers = max(1, round(discriminator.num_hidden_layers * config.generator_depth))
     if getattr(generator, "layer_types", None):
         generator.layer_types = generator.layer_types[: generator.num_hidden_layers]
-    if discriminator.model_type in _PROJECTED:
+    if discriminator.model_type in PROJECTED:
         heads = max(1, round(discriminator.num_attention_heads * config.generator_width))
         hidden = round(discriminator.hidden_size * config.generator_width)
         if hidden % heads:
@@ -97,7 +94,7 @@ def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
     if name == "distilbert":
         return {"hidden_dim": config.intermediate_size}
     sizes: dict[str, Any] = {"intermediate_size": config.intermediate_size}
-    if name in _PROJECTED:
+    if name in PROJECTED:
         sizes["embedding_size"] = config.embedding_size
     if name == "deberta-v2":
         # As DeBERTa-v3 was trained: relative positions only, in logarithmic buckets.

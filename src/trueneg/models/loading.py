@@ -383,6 +383,20 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def checkpoint_gradients(model: PreTrainedModel) -> None:
+    """Let a model compute its layers again in the backward pass, instead of keeping what they came to.
+
+    Raises:
+        ModelError: for an architecture that cannot.
+    """
+    # Renamed in transformers 5.20 or so; the old name warns there.
+    enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+    try:
+        enable({"use_reentrant": False})
+    except ValueError as error:
+        raise ModelError(f"train.gradient_checkpointing: {error}") from error
+
+
 def count_parameters(module: nn.Module) -> int:
     """Count a module's numbers, shared ones once."""
     return sum(parameter.numel() for parameter in module.parameters())

@@ -47,6 +47,16 @@ ABOUT = {
 """Every task, and what it asks."""
 
 
+def check_name(name: str) -> None:
+    """Refuse a task that there is not.
+
+    Raises:
+        ConfigError: with the closest one that there is.
+    """
+    if name not in ABOUT:
+        raise ConfigError(unknown_name("task", name, ABOUT))
+
+
 def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[Any]:
     """Make the task that a configuration names.
 
@@ -60,8 +70,7 @@ def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[
     from trueneg.registry import load
 
     name = options.name
-    if name not in ABOUT:
-        raise ConfigError(unknown_name("task", name, ABOUT))
+    check_name(name)
     if not options.data:
         raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
     made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options, labels)

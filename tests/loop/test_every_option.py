@@ -1,0 +1,197 @@
+"""Every option of pre-training does something, under each objective, or is refused: none is taken and ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import torch
+from tiny_runs import WORDNET, make_config
+
+from trueneg.config import PretrainConfig
+from trueneg.corpus.store import Corpus
+from trueneg.decoding import encode, flatten, override
+from trueneg.errors import TruenegError
+from trueneg.limits import check_effects, validate
+from trueneg.presets import with_objective
+from trueneg.pretraining import build, reader_of
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.data import TrainingOrder, row_index
+from trueneg.training.distributed import Processes
+from trueneg.training.optimizer import learning_rate_share
+from trueneg.training.step import Run, train_step
+from trueneg.training.views import ViewReader, options_of
+
+LEXICON = ["cline.views.senses=all", f"correction.wordnet={WORDNET}"]
+NOT_SEEN = {
+    "preset": "a name, for the record: refused",
+    "corpus.path": "where the text is",
+    "corpus.eval_rows": "held-out rows: tests/loop/test_checkpoints_of_runs.py",
+    "model.start_from": "where the weights are: tests/models/test_loading.py",
+    "model.generator_from": "where the generator's weights are: tests/models/test_loading.py",
+    "model.extend_vocabulary": "lets be what is refused without: tests/models/test_loading.py",
+    "model.frozen_steps": "which steps train what: tests/loop/test_frozen_steps.py",
+    "train.log_every": "when something is logged",
+    "train.eval_every": "when held-out text is read",
+    "train.save_every": "when a checkpoint is written",
+    "train.save_minutes": "when a checkpoint is written",
+    "train.keep": "how many checkpoints are kept",
+    "train.max_minutes": "when a run stops",
+    "train.device": "where it runs",
+    "train.compile": "the same numbers, sooner: tests/loop/test_compile.py",
+    "train.tracker": "where readings go, too",
+    "objective.correction.wordnet": "where WordNet is",
+    "objective.correction.forms": "which words WordNet's table has: tests/lexicon/test_table.py",
+    "objective.cline.views.lexicon": "another lexicon, of the package wn: tests/loop/test_cline_runs.py",
+    "objective.cline.views.entities": "wants a tokenizer that tells capitals, and says so",
+}
+"""What does not show in the first steps of a run, and what it is about."""
+
+OTHERS = {
+    "model.architecture": ["modernbert"],
+    "model.num_heads": ["1"],
+    "model.hidden_size": ["16"],
+    "model.embedding_size": ["16"],
+    "objective.correction.detector": ["ema@0.01"],
+    "objective.cline.guard": ["ema@0.01"],
+    "objective.cline.views.synonym_kinds": ["synonym"],
+    "objective.masking.mask_share": ["0.5"],
+    "objective.masking.max_span": ["1"],
+    "optimizer.beta1": ["0.5"],
+    "optimizer.beta2": ["0.5"],
+}
+"""Values to try, where a rule does not find good ones."""
+
+CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
+    ("mlm", [], ("",)),
+    ("electra", [], ("objective.", "model.", "corpus.")),
+    ("cline", [], ("objective.", "corpus.")),
+    *(
+        (name, ["correction.detector=ema@0.01", "level=token+sentence"], ("objective.cor", "objective.reg"))
+        for name in ("mlm", "electra")
+    ),
+    ("mlm", ["prediction=sampled", "unit=span", "schedule=wsd"], ("objective.temp", "objective.mask", "optimizer.")),
+    ("mlm", ["schedule=constant"], ("optimizer.final",)),
+    ("cline", ["cline.variant=released", "cline.guard=ema@0.01"], ("objective.cline.",)),
+    ("cline", ["negatives=random", "weights=fixed"], ("objective.cline.",)),
+    ("cline", ["contrast=false"], ("objective.cline.",)),
+    ("cline", ["rtd=false"], ("objective.cline.",)),
+    ("cline", ["rtd=false", "contrast=false"], ("objective.cline.",)),
+]
+"""Runs, as an objective with settings, and what the options begin with that are tried on each."""
+
+LATER = {
+    (("rtd=false", "contrast=false"), "objective.cline.variant=released"): "how learned weights above 1 are held back",
+}
+"""What acts only after some steps, and how."""
+
+
+def options(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names of all options, and their types."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from options(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
+        else:
+            yield prefix + name, hint
+
+
+def others(name: str, hint: Any, now: Any) -> list[str]:
+    """Other values of an option."""
+    if name in OTHERS:
+        return [value for value in OTHERS[name] if value != str(now)]
+    if get_origin(hint) is Literal:
+        return [str(value) for value in get_args(hint) if value != now]
+    if hint is bool:
+        return [str(not now).lower()]
+    if hint is int:
+        return [str(now * 2 or 3)]
+    if hint is float:
+        return [str(now / 2 if now > 0 else 0.3)]
+    raise AssertionError(f"{name}: say in OTHERS or NOT_SEEN what to try")
+
+
+def hashed(*found: Any) -> str:
+    """A name for tensors, however they are nested, and for anything else that can be written."""
+    digest = hashlib.sha256()
+    for value in found:
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype}{tuple(value.shape)}".encode() + value.detach().cpu().numpy().tobytes())
+        elif dataclasses.is_dataclass(value):
+            digest.update(hashed(*(getattr(value, field.name) for field in dataclasses.fields(value))).encode())
+        elif isinstance(value, dict):
+            digest.update(hashed(*(part for item in sorted(value.items()) for part in item)).encode())
+        elif isinstance(value, (list, tuple)):
+            digest.update(hashed(*value).encode())
+        else:
+            assert value is None or isinstance(value, (str, int, float)), type(value)
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
+
+
+def seen(config: PretrainConfig) -> str:
+    """What two steps of a run are like: rows, corruption, sums, weights, rates, alarms."""
+    rows = row_index(config, Corpus.open(config.corpus.path))
+    tokenizer = load_tokenizer(rows.corpus.path / "tokenizer")
+    model, objective = build(config, tokenizer)
+    read = reader_of(config, rows, tokenizer)
+    order = TrainingOrder(rows, config.train, Processes(), read)
+    run = Run.new(model, objective, config.optimizer, config.train, torch.device("cpu"))
+    found: list[Any] = [objective.alarm({"embedding_cosine": 0.4})]
+    found += [getattr(part, "gradient_checkpointing", None) for part in model.modules()]
+    found += [getattr(getattr(part, "config", None), "_attn_implementation", None) for part in model.modules()]
+    if isinstance(read, ViewReader):
+        # What the tiny WordNet has no words for; that each does what it says is in tests/lexicon and tests/corruption.
+        views = config.objective.cline.views
+        found += [read.substitution.articles is None, views.random, dataclasses.asdict(options_of(views))]
+    for micro_batches in order.from_step(0, 2, pin_memory=False):
+        found += [hashed(objective.corrupt(rows)) for rows in micro_batches]
+        found.append(train_step(run, micro_batches))
+    found += [run.meter.gather(run.processes), dict(run.module.state_dict())]
+    steps = config.train.steps
+    found += [learning_rate_share(config.optimizer, step, steps) for step in range(steps)]
+    return hashed(*found)
+
+
+def test_no_option_is_taken_and_ignored(corpus: Path, tagged: Path) -> None:
+    idle, acting = [], set()
+    for name, settings, prefixes in CASES:
+        kind = "electra" if name == "electra" else "mlm"
+        small = ["train.batch_size=8", "intermediate_size=32", "masking.rate=0.5", *LEXICON]
+        base = with_objective(make_config(tagged if name == "cline" else corpus, kind, *small), name)
+        config = override(base, settings)
+        values, without = flatten(encode(config)), seen(config)
+        assert seen(config) == without
+        for option, hint in options(PretrainConfig):
+            if option in NOT_SEEN or not option.startswith(prefixes):
+                continue
+            for value in others(option, hint, values[option]):
+                found = seen_with(config, option, value)
+                if found == without and (tuple(settings), f"{option}={value}") not in LATER:
+                    idle.append((name, *settings, f"{option}={value}"))
+                elif found and found != without:
+                    acting.add(option)
+    assert idle == []
+    assert {option for option, _ in options(PretrainConfig)} - acting == NOT_SEEN.keys()
+
+
+def seen_with(config: PretrainConfig, option: str, value: str) -> str:
+    """The same with a setting; empty if it is refused."""
+    setting = f"{option}={value}"
+    try:
+        changed = override(config, [setting])
+        if option == "objective.name":
+            changed = with_objective(config, value)
+        check_effects(changed, [setting])
+        validate(changed)
+        return seen(changed)
+    except TruenegError:
+        return ""
+
+
+def test_what_is_not_seen_exists_and_says_why() -> None:
+    known = {name for name, _ in options(PretrainConfig)}
+    assert known >= NOT_SEEN.keys() | OTHERS.keys()
+    assert all(NOT_SEEN.values())
