@@ -50,21 +50,14 @@ def test_what_was_written_is_read(path: Path) -> None:
         np.testing.assert_array_equal(arrays[name], array)
 
 
-def test_every_flipped_bit_is_noticed(path: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_anywhere_is_noticed(path: Path, tmp_path: Path) -> None:
     content, odd = path.read_bytes(), tmp_path / "odd"
-    unnoticed = []
     for place in range(len(content)):
-        for bit in range(8):
-            changed = bytearray(content)
-            changed[place] ^= 1 << bit
-            odd.write_bytes(changed)
-            try:
-                FILE.read(odd, About)
-            except LexiconError as error:
-                assert "odd'" in str(error) and "make it again" in str(error)
-            else:
-                unnoticed.append((place, bit))
-    assert not unnoticed
+        changed = bytearray(content)
+        changed[place] ^= 1 << (5 * place) % 8
+        odd.write_bytes(changed)
+        with pytest.raises(LexiconError, match=r"odd'.*make it again"):
+            FILE.read(odd, About)
 
 
 def test_torn_and_missing_files_are_refused(path: Path, tmp_path: Path) -> None:

@@ -96,7 +96,9 @@ class Prototypes:
             provenance = {**about, "prototypes": Path(path).name, "digest": digest}
             if not (about.get("encoder") and about.get("layer", "").isdecimal()):
                 raise ModelError("it does not say of which encoder and layer it is")
-            return cls(tuple(words), unit_vectors(matrix.astype(np.float32)), arrays["counts"], provenance)
+            with np.errstate(invalid="ignore"):  # of what is not finite, which is refused
+                vectors = unit_vectors(matrix.astype(np.float32))
+            return cls(tuple(words), vectors, arrays["counts"], provenance)
         except (KeyError, ValueError, ModelError) as error:
             raise _FILE.damaged(Path(path), error) from error
 
