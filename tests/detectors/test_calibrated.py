@@ -75,6 +75,7 @@ def test_it_serves_training(bert: str, tmp_path: Path) -> None:
         ({"threshold": float("nan")}, "lacks a name, a threshold"),
         ({"parameters": [1.0]}, "lacks a name, a threshold"),
         ({"parameters": {"constant": float("inf")}}, "lacks a name, a threshold"),
+        ({"parameters": {"constant": 10**400}}, "lacks a name, a threshold"),
         ({"parameters": {"constant": 1.0}}, "'lexical' has nothing to learn, yet it has parameters"),
         ({"detector": "lexcial"}, "unknown detector 'lexcial'"),
     ],
@@ -89,10 +90,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("not JSON")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     (tmp_path / "list.json").write_text("[]")
-    for name, message in (("text", "is not JSON"), ("bytes", "is not JSON"), ("list", "is no calibrated detector")):
-        with pytest.raises(ConfigError, match=message):
+    (tmp_path / "deep.json").write_text('{"a":' + "[" * 100_000)
+    for name in ("text", "bytes", "list", "deep"):
+        with pytest.raises(ConfigError, match=rf"{name}\.json' is damaged: .*detect calibrate"):
             make_judge(str(tmp_path / f"{name}.json"))
-    with pytest.raises(ConfigError, match=r"cannot read the detector '.*nowhere\.json' \(No such file"):
+    with pytest.raises(ConfigError, match=r"cannot read '.*nowhere\.json' \(No such file"):
         make_judge(str(tmp_path / "nowhere.json"))
 
 

@@ -193,7 +193,7 @@ def test_what_is_no_detector(text: str, message: str) -> None:
         ("teacher:E[top=3]", "unknown option 'top'"),
         ("learned:E[relations=maybe]", "unknown relations 'maybe'"),
         ("calibrated", "say what it is made from, as calibrated:FILE"),
-        ("nowhere.json", "cannot read the detector 'nowhere.json'"),
+        ("nowhere.json", "cannot read 'nowhere.json'"),
     ],
 )
 def test_judges_that_cannot_be_made(text: str, message: str, resources: Resources, bert: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
 from trueneg.detectors.judge import Judge
 from trueneg.detectors.specification import Leaf, Resources, leaves, parse
 from trueneg.errors import ConfigError
+from trueneg.files.records import read_record
 
 KIND = "trueneg calibration"
 
@@ -51,13 +51,8 @@ def read_calibration(path: str) -> dict[str, Any]:
         ConfigError: if there is none, it lacks a detector or a threshold in [0, 1], or its parameters are no numbers.
     """
     remedy = "make one with 'trueneg detect calibrate'"
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the detector '{path}' ({error.strerror}): {remedy}") from error
-    except ValueError as error:
-        raise ConfigError(f"the detector '{path}' is not JSON ({error}): {remedy}") from error
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    content = read_record(dict[str, Any], Path(path), ConfigError, remedy)
+    if content.get("kind") != KIND:
         raise ConfigError(f"'{path}' is no calibrated detector: {remedy}")
     threshold, parameters = content.get("threshold"), content.get("parameters", {})
     is_whole = (
@@ -65,7 +60,7 @@ def read_calibration(path: str) -> dict[str, Any]:
         and isinstance(threshold, int | float)
         and 0 <= threshold <= 1
         and isinstance(parameters, dict)
-        and all(isinstance(value, int | float) and math.isfinite(value) for value in parameters.values())
+        and all(isinstance(value, int | float) and abs(value) <= sys.float_info.max for value in parameters.values())
     )
     if not is_whole:
         raise ConfigError(f"the detector '{path}' lacks a name, a threshold in [0, 1] or finite parameters: {remedy}")
