@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,24 @@ def test_the_format_follows_the_name_of_the_file(folders: list[Path], tmp_path: 
     assert "named as a file of csv" in fails("compare", *folders, "--format", "html", "--out", tmp_path / "t.csv")
     data = works("compare", *folders, "--resamples", 100, "--format", "json").data
     assert data == works("compare", *folders, "--resamples", 100, "--json").data
+
+
+def test_a_page_shows_intervals_and_fits_a_phone(folders: list[Path], tmp_path: Path) -> None:
+    page = tmp_path / "c.html"
+    works("compare", *folders, "--resamples", 100, "--out", page)
+    text = page.read_text()
+    (row,) = works("compare", *folders, "--resamples", 100, "--json").data["rows"]
+    interval = row["difference"]["interval"]
+    assert text.count("<svg ") == 1 and f"{100 * interval['estimate']:+.2f} [{100 * interval['low']:+.2f}" in text
+    zero, whole, dot = (
+        [float(x) for x in re.findall(r'x[12]="([\d.]+)"', line)] for line in re.findall("<line .*?/>", text)
+    )
+    assert zero[0] < whole[0] < dot[0] < whole[1] <= 100  # better by all of its interval
+    assert text.index("<svg ") < text.index("<table ") and '<div class="wide"><table class="stacked">' in text
+    cells = re.findall(r'data-label="([^"]+)"', text)
+    assert cells[:7] == ["task", "split", "metric", "base", "hc", "difference [95%]", "p (Holm)"]
+    assert "@media (max-width: 700px)" in text and "prefers-color-scheme: dark" in text
+    assert not re.findall(r"(?:src|href)=", text)
 
 
 def test_every_metric_and_several_contenders(folders: list[Path], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ def test_a_word_with_its_predictions_and_synonyms(world: World, tmp_path: Path) 
     page = tmp_path / "pages" / "large.html"
     told = ("inspect", world.run, TEXT, "--mask", "large", "--top", 3, "--detector", "lexical")
     said = works(*told, "--html", page)
+    assert f"predictions of {world.run}" in said.out
     assert "The [large] beast will stay near the town ." in said.out
     assert "in the vocabulary: big" in said.out
     assert str(page) in said.out

@@ -144,7 +144,11 @@ def test_demo(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     precision = "--set=train.precision=fp32"
     said = works("demo", "--out", tmp_path / "demo", "--wordnet", WORDNET, *smaller, precision)
     assert "loss of the gold token" in said.out
-    assert (tmp_path / "demo" / "report.html").is_file()
+    page = (tmp_path / "demo" / "report.html").read_text()
+    # Whatever WordNet accepts, nobody says that it is right, nor lists what is not there.
+    assert "Right answers" not in page and "about 18 in 100 were right" in page
+    assert ("WordNet accepts none of them" in said.out) != ("about 18 in 100 were right" in said.out)
+    assert "the ten" not in said.out
     AutoModel.from_pretrained(tmp_path / "demo" / "run" / "hf")
     again = works("demo", "--out", tmp_path / "demo", "--wordnet", WORDNET, *smaller, precision, "--json")
     assert Path(again.data["checkpoint"]) == tmp_path / "demo" / "run" / "hf"

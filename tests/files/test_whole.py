@@ -39,6 +39,24 @@ def test_the_mode_is_that_of_a_new_file_whoever_writes_it(tmp_path: Path, umask:
     assert (tmp_path / "a").stat().st_mode & 0o777 == mode
 
 
+def test_files_of_a_folder_have_the_mode_of_new_ones_and_links_are_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.touch(mode=0o600)
+
+    def fill(folder: Path) -> None:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "weights").touch(mode=0o600)
+        (folder / "link").symlink_to(elsewhere)
+
+    before = os.umask(0o022)
+    try:
+        replace_folder(tmp_path / "a", fill)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a" / "inner" / "weights").stat().st_mode & 0o777 == 0o644
+    assert elsewhere.stat().st_mode & 0o777 == 0o600
+
+
 def test_leftovers_of_a_kill_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.json.part").write_text("{")
     write_json(tmp_path / "a.json", {})

@@ -73,6 +73,7 @@ def test_the_page_shows_words_predictions_verdicts_and_synonyms(page: Page) -> N
     assert "in the vocabulary: chief" in page.words
     assert "in the vocabulary: none" in page.words
     assert "pieces func tion" in page.words
+    assert "Predictions of runs/hc" in page.words
     assert "contextual:minilm/model@0.5" in page.words and "/models" not in page.words
 
 

@@ -98,6 +98,16 @@ def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert torch.equal(module.first.weight, other.first.weight)
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644)])
+def test_files_are_readable_as_the_umask_has_it(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        save_checkpoint(tmp_path, *trained(), new_state(7, CONFIG, "corpus", 1.5, {}), keep=2)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "step-000000007").iterdir()} == {mode}
+
+
 def test_there_may_be_none(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
     assert latest_checkpoint(tmp_path / "nowhere") is None

@@ -75,6 +75,8 @@ def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
 
     names = short_names(summary["detectors"])
     text = summary["text"]
+    yield Text(printable(f"predictions of {summary['checkpoint']}"), style="dim")
+    yield ""
     for word in summary["words"]:
         before, gold, after = (printable(part) for part in (text[: word["start"]], word["gold"], text[word["end"] :]))
         yield Text.assemble(before, (f"[{gold}]", "bold"), after)

@@ -85,6 +85,21 @@ def check_writable(path: Path) -> None:
     probe.unlink()
 
 
+def follow_umask(folder: Path) -> None:
+    """Give each file below a folder the mode that the umask makes of a new one: some libraries write for one user only.
+
+    Raises:
+        OSError: as writing does.
+    """
+    probe = folder / PART
+    probe.touch()
+    mode = probe.stat().st_mode & 0o777
+    probe.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(mode)
+
+
 def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     """Put a folder in the place of another one by two renames.
 
@@ -103,6 +118,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     try:
         new.mkdir(parents=True)
         fill(new)
+        follow_umask(new)
         if path.exists():
             path.rename(old)
         new.rename(path)

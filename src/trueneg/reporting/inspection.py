@@ -24,17 +24,18 @@ TEMPLATE = """{% extends "page" %}
 .synonyms { border: 2px solid #2d7dd2; border-radius: 8px; padding: .4rem .9rem; margin: .8rem 0; }
 .accepts { color: var(--good); font-weight: 600; } .rejects { color: var(--bad); } .aside { opacity: .65; }
 section { margin-top: 2.2rem; } td.verdict { white-space: nowrap; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; } th.name { overflow-wrap: anywhere; min-width: 6rem; }
+th.name { overflow-wrap: anywhere; min-width: 6rem; }
 {% endblock %}
-{% block source %}from {{ checkpoint }}{% endblock %}
+{% block source %}predictions of {{ checkpoint }}{% endblock %}
 {% block body %}
 <h1>What could stand there</h1>
+<p class="aside">Predictions of {{ checkpoint }}.</p>
 <p class="sentence">{{ overview }}</p>
 <p class="aside">Words were masked one at a time. Underlined: another word was predicted, and a detector keeps it from
 being punished; dotted: something else was predicted, and it is punished. In the tables ✓ is a prediction that the
 detector accepts, ✗ one that it rejects, with its score; in brackets where training never asks: it asks about whole
 words of one casing, of three letters or more, and no stop words.</p>
-<table><tr><th>detector</th><th>accepts from</th></tr>
+<table><tr><th>detector</th><th class="number">accepts from</th></tr>
 {% for name, threshold in detectors %}<tr><td>{{ name }}</td>
 <td class="number">{{ "%.2f" | format(threshold) }}</td></tr>
 {% endfor %}</table>

@@ -26,6 +26,7 @@ from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
+from trueneg.files.whole import follow_umask
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -94,6 +95,7 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
         digests = {name: checksum(unfinished / name) for name in (MODEL, OPTIMIZER)}
         data = {**dataclasses.asdict(state), "digests": digests}
         (unfinished / STATE).write_text(json.dumps({**data, "digest": _digest_of(data)}, indent=2))
+        follow_umask(unfinished)
         for path in unfinished.iterdir():
             _flush(path)
         if final.exists():
