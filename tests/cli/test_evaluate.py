@@ -188,6 +188,8 @@ HELD_OUT = {
     "--sequences": "lines",
     "--pack": None,
     "--plot": "p.png",
+    "--verify": None,
+    "--no-verify": None,
 }
 TAKEN = {
     "triplets": {"--data", "--wordnet", "--rows", "--limit", "--out"},
@@ -204,7 +206,9 @@ VALUES = {
 
 def test_every_option_of_evaluate_is_tried_below() -> None:
     (command,) = (one for words, one in verbs(typer.main.get_command(app)) if words == ("evaluate",))
-    flags = {flag for one in command.params if one.param_type_name == "option" for flag in one.opts}
+    flags = {
+        flag for one in command.params if one.param_type_name == "option" for flag in [*one.opts, *one.secondary_opts]
+    }
     assert flags - {"--help", "-h", "--json", "--quiet", "-q", "--task"} == VALUES.keys()
 
 

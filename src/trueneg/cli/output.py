@@ -138,7 +138,9 @@ def refuse_given(context: typer.Context, names: Collection[str], beside: str) ->
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in names and source is not None and source.name == "COMMANDLINE":
-            raise ConfigError(f"{'/'.join(option.opts)} does nothing beside {beside}: leave it out")
+            raise ConfigError(
+                f"{'/'.join([*option.opts, *option.secondary_opts])} does nothing beside {beside}: leave it out"
+            )
 
 
 def check_new(out: Path, overwrite: bool) -> None:

@@ -40,7 +40,7 @@ READINGS = {
 TASKS = ("false-negatives",)
 """Of models that are not fine-tuned."""
 
-_HELD_OUT = {"corpus", "text", "detector", "over_training", "length", "sequences", "pack", "plot"}
+_HELD_OUT = {"corpus", "text", "detector", "over_training", "length", "sequences", "pack", "plot", "verify"}
 """Parameters of ``evaluate`` that only masked models on held-out text have."""
 
 PICTURES = (".png", ".svg", ".pdf")
