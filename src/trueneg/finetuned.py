@@ -30,6 +30,7 @@ from trueneg.evaluation.tasks.contrast_sets import (
 )
 from trueneg.finetuning import chosen_examples, folder_of
 from trueneg.models.task_model import labels_of, load_finetuned
+from trueneg.progress import Tell, untold
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.distributed import choose_device
 from trueneg.training.folder import CONFIG, HUGGING_FACE
@@ -85,7 +86,13 @@ def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedMo
 
 
 def evaluate_finetuned(
-    folder: str | Path, task: str = "", splits: Sequence[str] = (), *, data: str = "", settings: Sequence[str] = ()
+    folder: str | Path,
+    task: str = "",
+    splits: Sequence[str] = (),
+    *,
+    data: str = "",
+    settings: Sequence[str] = (),
+    progress: Tell = untold,
 ) -> list[Result]:
     """Evaluate a fine-tuned model, on its own task or on another with the same labels.
 
@@ -98,6 +105,7 @@ def evaluate_finetuned(
         splits: ``dev``, ``test``, …; by default the task's labelled ones.
         data: The task's files, if they lie elsewhere now.
         settings: ``key=value``, for example ``task.max_dev_examples=500``.
+        progress: Told how many rows of a split are read, of how many.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model, or a model of its own lies where the results would.
@@ -120,7 +128,14 @@ def evaluate_finetuned(
     results = []
     for split in splits or asked.dev_splits:
         result, answers = evaluate_model(
-            opened.model, asked, opened.tokenizer, config, split, step=config.train.steps, trained=opened.trained
+            opened.model,
+            asked,
+            opened.tokenizer,
+            config,
+            split,
+            step=config.train.steps,
+            trained=opened.trained,
+            progress=progress,
         )
         save_result(result, answers, target)
         results.append(result)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.finetune import runs_of
-from trueneg.cli.output import Json, Output, Quiet, Settings, progress_bar, refuse_given
+from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
 from trueneg.errors import ConfigError
+from trueneg.progress import Bar
 
 if TYPE_CHECKING:
     from trueneg.attacking import Attacked
@@ -113,15 +114,8 @@ def _found(
     from trueneg.attacking import run_attack
 
     def run(folder: Path) -> AttackSet:
-        last = 0
-
-        def progress(done: int, of: int) -> None:
-            nonlocal last
-            tell(done - last)
-            last = done
-
-        with progress_bar(f"{made.name} {folder}", quiet, max_examples or None, "examples") as tell:
-            return run_attack(folder, made, split=split, data=data, max_examples=max_examples, progress=progress)
+        with Bar(f"{made.name} {folder}", unit="examples", quiet=quiet) as bar:
+            return run_attack(folder, made, split=split, data=data, max_examples=max_examples, progress=bar.tell)
 
     known: dict[str, AttackSet] = {}
     for folder, whom in zip(folders, served, strict=True):

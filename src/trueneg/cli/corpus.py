@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
-from trueneg.cli.output import Json, Output, Quiet, Verify, progress_bar
+from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
+from trueneg.progress import Bar
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
 
@@ -72,17 +63,7 @@ def build(
     held_out = [valid] if valid is not None and Path(valid).exists() else []
     total = text_bytes([*text, *held_out])
     is_kept = (out / INFO_FILE).exists() and not overwrite  # or the build is refused
-    bar = Progress(
-        TextColumn("building"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("building", total=total)
+    with Bar("building", total, unit="MB", per=1_000_000, quiet=quiet) as bar:
         info = build_corpus(
             text,
             tokenizer,
@@ -96,7 +77,7 @@ def build(
             max_document_mib=max_document_mib,
             tagger=tagger or ("pattern" if tag else None),
             overwrite=overwrite,
-            progress=lambda num: bar.advance(task, num),
+            progress=bar.advance,
         )
     told = [f"{out}: fingerprint {info.fingerprint}{' (built already, nothing has changed)' * is_kept}"]
     for name, split in info.splits.items():
@@ -140,11 +121,11 @@ def annotate(
 
     opened = Corpus.open(corpus, verify=False)  # done below, for each split
     splits = opened.info.splits
-    total = sum(info.num_tokens for name, info in splits.items() if not split or name in split)
+    total = sum(_to_annotate(corpus, name, length, max_rows) for name in splits if not split or name in split)
     fast = opened.load_tokenizer()
     annotator = make_annotator(detector, fast, make_resources(wordnet, device))
     warn_of_another_language(detector, opened, fast, wordnet)
-    with progress_bar("annotating", quiet, None if max_rows else total, "tokens") as advance:
+    with Bar("annotating", total, unit="tokens", quiet=quiet) as bar:
         info = write_annotations(
             corpus,
             annotator,
@@ -156,7 +137,7 @@ def annotate(
             max_rows=max_rows,
             overwrite=overwrite,
             verify=verify,
-            progress=advance,
+            progress=bar.advance,
         )
     lines = [f"{out}: {info.detector}, fingerprint {info.fingerprint}; use it with --hard-correction annotated:{out}"]
     for name, found in info.splits.items():
@@ -168,6 +149,18 @@ def annotate(
         lines.append(f"  only {info.share:.2%} of the corpus is annotated: in the rest nothing will be corrected")
     data = {"out": out, "info": info, "share": info.share}
     Output(as_json).result(data, "\n".join(lines))
+
+
+def _to_annotate(corpus: Path, split: str, length: int, max_rows: int | None) -> int:
+    """Tokens that are to be looked at; of the first rows, about as many as in the mean of all."""
+    from trueneg.corpus.rows import RowIndex
+    from trueneg.corpus.store import Corpus
+
+    opened = Corpus.open(corpus, split, verify=False)
+    if not max_rows:
+        return opened.num_tokens
+    num_rows = len(RowIndex(opened, min(length, opened.num_tokens + 2)))
+    return round(opened.num_tokens * min(1.0, max_rows / num_rows))
 
 
 @app.command()

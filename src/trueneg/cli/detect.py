@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.output import Json, Output, Quiet, Verify, progress_bar
+from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
+from trueneg.progress import Bar
 
 if TYPE_CHECKING:
     from trueneg.evaluation.distractors import Distractor
@@ -194,7 +195,7 @@ def prototypes(
     except OSError as error:
         raise ConfigError(f"--out {out} cannot be written ({error.strerror or error}): name another file") from error
     opened = Corpus.open(corpus, verify=verify)
-    with progress_bar("reading rows", quiet) as advance:
+    with Bar("reading", unit="rows", quiet=quiet) as bar:
         learned = learn_prototypes(
             encoder,
             opened,
@@ -204,7 +205,7 @@ def prototypes(
             length=length,
             least=least,
             seed=seed,
-            progress=advance,
+            progress=bar.tell,
         )
     learned.save(out)
     text = f"{out}: prototypes of {len(learned.words):,} words, from {int(learned.counts.sum()):,} occurrences"

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
+from trueneg.progress import Bar
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def evaluate_encoders(
     if task == "triplets":
         rows, records = _triplets(checkpoints, data, wordnet, limit, out, output)
     else:
-        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit)
+        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output.quiet)
     output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
@@ -81,7 +82,8 @@ def _triplets(
         write_triplets(out, triplets)
     rows, records = [], []
     for checkpoint in checkpoints:
-        measured = margins(TextReader(checkpoint), triplets)
+        with Bar(checkpoint, len(triplets), unit="triplets", quiet=output.quiet) as bar:
+            measured = margins(TextReader(checkpoint), triplets, bar.tell)
         for way in WAYS:
             found = hits(measured, way)
             chosen = found.chosen
@@ -108,7 +110,7 @@ def _sentences(path: Path) -> list[str]:
 
 
 def _similarity(
-    checkpoints: Sequence[str], data: str, split: str, limit: int
+    checkpoints: Sequence[str], data: str, split: str, limit: int, quiet: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from trueneg.evaluation.sentence_similarity import POOLINGS, TextReader, sentence_similarity
     from trueneg.evaluation.tasks.glue import GlueTask
@@ -116,7 +118,8 @@ def _similarity(
     examples = _subset(GlueTask("stsb", data).read(split).examples, limit)
     rows, records = [], []
     for checkpoint in checkpoints:
-        found = sentence_similarity(TextReader(checkpoint), examples)
+        with Bar(checkpoint, unit="sentences", quiet=quiet) as bar:
+            found = sentence_similarity(TextReader(checkpoint), examples, bar.tell)
         for pooling in POOLINGS:
             interval = found.interval(pooling)
             shown = f"{100 * interval.estimate:.2f} [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"

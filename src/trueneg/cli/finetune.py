@@ -12,6 +12,7 @@ import typer
 from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.limits import Needs, refuse_idle
+from trueneg.progress import Bar
 
 if TYPE_CHECKING:
     from trueneg.evaluation.results import Result
@@ -119,9 +120,11 @@ def evaluate_task(
         asked = splits or ("test",)
         _show([found for run in runs for found in evaluate_contrast_set(run, contrast_set, asked)], output)
         return
-    _show(
-        [found for run in runs for found in evaluate_finetuned(run, task, splits, data=data, settings=settings)], output
-    )
+    results: list[Result] = []
+    for run in runs:
+        with Bar(str(run), unit="rows", quiet=output.quiet) as bar:
+            results += evaluate_finetuned(run, task, splits, data=data, settings=settings, progress=bar.tell)
+    _show(results, output)
 
 
 def is_finetuned(checkpoint: str) -> bool:

@@ -6,18 +6,15 @@ import dataclasses
 import json
 import os
 import re
-import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.printable import printable, printable_json, printable_lines
@@ -112,16 +109,6 @@ class Output:
 def is_main_process() -> bool:
     """False for all but one of the processes that a launcher started: what all would say is said once."""
     return os.environ.get("RANK", "0") == "0"
-
-
-@contextmanager
-def progress_bar(title: str, quiet: bool, total: int | None = None, unit: str = "") -> Iterator[Callable[[int], None]]:
-    """Show on standard error, to people only, how far something has come; gives what to tell it by."""
-    titled = TextColumn("{task.description}", markup=False)
-    columns = [titled, BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()) as bar:
-        task = bar.add_task(printable(title), total=total)
-        yield lambda num: bar.advance(task, num)
 
 
 def refuse_given(context: typer.Context, names: Collection[str], beside: str) -> None:

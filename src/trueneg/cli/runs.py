@@ -24,6 +24,7 @@ from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.evaluation.corrections import judgement
 from trueneg.objectives import OBJECTIVES
+from trueneg.progress import Bar
 
 if TYPE_CHECKING:
     from trueneg.evaluation.held_out import HeldOutResult
@@ -231,20 +232,22 @@ def evaluate(
         raise ConfigError(f"--plot {plot}: it draws corrections over training: add --over-training")
     if plot is not None and plot.suffix not in PICTURES:
         raise ConfigError(f"--plot {plot}: name the picture {', '.join(PICTURES)}")
-    table = evaluate_table(
-        checkpoint,
-        corpora=corpus or (),
-        texts=text or (),
-        sequences=[*(sequences or ()), *(["packed"] if pack and "packed" not in (sequences or ()) else [])],
-        detectors=detector or ("lexical",),
-        over_training=over_training,
-        wordnet=wordnet,
-        num_rows=rows,
-        length=length,
-        settings=settings or (),
-        verify=verify,
-        say=output.say,
-    )
+    with Bar("evaluating", unit="rows", quiet=quiet) as bar:
+        table = evaluate_table(
+            checkpoint,
+            corpora=corpus or (),
+            texts=text or (),
+            sequences=[*(sequences or ()), *(["packed"] if pack and "packed" not in (sequences or ()) else [])],
+            detectors=detector or ("lexical",),
+            over_training=over_training,
+            wordnet=wordnet,
+            num_rows=rows,
+            length=length,
+            settings=settings or (),
+            verify=verify,
+            say=bar.print,
+            progress=bar.tell,
+        )
     if out is not None:
         table.save(out)
     for written in table.save_in_runs():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from trueneg.detectors.rowtext import TokenText, substitution_kinds
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
+from trueneg.progress import Tell, untold
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
 THRESHOLD = 0.62
@@ -150,7 +151,7 @@ def learn_prototypes(
     batch_size: int = 64,
     least: int = LEAST,
     seed: int = 0,
-    progress: Callable[[int], None] = lambda num: None,
+    progress: Tell = untold,
 ) -> Prototypes:
     """Average the vectors of every word of a vocabulary over a corpus.
 
@@ -164,7 +165,7 @@ def learn_prototypes(
         batch_size: Rows read at once.
         least: Occurrences that a word needs.
         seed: Draws the rows.
-        progress: Told how many rows were read.
+        progress: Told how many rows are read, of how many.
 
     Raises:
         ModelError: if no word occurs so often.
@@ -184,7 +185,7 @@ def learn_prototypes(
         tokens = batch.input_ids[is_wanted]
         np.add.at(sums, tokens, reader(batch.input_ids, is_wanted, batch.segments))
         counts += np.bincount(tokens, minlength=len(counts))
-        progress(len(batch.input_ids))
+        progress(start + len(batch.input_ids), num_rows)
     # "Ġcity" and "city" are one word.
     by_word: dict[str, list[int]] = defaultdict(list)
     for token in np.flatnonzero(counts).tolist():

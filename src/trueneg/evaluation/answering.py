@@ -15,6 +15,7 @@ from trueneg.evaluation.metrics import METRICS
 from trueneg.evaluation.provenance import versions
 from trueneg.evaluation.results import Result, columns_of
 from trueneg.evaluation.tasks.base import Answer, Encoded, Task
+from trueneg.progress import Tell, untold
 from trueneg.tokenizer import special_ids
 from trueneg.training.distributed import Processes
 from trueneg.training.predict import predict
@@ -32,6 +33,7 @@ def answer(
     *,
     precision: str = "fp32",
     processes: Processes | None = None,
+    progress: Tell = untold,
 ) -> list[Answer]:
     """One answer an example, in order.
 
@@ -43,9 +45,12 @@ def answer(
         pad_id: Of the tokenizer.
         precision: ``fp32`` or ``bf16``.
         processes: Who shares the work; all get all answers.
+        progress: Told how many rows are read, of how many.
     """
     objective = task.objective()
-    outputs = predict(model, objective, encoded.features, pad_id, precision=precision, processes=processes)
+    outputs = predict(
+        model, objective, encoded.features, pad_id, precision=precision, processes=processes, progress=progress
+    )
     return task.answers(examples, encoded, outputs)
 
 
@@ -69,6 +74,7 @@ def evaluate_model(
     step: int,
     trained: Mapping[str, Any],
     processes: Processes | None = None,
+    progress: Tell = untold,
 ) -> tuple[Result, list[Answer]]:
     """Answer a split's examples and, where their labels are known, score the answers.
 
@@ -81,6 +87,7 @@ def evaluate_model(
         step: Steps of training done.
         trained: What the result says of the training.
         processes: Who shares the work.
+        progress: Told how many rows are read, of how many.
 
     Returns:
         The result, and one answer an example, in order.
@@ -92,7 +99,14 @@ def evaluate_model(
         examples = task.subset(examples, wanted, SUBSET_SEED)
     encoded = task.encode(examples, tokenizer, config.task.length, is_training=False)
     answers = answer(
-        model, task, examples, encoded, pad_id(tokenizer), precision=config.train.precision, processes=processes
+        model,
+        task,
+        examples,
+        encoded,
+        pad_id(tokenizer),
+        precision=config.train.precision,
+        processes=processes,
+        progress=progress,
     )
     result = make_result(
         task,

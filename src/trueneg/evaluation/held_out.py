@@ -31,6 +31,7 @@ from trueneg.models.backbone import MaskedLanguageModel, check_length, check_pac
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import mlm
 from trueneg.presets import with_objective
+from trueneg.progress import Tell, counted, untold
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.data import annotations_of, held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
@@ -140,6 +141,7 @@ def evaluate_held_out(
     pack: bool | None = None,
     settings: Sequence[str] = (),
     verify: bool = True,
+    progress: Tell = untold,
 ) -> HeldOutResult:
     """Mask held-out rows and see what a checkpoint predicts (Zhang et al. 2023, Table 2).
 
@@ -153,6 +155,7 @@ def evaluate_held_out(
         pack: Whether rows hold several documents; by default as a run had it, else not.
         settings: Further options, such as ``objective.masking.rate=0.3``.
         verify: Compare the corpus's files with their checksums before: see ``Corpus.open``.
+        progress: Told how many rows are read, of how many.
 
     Raises:
         TruenegError: if the checkpoint, the corpus, the detector or the lexicon cannot be used.
@@ -167,6 +170,7 @@ def evaluate_held_out(
         length=length,
         settings=settings,
         verify=verify,
+        progress=progress,
     )
     return table.records[0]
 
@@ -185,6 +189,7 @@ def evaluate_table(
     settings: Sequence[str] = (),
     verify: bool = True,
     say: Callable[[str], None] = lambda _: None,
+    progress: Tell = untold,
 ) -> HeldOutTable:
     """Mask held-out rows and see what checkpoints predict, and what detectors make of it (Zhang et al. 2023, Table 2).
 
@@ -205,6 +210,7 @@ def evaluate_table(
         settings: Further options, such as ``objective.masking.rate=0.3``.
         verify: Compare the corpora's files with their checksums before: see ``Corpus.open``.
         say: Told what is going on.
+        progress: Told how many rows of a text are read, of how many.
 
     Returns:
         Results ordered by checkpoint, text, kind of sequences, detector and step.
@@ -231,7 +237,7 @@ def evaluate_table(
                     if len(moments) * len(trials) * len(checkpoints) > 1:
                         step = f" at step {moment.step:,}" if moment else ""
                         say(f"{checkpoint}{step}: {trial.sequences} of {trial.text}")
-                    results = evaluator.evaluate(model, trial, checkpoint, moment, num_rows)
+                    results = evaluator.evaluate(model, trial, checkpoint, moment, num_rows, progress)
                     found += [((number, place, who, when), result) for who, result in enumerate(results)]
     return HeldOutTable([result for _, result in sorted(found, key=lambda item: item[0])])
 
@@ -283,7 +289,13 @@ class _Evaluator:
         return model.to(self.device)
 
     def evaluate(
-        self, model: MaskedLanguageModel, trial: _Trial, checkpoint: str, moment: Moment | None, num_rows: int
+        self,
+        model: MaskedLanguageModel,
+        trial: _Trial,
+        checkpoint: str,
+        moment: Moment | None,
+        num_rows: int,
+        progress: Tell,
     ) -> Iterator[HeldOutResult]:
         config = override(self.config, trial.options)
         if config.corpus.pack:
@@ -292,7 +304,9 @@ class _Evaluator:
         wanted = min(num_rows or len(index), len(index))
         plain = override(config, ["objective.correction.detector="]).objective
         objective = mlm.from_config(plain, self.tokenizer, model.vocab_size).to(self.device)
-        batches = held_out_batches(index, wanted, config.train.batch_size, Processes())
+        at_once = config.train.batch_size
+        sizes = [min(at_once, wanted - start) for start in range(0, wanted, at_once)]
+        batches = counted(held_out_batches(index, wanted, at_once, Processes()), sizes, wanted, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
             found = find_false_negatives(model, objective, self.detectors, batches, self.tokenizer, self.device)
         for name, what in found.items():

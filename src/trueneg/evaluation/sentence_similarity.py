@@ -23,6 +23,7 @@ from trueneg.evaluation.tasks.base import Answer
 from trueneg.evaluation.tasks.text import TextExample
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
+from trueneg.progress import Tell, counted, untold
 from trueneg.tokenizer import load_tokenizer, special_ids
 
 Floats = NDArray[np.float64]
@@ -104,12 +105,13 @@ class TextReader:
         lengths = np.array([len(row) for row in ids], dtype=np.int64)
         yield from by_budget(np.argsort(lengths, kind="stable"), lengths * texts_each)
 
-    def vectors(self, texts: Sequence[str]) -> dict[Pooling, Floats]:
+    def vectors(self, texts: Sequence[str], progress: Tell = untold) -> dict[Pooling, Floats]:
         """Vectors of texts, ``[n, layers + 1, hidden]`` for either pooling."""
         ids = self.tokenize(texts)
         shape = len(texts), self.num_layers + 1, int(self.model.config.hidden_size)
         found: dict[Pooling, Floats] = {pooling: np.zeros(shape) for pooling in POOLINGS}
-        for chosen in self.batches(ids):
+        batches = list(self.batches(ids))
+        for chosen in counted(batches, map(len, batches), len(ids), progress):
             states = self.states([ids[number] for number in chosen])
             for pooling in POOLINGS:
                 found[pooling][chosen] = states.pooled(pooling).transpose(0, 1).cpu().numpy()
@@ -176,12 +178,15 @@ class SentenceSimilarity:
         return {"gold": self.gold, "predicted": self.cosines[pooling][:, layer]}
 
 
-def sentence_similarity(reader: TextReader, examples: Sequence[TextExample]) -> SentenceSimilarity:
+def sentence_similarity(
+    reader: TextReader, examples: Sequence[TextExample], progress: Tell = untold
+) -> SentenceSimilarity:
     """Compare the sentences of pairs at every layer.
 
     Args:
         reader: The encoder.
         examples: Pairs with a quantity, such as STS-B's.
+        progress: Told how many different sentences are read, of how many.
 
     Raises:
         TaskError: for no examples, or one without a second text or a label.
@@ -195,7 +200,7 @@ def sentence_similarity(reader: TextReader, examples: Sequence[TextExample]) -> 
             )
     # Many sentences come in several pairs.
     number = {text: n for n, text in enumerate(dict.fromkeys(t for e in examples for t in (e.text, e.second or "")))}
-    vectors = reader.vectors(list(number))
+    vectors = reader.vectors(list(number), progress)
     left = [number[example.text] for example in examples]
     right = [number[example.second or ""] for example in examples]
     return SentenceSimilarity(

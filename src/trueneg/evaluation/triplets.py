@@ -26,6 +26,7 @@ from trueneg.evaluation.bertscore import bert_score
 from trueneg.evaluation.sentence_similarity import POOLINGS, Floats, States, TextReader, cosines
 from trueneg.evaluation.statistics import Interval, cluster_bootstrap
 from trueneg.evaluation.tasks.records import read_lines
+from trueneg.progress import Tell, counted, untold
 
 Way = Literal["cls", "mean", "bertscore"]
 WAYS: tuple[Way, ...] = ("cls", "mean", "bertscore")
@@ -139,8 +140,13 @@ class Hits:
         return self.curve[self.paper_layer]
 
 
-def margins(reader: TextReader, triplets: Sequence[Triplet]) -> Margins:
+def margins(reader: TextReader, triplets: Sequence[Triplet], progress: Tell = untold) -> Margins:
     """Read triplets with an encoder, at every layer.
+
+    Args:
+        reader: The encoder.
+        triplets: What it reads.
+        progress: Told how many are read, of how many.
 
     Raises:
         TaskError: for no triplets.
@@ -152,7 +158,8 @@ def margins(reader: TextReader, triplets: Sequence[Triplet]) -> Margins:
     ids = [reader.tokenize(texts) for texts in views]
     longest = [max(of_triplet, key=len) for of_triplet in zip(*ids, strict=True)]
     found: dict[Way, Floats] = {way: np.zeros((len(triplets), reader.num_layers + 1)) for way in WAYS}
-    for chosen in reader.batches(longest, texts_each=3):
+    batches = list(reader.batches(longest, texts_each=3))
+    for chosen in counted(batches, map(len, batches), len(triplets), progress):
         states = reader.states([of_view[number] for of_view in ids for number in chosen])
         original, synonym, antonym = (_part(states, view, len(chosen)) for view in range(3))
         for pooling in POOLINGS:

@@ -16,7 +16,6 @@ from rich.console import Console
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
 from trueneg.files.records import parse_record
 from trueneg.files.whole import write_whole
-from trueneg.printable import printable
 from trueneg.progress import Bar
 
 Record = Mapping[str, float | int | str]
@@ -129,7 +128,7 @@ class Display:
 
     def say(self, message: str) -> None:
         """Say something once."""
-        self._bar.print(printable(message))
+        self._bar.print(message)
 
 
 class Tracker(Protocol):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
+from trueneg.progress import Tell, counted, untold
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
 
@@ -25,11 +26,13 @@ def predict(
     precision: str = "fp32",
     processes: Processes | None = None,
     tokens_at_once: int = TOKENS_AT_ONCE,
+    progress: Tell = untold,
 ) -> list[NDArray[np.float32]]:
     """Outputs of each row, in order: ``[numbers]``, or ``[tokens of the row, numbers]`` where they are of tokens.
 
     Rows are read by length, the longest first, as many at once as hold ``tokens_at_once`` tokens; dropout is off.
-    Under several processes each reads its share, and all get all outputs.
+    Under several processes each reads its share, and all get all outputs. ``progress`` is told the rows this one has
+    read, of all.
     """
     processes = processes or Processes()
     device = next(model.parameters()).device
@@ -37,7 +40,8 @@ def predict(
     outputs: list[NDArray[np.float32] | None] = [None] * len(features)
     width = 0
     with eval_mode(model):
-        for numbers in _batches(order[processes.rank :: processes.world_size], features, tokens_at_once):
+        batches = _batches(order[processes.rank :: processes.world_size], features, tokens_at_once)
+        for numbers in counted(batches, map(len, batches), len(features), progress):
             batch = features.batch(numbers, pad_id).to(device)
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
                 found = objective.outputs(model, batch).float().cpu().numpy()
