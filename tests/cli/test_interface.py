@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -228,3 +229,13 @@ def test_list_alone_shows_the_lists() -> None:
     kinds = works("list", "--json").data["lists"]
     assert "presets" in kinds and all(kind in works("list").out for kind in kinds)
     assert all(works("list", kind).out for kind in kinds)
+
+
+def test_ctrl_c_before_the_verb_begins_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["trueneg.cli.main"], "app", stopped)
+    said = trueneg("doctor")
+    assert (said.code, said.out) == (130, "")
+    assert said.err.startswith("stopped: ") and "Traceback" not in said.err

@@ -57,8 +57,9 @@ def _wait_for_lock(first: Started, out: Path) -> bool:
     """Whether a process comes to hold a folder; it names itself a moment after."""
     while first.process.is_alive():
         for folder, _, files in os.walk(out):
-            with contextlib.suppress(FileNotFoundError):
-                if ".lock" in files and (Path(folder) / ".lock").stat().st_size:
-                    return True
+            for name in files:
+                with contextlib.suppress(FileNotFoundError):
+                    if name.endswith(".lock") and (Path(folder) / name).stat().st_size:
+                        return True
         time.sleep(0.0005)
     return False

@@ -100,7 +100,7 @@ def _built(world: World, copy: Path, out: Path) -> list[object]:
 
 
 def _evaluated(world: World, copy: Path, out: Path) -> list[object]:
-    return ["evaluate", copy / "reviews" / "seed-1", "--json"]
+    return ["evaluate", copy / "reviews" / "seed-1"]
 
 
 KINDS = {
@@ -197,14 +197,16 @@ def _read(
     damage(copy)
     # Of another verification nothing is remembered: every reading has a cache of its own.
     cache = copy if kind.copied == "cache" else place / "cache"
-    is_resumed = kind.copied.startswith("@")
     out.parent.mkdir()
-    written = copy if is_resumed else out
+    written = copy if kind.copied.startswith("@") or kind.argv == _evaluated else out
     argv = [str(word) for word in kind.argv(world, copy, out)]
     ended = run(argv, written, **world.environment | {"TRUENEG_CACHE": str(cache)})
     if ended.code != 0:
         return ended, {}
-    return ended, outcome(written) | ({} if is_resumed else {"said": ended.out})
+    found = outcome(written)
+    if kind.argv == _evaluated:  # of a model's folder, which is damaged, its results
+        found = {name: digest for name, digest in found.items() if Path(name).name.startswith("dev.")}
+    return ended, found
 
 
 def _flip(

@@ -14,31 +14,22 @@ from faults.both import both_all
 from faults.disk import fill_all
 from faults.flips import KINDS, flip_all
 from faults.formats import FORMATS, Place
-from faults.kills import kill_all
+from faults.kills import SAVING, kill_all
 from faults.mutations import as_text, mutated_value
 from faults.world import World
 
 # Of what no other test hurts; training, builds and fine-tuning are killed in tests of their own, too.
 KILLED = ("pretrain --from", "corpus annotate", "reproduce planted", "attack")
-HELD = ("corpus annotate",)
-WRITING = ("lexicon build",)
+HELD = ("corpus annotate", "attack")
+WRITING = ("detect prototypes", "lexicon build")
 FLIPPED = ("corpus: tokens", "arrays of a journal")
 OPEN = {
-    "metrics.jsonl",
-    "a run's page: readings",
-    "a run's page: options",
-    "trees",
-    "SWORDS",
-    "BoolQ's contrast set",
-    "PERSPECTRUM",
+    "state.json",
+    "config.json of a run",
+    "config.json of a fine-tuned model",
+    "calibrated detector",
     "tokenizer.json",
     "tokenizer_config.json",
-    "SQuAD",
-    "triplets",
-    "lock",
-    "planted: run",
-    "table of JSON lines",
-    "state.json",
 }
 
 
@@ -51,6 +42,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.mark.parametrize("verb", KILLED)
 def test_killed_at_random_a_command_given_again_ends_as_ever(verb: str, world: World, tmp_path: Path) -> None:
     ((_, tally),) = kill_all(world, tmp_path, 1, 1, (signal.SIGKILL,), [verb])
+    assert tally.faults == []
+    assert tally.hits == 1 <= tally.same
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["corpus annotate"])
+def test_told_to_stop_a_command_saves_and_goes_on(verb: str, world: World, tmp_path: Path) -> None:
+    ((_, tally),) = kill_all(world, tmp_path, 1, 2, SAVING, [verb])
     assert tally.faults == []
     assert tally.hits == 1 <= tally.same
 

@@ -101,7 +101,7 @@ def test_a_torn_result_is_named(fake_runs: list[Any], ring_corpus: Path, tmp_pat
     reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
     file = tmp_path / "runs" / "baseline.seed1.json"
     file.write_text(file.read_text()[:50])
-    with pytest.raises(ConfigError, match=r"baseline.seed1.json' is torn, or no result: delete it"):
+    with pytest.raises(ConfigError, match=r"baseline.seed1.json' is damaged: .*delete it"):
         reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
 
 

@@ -248,6 +248,10 @@ def main() -> None:
             if ended.code == INTERRUPTED and is_main_process():
                 _say("stopped", "what was not finished is lost, what was is kept: run the same again")
             raise
+        except KeyboardInterrupt:  # before the verb began, or after it ended
+            if is_main_process():
+                _say("stopped", "run the same again")
+            sys.exit(INTERRUPTED)
         except (TruenegError, OSError, MemoryError, RuntimeError) as error:
             _say("error", _explain(error))
             sys.exit(1)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trueneg.errors import BusyError, ConfigError, TruenegWarning
+from trueneg.files.records import parse_record
 
 LOCK = ".lock"
 _UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -93,7 +94,7 @@ def _held(path: Path, folder: Path) -> int:
 
 def _holder(descriptor: int) -> str:
     try:
-        about = json.loads(os.pread(descriptor, 4096, 0))
+        about = parse_record(dict[str, str | int], os.pread(descriptor, 4096, 0), "the lock", BusyError, "wait")
         return f"process {about['pid']} on {about['host']} ({about['doing']}, since {about['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, BusyError, KeyError):
         return "another process"

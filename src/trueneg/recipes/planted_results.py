@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,6 +13,7 @@ from trueneg import __version__
 from trueneg.decoding import differences, encode, load_config, save_config
 from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics import Interval, t_interval
+from trueneg.files.records import read_record
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
 
 SETTINGS, RUNS = "settings.json", "runs"
@@ -59,13 +59,8 @@ def load_results(folder: Path) -> list[ArmResult]:
     Raises:
         ConfigError: for a file that is no result.
     """
-    results = []
-    for path in sorted((folder / RUNS).glob("*.json")):
-        try:
-            results.append(ArmResult(**json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"'{path}' is torn, or no result: delete it to have the run done again") from error
-    return results
+    paths = sorted((folder / RUNS).glob("*.json"))
+    return [read_record(ArmResult, path, ConfigError, "delete it to have the run done again") for path in paths]
 
 
 def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any]:
