@@ -29,3 +29,20 @@ def test_its_description_is_json_and_holds_every_option() -> None:
     assert json.loads(json.dumps(attack.description)) == attack.description
     assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
     assert not attack.asks_victim and set(attack.of) == {"text", "squad"}
+
+
+@pytest.mark.parametrize(
+    ("request_of", "name", "remedy"),
+    [
+        (Request("swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
+        (Request("add-sentence", settings=("profile=textflint",)), "profile", "--profile"),
+        (Request("swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)), "min_ratio", "--profile strict"),
+        (Request("textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
+        (Request("textfooler", encoder="none", settings=("unknown=[MASK]",)), "unknown", "importance=jin2019"),
+        (Request("masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
+    ],
+)
+def test_settings_that_do_nothing_are_refused(request_of: Request, name: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_attack(request_of)
+    assert str(caught.value).startswith(f"{name} does nothing ") and remedy in str(caught.value)

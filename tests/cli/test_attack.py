@@ -76,7 +76,7 @@ def questions(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def search(neighbours: Path) -> list[object]:
-    return ["--attack", "textfooler", "--neighbours", neighbours, "--encoder", "none", "--set", "window=3"]
+    return ["--attack", "textfooler", "--neighbours", neighbours, "--encoder", "none", "--set", "min_cosine=0.4"]
 
 
 def test_a_search_for_each_model_and_what_is_left_for_compare(texts: Path, neighbours: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_search_for_each_model_and_what_is_left_for_compare(texts: Path, neigh
     assert drop["drop"]["low"] > 0
     assert first["metrics"]["withstood"] == first["metrics"]["accuracy"] == drop["after"]["estimate"]
     assert first["attack"]["profile"] == "textattack"
-    assert first["attack"]["options"]["window"] == 3
+    assert first["attack"]["options"]["min_cosine"] == 0.4
     assert json.loads(out.read_text()) == said
     kept = json.loads((texts / "seed-1" / "attack-textfooler-textattack.json").read_text())
     assert kept["metrics"] == first["metrics"] and kept["config"]["attack"] == first["attack"]

@@ -135,6 +135,8 @@ def test_only_adversaries_that_misled_their_model_are_asked_about_and_others_do_
 def test_what_is_refused(encoder: Path, snli: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the pilot needs --set encoder"):
         reproduce(tmp_path, settings=[])
+    with pytest.raises(ConfigError, match=r"^smart_noise does nothing without the arm smart: name it"):
+        reproduce(tmp_path, scale="tiny", settings=["smart_noise=0.1"])
     with pytest.raises(ConfigError, match="unknown scale 'big'"):
         reproduce(tmp_path, scale="big", settings=settings(encoder, snli))
     with pytest.raises(ConfigError, match="did you mean 'freelb'"):

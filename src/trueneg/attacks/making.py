@@ -12,6 +12,7 @@ from trueneg.attacks.base import Adversary
 from trueneg.decoding import override
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.places import wordnet_digest
+from trueneg.limits import Needs, refuse_idle
 from trueneg.registry import load
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def make_textfooler(request: Request) -> Attack:
     from trueneg.attacks.textfooler import PROFILES, textfooler
     from trueneg.lexicon.tagging import make_tagger
 
-    options = override(_profile(request, PROFILES), request.settings)
+    options = _options(request, PROFILES)
     _refuse_others(request, "neighbours", "encoder", "tagger")
     neighbours = _neighbours(request)
     similarity = _similarity(request)
@@ -115,7 +116,7 @@ def make_masked_lm(request: Request) -> Attack:
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.wordnet import WordNet
 
-    options = override(_profile(request, PROFILES), request.settings)
+    options = _options(request, PROFILES)
     is_tagged, is_filtered = options.part_of_speech != "any", not options.opposites
     read = [*(["tagger"] if is_tagged else []), *(["wordnet"] if is_filtered else [])]
     _refuse_others(request, "masked_lm", "encoder", *read)
@@ -153,7 +154,7 @@ def make_typos(request: Request) -> Attack:
     from trueneg.attacks.typos import TypoOptions, typos
 
     profiles = {"default": TypoOptions()}
-    options = override(_profile(request, profiles), request.settings)
+    options = _options(request, profiles)
     _refuse_others(request)
     transform = partial(typos, seed=request.seed, options=options)
     return _without_victim(request, ["text", "squad"], _described(request, profiles, options, {}), transform)
@@ -166,7 +167,7 @@ def make_swap_synonyms(request: Request) -> Attack:
     from trueneg.lexicon.wordnet import WordNet
 
     profiles = {"strict": SwapOptions(), "textflint": SwapOptions.textflint()}
-    options = override(_profile(request, profiles), request.settings)
+    options = _options(request, profiles)
     _refuse_others(request, "tagger", "wordnet")
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
 
@@ -185,7 +186,7 @@ def make_add_sentence(request: Request) -> Attack:
     from trueneg.lexicon.wordnet import WordNet
 
     profiles: dict[str, AddOptions] = {name: AddOptions.named(name) for name in ADD_PROFILES}
-    options = override(_profile(request, profiles), request.settings)
+    options = _options(request, profiles)
     _refuse_others(request, "neighbours", "parses", "tagger", "wordnet")
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
     neighbours = VectorNeighbours(load_vectors(request.neighbours), tagger) if request.neighbours else None
@@ -212,11 +213,45 @@ def _refuse_others(request: Request, *taken: str) -> None:
             raise ConfigError(f"{what} takes no --{name.replace('_', '-')}: leave it out")
 
 
-def _profile(request: Request, profiles: Mapping[str, Any]) -> Any:
+_NEEDS: Needs = (
+    (("profile",), lambda options: False, "but change a name: choose a profile with --profile"),
+    (
+        ("min_share", "min_ratio", "agree"),
+        lambda options: getattr(options, "profile", "strict") == "strict",
+        "but for --profile strict: choose it, or leave it out",
+    ),
+    (
+        ("unknown",),
+        lambda options: options.importance == "jin2019",
+        "where a word's importance is told by deleting it: choose importance=jin2019, or leave it out",
+    ),
+    (
+        ("max_pieces",),
+        lambda options: not options.is_masked,
+        "where the word is masked, which one piece replaces: leave it out",
+    ),
+)
+_OF_SIMILARITY: Needs = (
+    (
+        ("max_angle", "max_angle_short", "window"),
+        lambda options: False,
+        "where nothing says how alike texts are: name an --encoder, or leave it out",
+    ),
+)
+
+
+def _options(request: Request, profiles: Mapping[str, Any]) -> Any:
+    """A profile with its settings.
+
+    Raises:
+        ConfigError: for an unknown profile or option, or one that does nothing.
+    """
     name = request.profile or next(iter(profiles))
     if name not in profiles:
         raise ConfigError(unknown_name(f"profile of {request.name}", name, profiles))
-    return profiles[name]
+    options = override(profiles[name], request.settings)
+    refuse_idle(options, request.settings, (*_NEEDS, *(_OF_SIMILARITY if request.encoder in ("", "none") else ())))
+    return options
 
 
 def _with_victim(request: Request, described: Mapping[str, Any], search: Callable[..., list[Adversary[Any]]]) -> Attack:

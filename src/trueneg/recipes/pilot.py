@@ -25,6 +25,7 @@ from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
 from trueneg.finetuned import evaluate_contrast_set
 from trueneg.finetuning import LEAST_NOISE, configure_finetuning, finetune
+from trueneg.limits import Needs, refuse_idle
 from trueneg.reporting.results import comparison_table, results_table
 
 ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
@@ -110,6 +111,7 @@ def reproduce(
         raise ConfigError(unknown_name("scale", scale, SCALES))
     config = override(SCALES[scale], settings)
     chosen = _arms(arms)
+    refuse_idle(config, settings, _needs(chosen))
     for name in ("encoder", "data", "adversaries"):
         if not getattr(config, name):
             raise ConfigError(f"the pilot needs --set {name}=…")
@@ -134,6 +136,14 @@ def _successful(attacked: AttackSet) -> AttackSet:
     """What misled the model that it was made for: both ways are asked about the same examples."""
     kept = [adversary for adversary in attacked.adversaries if adversary.outcome in ("succeeded", "changed")]
     return replace(attacked, adversaries=kept)
+
+
+def _needs(arms: Sequence[str]) -> Needs:
+    """What options of one arm need."""
+    return tuple(
+        ((f"{arm}_",), lambda config, arm=arm: arm in arms, f"without the arm {arm}: name it (--arms), or leave it out")
+        for arm in ("freelb", "smart")
+    )
 
 
 def _refuse(unused: dict[str, Any]) -> None:
