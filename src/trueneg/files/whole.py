@@ -52,13 +52,17 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
 
 
 def follow_umask(folder: Path) -> None:
-    """Give every file below a folder the mode that the umask makes of a new one, whatever library wrote it."""
+    """Give each file below a folder the mode that the umask makes of a new one: some libraries write for one user only.
+
+    Raises:
+        OSError: as writing does.
+    """
     probe = folder / PART
     probe.touch()
     mode = probe.stat().st_mode & 0o777
     probe.unlink()
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():
             path.chmod(mode)
 
 
@@ -83,21 +87,6 @@ def check_writable(path: Path) -> None:
     probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
     probe.touch()
     probe.unlink()
-
-
-def follow_umask(folder: Path) -> None:
-    """Give each file below a folder the mode that the umask makes of a new one: some libraries write for one user only.
-
-    Raises:
-        OSError: as writing does.
-    """
-    probe = folder / PART
-    probe.touch()
-    mode = probe.stat().st_mode & 0o777
-    probe.unlink()
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            path.chmod(mode)
 
 
 def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
