@@ -131,7 +131,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         quiet: Show no progress.
 
     Raises:
-        TruenegError: for anything a user can mend; see the message.
+        TruenegError: for anything a user can fix; see the message.
     """
     _check(config)
     task = make_task(config.task)

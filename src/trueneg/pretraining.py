@@ -106,7 +106,7 @@ def configure(
     if config is not None and preset is not None:
         raise ConfigError("a preset and --config exclude each other: both say everything")
     if config is not None:
-        base = load_run_config(config)
+        base = _with_paths_found(load_run_config(config), Path(config))
     elif preset is not None:
         base = find_preset(preset)
     elif start_from:
@@ -122,6 +122,28 @@ def configure(
     chosen = override(with_objective(base, named), settings)
     check_effects(chosen, settings)
     return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
+
+
+def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
+    """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
+    corpus, model = config.corpus, config.model
+    corpus = replace(corpus, path=_found_above(saved, corpus.path))
+    model = replace(
+        model,
+        start_from=_found_above(saved, model.start_from),
+        generator_from=_found_above(saved, model.generator_from),
+    )
+    return replace(config, corpus=corpus, model=model)
+
+
+def _found_above(saved: Path, name: str) -> str:
+    if not name or Path(name).exists():
+        return name
+    above = (folder / name for folder in saved.resolve().parents)
+    if not (found := next((path for path in above if path.exists()), None)):
+        return name
+    warnings.warn(f"'{name}' of '{saved}' is not here: taking '{found}'", TruenegWarning, stacklevel=2)
+    return str(found)
 
 
 def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
@@ -203,7 +225,7 @@ def pretrain(
             changed since that was last done; no part of what makes a run the same run.
 
     Raises:
-        TruenegError: for anything a user can mend; see the message.
+        TruenegError: for anything a user can fix; see the message.
     """
     folder = Path(out)
     _check(config, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from command_line import World, fails, pretrain_options, trueneg, works
 from trueneg import finetuning, pretraining
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
+from trueneg.decoding import override, save_config
+from trueneg.errors import TruenegWarning
+from trueneg.presets import preset
 from trueneg.training.log import read_metrics
 
 Arguments = list[object]
@@ -90,3 +94,23 @@ def test_much_warmup_is_remarked_on_with_its_cure(warmup: int, is_noted: bool, w
     assert len(notes) == is_noted
     assert all(f"{warmup:,} of 6 steps" in note and "--warmup 1" in note for note in notes)
     assert read_metrics(tmp_path / "run" / "metrics.jsonl")
+
+
+@pytest.mark.parametrize("name", ["config.json", ""], ids=["its file", "its folder"])
+def test_a_configuration_from_elsewhere_finds_its_corpus(
+    name: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood, stands = tmp_path / "then", tmp_path / "now"
+    stands.mkdir()
+    shutil.copytree(world.corpus, stood / "corpus")
+    config = override(preset("electra-tiny"), ["corpus.path=corpus", "model.generator_from=bert-base-uncased"])
+    run = stood / "runs" / "tiny"
+    run.mkdir(parents=True)
+    save_config(config, run / "config.json")
+    monkeypatch.chdir(stands)
+    with pytest.warns(TruenegWarning, match="'corpus' of .* is not here"):
+        found = pretraining.configure(config=Path("..") / "then" / "runs" / "tiny" / name)
+    assert Path(found.corpus.path).samefile(stood / "corpus")
+    assert found.model.generator_from == "bert-base-uncased"
+    monkeypatch.chdir(stood)  # where it is found as it is written
+    assert pretraining.configure(config=run / name) == config

@@ -124,7 +124,7 @@ def test_ag_is_read(tmp_path: Path) -> None:
     [
         ('"5","a","b"', r"test\.csv:2: unknown label '5'"),
         ('"1","a"', r"test\.csv:2: 3 columns are wanted and 2 found"),
-        ('"1","a","b" c', r"test\.csv:2: .*mend the quotes"),
+        ('"1","a","b" c', r"test\.csv:2: .*fix the quotes"),
     ],
 )
 def test_bad_rows_of_ag_are_named(tmp_path: Path, row: str, message: str) -> None:

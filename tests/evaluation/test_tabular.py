@@ -90,7 +90,7 @@ def test_how_tsv_is_quoted_may_be_said(tmp_path: Path) -> None:
 
 def test_a_quote_that_never_ends_is_an_error_where_it_begins(tmp_path: Path) -> None:
     data = file(tmp_path, "train.csv", 'label,text\nx,a\ny,"b\nx,c\n')  # the rest would be the second text
-    with pytest.raises(TaskError, match=r"train\.csv:3: .*mend the quotes"):
+    with pytest.raises(TaskError, match=r"train\.csv:3: .*fix the quotes"):
         TabularTask("t", data)
 
 

@@ -135,7 +135,7 @@ def _textfooler(path: Path) -> Iterator[_Row]:
             kind = "hypothesis" if ("orig", "hypothesis") in found else "sent"
             for whose in ("orig", "adv"):
                 if (whose, kind) not in found:
-                    raise TaskError(f"{path}:{last}: the entry that ends here has no '{whose} {kind}': mend it")
+                    raise TaskError(f"{path}:{last}: the entry that ends here has no '{whose} {kind}': fix it")
             first = found.get(("orig", "premise"), (None, ""))[0]
             original, label = found["orig", kind]
             yield _Row(last, (first, original), (first, found["adv", kind][0]), label, "succeeded")

@@ -26,7 +26,7 @@ Data = Annotated[Path, typer.Option(help="Human judgement in the JSON format of 
 Inflect = Annotated[
     bool, typer.Option("--inflect/--no-inflect", help="Put base forms into the form that the text needs.")
 ]
-Seed = Annotated[int, typer.Option(help="Deals out folds, draws resamples and samples.")]
+Seed = Annotated[int, typer.Option(help="Seed of the folds, the resamples and the samples.")]
 Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation, by target.")]
 Limit = Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at random; 0 for all.")]
 WordNetPath = Annotated[str, typer.Option("--wordnet", help="WordNet's folder; by default it is looked for.")]

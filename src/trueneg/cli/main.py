@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import signal
 import sys
 import threading
@@ -235,7 +236,7 @@ def main() -> None:
 
     Ctrl-C, SIGTERM and a closed terminal interrupt. A reader of what is said may leave: the work goes on.
     """
-    with lasting_streams(), _all_like_ctrl_c(), warnings.catch_warnings():
+    with lasting_streams(), _all_like_ctrl_c(), _announced_loading(), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", TruenegWarning)
         try:
@@ -271,15 +272,38 @@ def _all_like_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class _Announcing(importlib.abc.MetaPathFinder):
+    """Says so when torch is about to be loaded, which takes seconds; it finds nothing itself."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        """Look at what is imported."""
+        if name == "torch":
+            sys.meta_path.remove(self)
+            print("loading torch …", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _announced_loading() -> Iterator[None]:
+    """Tell someone at a terminal why nothing happens, unless they want to hear nothing."""
+    finder = _Announcing()
+    if sys.stderr.isatty() and not {"-q", "--quiet"} & set(sys.argv):
+        sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+
 def _explain(error: Exception) -> str:
-    """One line for a user; anything that only a programmer can mend is raised again."""
+    """One line for a user; anything that only a programmer can fix is raised again."""
     if isinstance(error, TruenegError):
         return str(error)
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, if it is loaded
         return "out of memory: lower train.batch_size or corpus.length, or raise train.accumulation"
     if isinstance(error, OSError) and error.strerror:
         place = "the result" if error.filename is None else f"'{error.filename}'"
-        return f"cannot read or write {place} ({error.strerror}): mend that, or name another place"
+        return f"cannot read or write {place} ({error.strerror}): fix that, or name another place"
     raise error
 
 

@@ -59,4 +59,4 @@ def explained(doing: str, kept: str, again: str) -> Iterator[None]:
     except TruenegError:
         raise
     except OSError as error:
-        raise CorpusError(f"cannot go on {doing} ({error}): mend that, then {again}") from error
+        raise CorpusError(f"cannot go on {doing} ({error}): fix that, then {again}") from error

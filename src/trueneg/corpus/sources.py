@@ -388,7 +388,7 @@ def _read_table(path: Path, lines: Iterator[str], options: _Options) -> Iterator
         elif any(row):
             raise CorpusError(
                 f"{path}:{number}: {len(names)} columns are wanted and {len(row)} found, separated by "
-                f"{chr(9) if is_tsv else delimiter_of(header)!r}: mend the line, or quote its texts"
+                f"{chr(9) if is_tsv else delimiter_of(header)!r}: fix the line, or quote its texts"
             )
 
 

@@ -4,8 +4,8 @@ A detector is a name, then maybe ``:`` and what it is made from, options in brac
 which on it accepts. ``!`` turns a judgement round, ``&`` takes the worse of two, ``|`` the better; ``!`` binds
 tightest, ``|`` least. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
 
-Paths may have these signs too. In what a detector is made from, ``&`` and ``|`` without white space around them are
-operators only before a name, ``@`` is one only before a number at the end; within quotes none is:
+Paths may have these characters too. In what a detector is made from, ``&`` and ``|`` without white space around them
+are operators only before a name, ``@`` is one only before a number at the end; within quotes none is:
 ``prototypes:"/data/R & D/p.safetensors"@0.6``.
 """
 
@@ -197,7 +197,7 @@ def _literal(text: str) -> Specification:
     if found is None:
         raise ConfigError(
             f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
-            f"@THRESHOLD, and combine them with |, & and !; a path that has such signs stands in quotes: "
+            f"@THRESHOLD, and combine them with |, & and !; a path that has such characters stands in quotes: "
             f'NAME:"SOURCE"'
         )
     name, argument, options, threshold = found.group("name", "argument", "options", "threshold")

@@ -73,9 +73,9 @@ def parse_json(content: bytes | str, where: str, error: type[TruenegError], reme
 
     Example:
         >>> from trueneg.errors import CorpusError
-        >>> parse_json("[" * 100_000, "lines.jsonl:3", CorpusError, "mend the line")
+        >>> parse_json("[" * 100_000, "lines.jsonl:3", CorpusError, "fix the line")
         Traceback (most recent call last):
-        trueneg.errors.CorpusError: lines.jsonl:3: not JSON (nested too deeply): mend the line
+        trueneg.errors.CorpusError: lines.jsonl:3: not JSON (nested too deeply): fix the line
     """
     try:
         return json.loads(content)

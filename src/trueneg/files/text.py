@@ -90,4 +90,4 @@ def csv_rows(
             yield first, row
             first, size = reader.line_num + 1, 0
     except csv.Error as fault:
-        raise error(f"{path}:{first}: {fault}: mend the quotes of the row that begins here") from fault
+        raise error(f"{path}:{first}: {fault}: fix the quotes of the row that begins here") from fault

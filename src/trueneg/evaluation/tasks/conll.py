@@ -90,15 +90,13 @@ def read_conll(
             continue
         else:
             if width and len(row) != width:
-                raise TaskError(
-                    f"{path}:{number}: {width} columns are wanted, as before, and {len(row)} found: mend it"
-                )
+                raise TaskError(f"{path}:{number}: {width} columns are wanted, as before, and {len(row)} found: fix it")
             width = len(row)
             for at in (word_at, tag_at):
                 if not -width <= at < width:
                     raise TaskError(f"{path}:{number}: there is no column {at}, only {width}: name another")
             if not row[word_at] or (width > 1 and not row[tag_at]):
-                raise TaskError(f"{path}:{number}: the word or its tag is empty: mend or remove the line")
+                raise TaskError(f"{path}:{number}: the word or its tag is empty: fix or remove the line")
             if not rows:
                 first = number
             rows.append(row)

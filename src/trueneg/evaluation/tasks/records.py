@@ -205,7 +205,7 @@ def as_records(
         separated = f"separated by {delimiter!r}, " if delimiter else ""
         raise TaskError(
             f"{path}:{odd[0]}: {len(names)} columns are wanted and {odd[1]} found, {separated}and so in "
-            f"{len(filled) - len(kept)} of {len(filled)} lines: mend them (up to {MALFORMED_SHARE:.0%} are left out "
+            f"{len(filled) - len(kept)} of {len(filled)} lines: fix them (up to {MALFORMED_SHARE:.0%} are left out "
             f"and counted)"
         )
     if not kept:

@@ -109,7 +109,7 @@ class _Entry:
         try:
             str(value if kind is str else "").encode()
         except UnicodeEncodeError as error:
-            raise self.fault(f"has a '{name}' that is no Unicode text ({error.reason}): mend it") from error
+            raise self.fault(f"has a '{name}' that is no Unicode text ({error.reason}): fix it") from error
         return value
 
     def each(self, name: str) -> Iterator[_Entry]:

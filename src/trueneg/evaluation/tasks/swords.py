@@ -240,7 +240,7 @@ def _target(file: Path, key: str, entry: Any, contexts: Mapping[str, str]) -> _T
     text, end = contexts[context_id], start + len(word)
     # Its own library takes the casing from the context, too.
     if not word or start < 0 or text[start:end].lower() != word.lower():
-        raise CorpusError(f"{file}: target {key}: '{word}' is not at offset {start} of its context: mend the offset")
+        raise CorpusError(f"{file}: target {key}: '{word}' is not at offset {start} of its context: fix the offset")
     pos = _part_of_speech(file, key, entry.get("pos"))
     return _Target(text, start, end, _lemma(entry, word, pos), pos)
 

@@ -82,7 +82,7 @@ class TaggingTask(Task[Sentence]):
             try:
                 self.scheme = scheme_of(tags)
             except TaskError as error:
-                raise TaskError(f"{path}: {error}: mend it") from error
+                raise TaskError(f"{path}: {error}: fix it") from error
             frequency.update(tag for sentence in tags for tag in sentence)
         elif labels is None:
             raise TaskError(f"--data {data}: no training split to take the tags from, only {', '.join(self.splits)}")

@@ -265,7 +265,7 @@ def _quantity(records: Records, number: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise TaskError(f"{records.where(number)}: {text!r} is no finite number: mend or remove the row")
+        raise TaskError(f"{records.where(number)}: {text!r} is no finite number: fix or remove the row")
     return value
 
 
