@@ -262,3 +262,23 @@ def test_code_of_a_tokenizer_is_never_run(trained: Path, tmp_path: Path, monkeyp
     with pytest.raises(ModelError, match=rf"the tokenizer of '{folder}' is code of its own, which is never run"):
         load_tokenizer(folder)
     assert not marker.exists()
+
+
+def test_a_saved_tokenizer_has_no_settings_of_earlier_calls(trained: Path, tmp_path: Path) -> None:
+    raw = Tokenizer.from_file(str(trained / "tokenizer.json"))
+    raw.enable_truncation(12)
+    raw.enable_padding(length=12, pad_token=special_pad(trained))
+    shutil.copytree(trained, tmp_path / "source")
+    raw.save(str(tmp_path / "source" / "tokenizer.json"))
+    assert len(Tokenizer.from_file(str(tmp_path / "source" / "tokenizer.json")).encode("river").ids) == 12
+    tokenizer = load_tokenizer(tmp_path / "source")
+    save_tokenizer(tokenizer, tmp_path / "saved")
+    plain = Tokenizer.from_file(str(tmp_path / "saved" / "tokenizer.json"))
+    assert len(plain.encode("river").ids) < 12 < len(plain.encode(TEXT).ids)
+    settings = (tmp_path / "saved" / "tokenizer_config.json").read_text()
+    assert not any(f'"{name}"' in settings for name in ("is_local", "local_files_only", "max_length", "name_or_path"))
+    assert fingerprint(AutoTokenizer.from_pretrained(tmp_path / "saved")) == fingerprint(tokenizer)
+
+
+def special_pad(folder: Path) -> str:
+    return str(AutoTokenizer.from_pretrained(folder).pad_token)

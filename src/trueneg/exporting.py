@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 
 from trueneg.config import FinetuneConfig, PretrainConfig
 from trueneg.decoding import load_config
-from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
+from trueneg.errors import BusyError, ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.results import find_results, load_result
+from trueneg.evaluation.similarity_record import SimilarityRecord
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.whole import follow_umask, replace_folder, write_whole
@@ -25,7 +26,7 @@ from trueneg.models.backbone import max_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
 from trueneg.models.onnx_export import export_onnx
-from trueneg.models.origin import origin_of, read_origin
+from trueneg.models.origin import Origin, origin_of, read_origin
 from trueneg.models.sentence_modules import copy_modules, write_mean_pooling
 from trueneg.reporting.card import PLACE, Use, finetuning_card, plain_card, run_card
 from trueneg.tokenizer import load_tokenizer
@@ -128,6 +129,11 @@ class _Run:
     folder: Path
     config: PretrainConfig
 
+    @property
+    def origin(self) -> Origin:
+        """Of what it continued."""
+        return read_origin(self.folder / ORIGIN, self.config.model.start_from)
+
     def checkpoint(self, step: int | None) -> tuple[Path, int]:
         """A whole checkpoint and its step."""
         place = self.folder / CHECKPOINTS
@@ -216,6 +222,37 @@ def _source_of(checkpoint: str, run: _Run | None, step: int | None) -> Iterator[
             yield _Source(str(Path(folder) / "hf"), name, run, found)
 
 
+def sentence_source(checkpoint: str) -> str:
+    """The sentence encoder that a run continues, if it is still there; empty for anything else."""
+    run = _run_of(checkpoint)
+    if run is None or not run.origin.is_sentence_encoder or not Path(run.config.model.start_from).exists():
+        return ""
+    return run.config.model.start_from
+
+
+def note_similarity(
+    checkpoint: str, split: str, num_pairs: int, after: dict[str, float], before: dict[str, float]
+) -> None:
+    """Keep beside a run what was measured of its vectors on STS-B, and write it into its card.
+
+    Args:
+        checkpoint: The run; of anything else nothing is kept.
+        split: Of STS-B.
+        num_pairs: Pairs that were read.
+        after: Spearman's correlation by pooling, of the run's ``hf/``.
+        before: Of what the run continues; empty if that was not measured.
+    """
+    run = _run_of(checkpoint)
+    if run is None:
+        return
+    step = last_step(run.folder)
+    SimilarityRecord("STS-B", split, num_pairs, step, after, before).save(run.folder / SIMILARITY)
+    # A run that trains on writes its card with every checkpoint.
+    with suppress(BusyError), locked(run.folder, "evaluate"):
+        if (run.folder / HUGGING_FACE).is_dir():
+            write_whole(run.folder / HUGGING_FACE / "README.md", run_card(run.config, run.folder, step))
+
+
 def last_step(run: Path) -> int:
     """Steps that a run's ``hf/`` has behind it: those of its last checkpoint, or of its last record."""
     saved = sorted((run / CHECKPOINTS).glob("step-*"))
@@ -252,7 +289,9 @@ def _write_sentence_transformers(source: _Source, new: Path, target: Path, head:
     hf = config_of(source.path)
     encoder, _ = from_pretrained(AutoModel, source.path, hf, "eager", without_pooler(hf))
     save_hugging_face(encoder, load_tokenizer(source.path), new)
-    if not copy_modules(Path(source.path), new):
+    # A run of an earlier version has no copy of its own.
+    earlier = source.run.config.model.start_from if source.run else ""
+    if not (copy_modules(Path(source.path), new) or (earlier and copy_modules(Path(earlier), new))):
         longest = min(max_length(encoder), encoder.config.max_position_embeddings)
         write_mean_pooling(new, encoder.config.hidden_size, longest)
     _warn_of_lost_vectors(source)
@@ -289,7 +328,7 @@ _WRITERS: Mapping[str, Callable[[_Source, Path, Path, str], Exported]] = {
 
 def _warn_of_lost_vectors(source: _Source) -> None:
     """Say what continuing has cost a sentence encoder, or that it was not measured."""
-    if source.run is None or not read_origin(source.run.folder / ORIGIN).is_sentence_encoder:
+    if source.run is None or not source.run.origin.is_sentence_encoder:
         return
     name = source.run.folder
     measured = (name / SIMILARITY).is_file()

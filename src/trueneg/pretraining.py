@@ -345,7 +345,7 @@ def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
 
 
 def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
-    if read_origin(folder / ORIGIN).is_sentence_encoder:
+    if read_origin(folder / ORIGIN, config.model.start_from).is_sentence_encoder:
         warnings.warn(
             f"'{config.model.start_from}' is a sentence encoder: continued with the objective {config.objective.name} "
             f"its vectors lose what they know of sentences (STS-B 86.7 before, 66.5 after the demo's 240 steps). A "

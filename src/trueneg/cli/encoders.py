@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trueneg.cli.output import Output
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.files.whole import write_json
 from trueneg.progress import Bar
 
 T = TypeVar("T")
 
 ENCODER_TASKS = ("triplets", "sts")
 
-UNUSED = {"triplets": {"split"}, "sts": {"wordnet", "out"}}
+UNUSED = {"triplets": {"split"}, "sts": {"wordnet"}}
 """Parameters of ``evaluate`` that do nothing for a task, of those that the other one has."""
 
 SUBSET_SEED = 0x5EED
@@ -40,8 +42,12 @@ def evaluate_encoders(
     if task == "triplets":
         rows, records = _triplets(checkpoints, data, wordnet, limit, out, output)
     else:
-        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output.quiet)
+        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output)
+        if out is not None:
+            write_json(out, {task: records})
     output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
+    if task == "sts":
+        _keep(records, (splits or ("dev",))[0])
 
 
 _WANTED = {
@@ -110,15 +116,19 @@ def _sentences(path: Path) -> list[str]:
 
 
 def _similarity(
-    checkpoints: Sequence[str], data: str, split: str, limit: int, quiet: bool
+    checkpoints: Sequence[str], data: str, split: str, limit: int, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from trueneg.evaluation.sentence_similarity import POOLINGS, TextReader, sentence_similarity
     from trueneg.evaluation.tasks.glue import GlueTask
+    from trueneg.exporting import sentence_source
 
+    before = [source for checkpoint in checkpoints if (source := sentence_source(checkpoint)) not in ("", *checkpoints)]
+    for source in before:
+        output.say(f"'{source}' is measured, too: a sentence encoder that a run continues")
     examples = _subset(GlueTask("stsb", data).read(split).examples, limit)
     rows, records = [], []
-    for checkpoint in checkpoints:
-        with Bar(checkpoint, unit="sentences", quiet=quiet) as bar:
+    for checkpoint in dict.fromkeys([*before, *checkpoints]):
+        with Bar(checkpoint, unit="sentences", quiet=output.quiet) as bar:
             found = sentence_similarity(TextReader(checkpoint), examples, bar.tell)
         for pooling in POOLINGS:
             interval = found.interval(pooling)
@@ -136,3 +146,18 @@ def _similarity(
                 }
             )
     return rows, records
+
+
+def _keep(records: Sequence[dict[str, Any]], split: str) -> None:
+    """Leave with each run what was measured of it, and of what it continues, for its card."""
+    from trueneg.exporting import note_similarity, sentence_source
+
+    measured = dict[str, dict[str, float]]()
+    for record in records:
+        measured.setdefault(record["checkpoint"], {})[record["pooling"]] = record["spearman"]
+    for checkpoint, after in measured.items():
+        try:
+            before = measured.get(sentence_source(checkpoint), {})
+            note_similarity(checkpoint, split, records[0]["num_examples"], after, before)
+        except OSError as error:
+            warnings.warn(f"'{checkpoint}' keeps no record of this ({error})", TruenegWarning, stacklevel=2)

@@ -104,14 +104,20 @@ def keep_origin(folder: Path, source: str, model: nn.Module, tokenizer: PreTrain
     replace_folder(folder, fill)
 
 
-def read_origin(folder: Path) -> Origin:
-    """Read what ``keep_origin`` wrote; of a run without it nothing is known.
+def read_origin(folder: Path, source: str) -> Origin:
+    """Read what ``keep_origin`` wrote; of a run of an earlier version, ask what it continued, if that is still there.
+
+    Args:
+        folder: Within the run's.
+        source: What the run continues; empty for random weights.
 
     Raises:
         ModelError: if it is damaged.
     """
     path = folder / FILE
-    return read_record(Origin, path, ModelError, "remove it") if path.is_file() else Origin()
+    if path.is_file():
+        return read_record(Origin, path, ModelError, "remove it")
+    return origin_of(source) if source and Path(source).exists() else Origin(printable(short_path(source)))
 
 
 def _save_shapes(encoder: Encoder, folder: Path) -> None:

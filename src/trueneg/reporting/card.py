@@ -76,8 +76,8 @@ def run_card(config: PretrainConfig, run: Path, step: int, use: Use | None = Non
 
     path = run / METRICS
     records = [record for record in read_metrics(path) if record["step"] <= step] if path.is_file() else []
-    similarity = read_similarity(run / SIMILARITY)
-    return pretraining_card(config, records, step, run.name, read_origin(run / ORIGIN), similarity, use)
+    origin, similarity = read_origin(run / ORIGIN, config.model.start_from), read_similarity(run / SIMILARITY)
+    return pretraining_card(config, records, step, run.name, origin, similarity, use)
 
 
 def pretraining_card(
