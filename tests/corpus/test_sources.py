@@ -324,6 +324,13 @@ def test_parquet_that_is_not_utf8_is_refused_at_its_row(tmp_path: Path) -> None:
     refused(tmp_path / "a.parquet", r"a\.parquet', row 2: 'text' is not UTF-8 at byte 3")
 
 
+def test_names_of_parquet_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xfe"))
+    refused(path, r"a\.parquet' cannot be read as Parquet")
+
+
 def test_text_of_one_line_a_text_asks_for_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("a b c\n" * 2000)

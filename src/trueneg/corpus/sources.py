@@ -415,17 +415,16 @@ def _read_parquet(path: Path, options: _Options) -> Iterator[str]:
                         f"{place}: '{name}' is not UTF-8 at byte {error.start}: write the file again with text in it"
                     ) from error
                 yield _text(place, text, options)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of names
         raise CorpusError(f"'{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
 def _check_row_groups(path: Path, metadata: Any, options: _Options) -> None:
     """Refuse texts that are too long even on average before they are decompressed."""
     for number in range(metadata.num_row_groups):
+        # Of all columns: what pyarrow says of one ends the process where the file is damaged.
         group = metadata.row_group(number)
-        columns = (group.column(at) for at in range(group.num_columns))
-        sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema == options.text_field]
-        if sum(sizes) > (group.num_rows + 1) * options.longest:
+        if group.total_byte_size > (group.num_rows + 1) * options.longest:
             raise options.too_long(f"'{path}', row group {number + 1}")
 
 
