@@ -36,7 +36,7 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     if looks_local and not Path(source).is_dir():
         what = "that is a file" if Path(source).is_file() else "no such folder"
         raise ModelError(f"no tokenizer at '{source}', {what}: give a folder that holds tokenizer.json, or a hub name")
-    is_cached = not looks_local and not _hub_answers(name)
+    is_cached = not hub_answers(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, local_files_only=is_cached)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -67,8 +67,14 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _hub_answers(name: str) -> bool:
-    """Ask the hub once, before a library does that asks for each file again and again, for a minute."""
+def hub_answers(name: str) -> bool:
+    """Ask the hub once, before a library does that asks for each file again and again, for a minute.
+
+    Returns:
+        False if it cannot be reached, so that only what is cached can be had; True also for a folder.
+    """
+    if Path(name).is_dir():
+        return True
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import time
+
 import pytest
 import torch
 from tiny_checkpoints import (
@@ -273,8 +275,10 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, capfd: pytest.CaptureF
 
 @pytest.mark.parametrize("load", [load_masked_lm, load_electra])
 def test_a_hub_name_without_a_hub_is_one_line(load: Load, capfd: pytest.CaptureFixture[str]) -> None:
+    start = time.monotonic()
     with no_noise(capfd):
         refused("someone/a-model-that-is-not-here", "is no folder here, and the Hugging Face hub does not", load)
+    assert time.monotonic() - start < 20  # and not the library's minute of asking again
 
 
 def test_settings_of_transformers_are_put_back(folder: Path) -> None:

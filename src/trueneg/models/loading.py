@@ -33,6 +33,7 @@ from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.quiet import quiet_transformers
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.models.vocabulary import fit_vocabulary
+from trueneg.tokenizer import hub_answers
 
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
 """Beside a discriminator whose architecture has no such head of its own."""
@@ -195,7 +196,10 @@ def config_of(source: str) -> PretrainedConfig:
         ModelError: if there is none to be had.
     """
     try:
-        return cast(PretrainedConfig, AutoConfig.from_pretrained(source, trust_remote_code=False))
+        is_cached = not hub_answers(source)
+        return cast(
+            PretrainedConfig, AutoConfig.from_pretrained(source, trust_remote_code=False, local_files_only=is_cached)
+        )
     except _REFUSALS as error:
         raise ModelError(_cannot_load(source, error)) from error
 
@@ -230,6 +234,7 @@ def from_pretrained(
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
+                local_files_only=not hub_answers(source),
                 **options,
             )
     except _REFUSALS as error:
