@@ -10,8 +10,8 @@ from trueneg.printable import printable
 
 _STYLE = """<style>
 .forest { margin: 1rem 0; } .forest figcaption { opacity: .75; font-size: .9rem; }
-.forest > div { display: grid; grid-template-columns: minmax(8rem, 16rem) 1fr minmax(9rem, max-content); gap: 0 1rem;
-  align-items: center; } .forest svg { width: 100%; height: 24px; display: block; }
+.forest > div { display: grid; grid-template-columns: 16rem 1fr 14rem; gap: 0 1rem; align-items: center; }
+  .forest svg { width: 100%; height: 24px; display: block; }
 .forest .figures { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .forest .what { overflow-wrap: anywhere; } .forest .axis { position: relative; height: 1.4rem; font-size: .8rem; }
 .forest .axis span { position: absolute; transform: translateX(-50%); opacity: .75; }
@@ -49,7 +49,9 @@ def forest_plot(comparison: Comparison) -> str:
         what = html.escape(printable(_name(row, comparison)))
         return f'<div><span class="what">{what}</span>{picture}<span class="figures">{said}</span></div>\n'
 
-    ticks = "".join(f'<span style="left: {place(tick)}%">{tick:+g}</span>' for tick in _ticks(low, high))
+    ticks = "".join(
+        f'<span style="left: {place(tick)}%">{f"{tick:+g}" if tick else 0}</span>' for tick in _ticks(low, high)
+    )
     said = f"Points more than {comparison.baseline}, with intervals of {comparison.confidence:.0%}; coloured: shown."
     caption = html.escape(printable(said))
     return (

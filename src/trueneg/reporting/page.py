@@ -20,11 +20,12 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 h1, h2, p, dt, dd { overflow-wrap: anywhere; } h1 { line-height: 1.2; } .aside { opacity: .75; max-width: 50rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid var(--line); vertical-align: top; } td.number { text-align: right;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }
+  border-bottom: 1px solid var(--line); vertical-align: top; } .number { text-align: right;
+  font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
 .gold { text-decoration: line-through; opacity: .7; } .predicted { color: var(--good); font-weight: 600; }
 .context { opacity: .85; overflow-wrap: anywhere; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); gap: 1rem;
+  margin: 1.5rem 0; }
 .charts figure { margin: 0; } .charts svg { width: 100%; height: auto; }
 .charts text { font-family: system-ui, sans-serif !important; }
 footer { margin: 3rem 0 1rem; font-size: .85rem; opacity: .7; }

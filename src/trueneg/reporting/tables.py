@@ -135,7 +135,9 @@ class Table:
         """A ``<table>`` to put into a page, cells escaped; on a narrow screen each row becomes a block of its own."""
         names = [_html(column.name) for column in self.columns]
         kinds = ['class="number" ' if column.is_number else "" for column in self.columns]
-        head = "".join(f"<th>{name}</th>" for name in names)
+        head = "".join(f"<th {kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True)).replace(
+            "<th >", "<th>"
+        )
         cells = (
             "".join(
                 f'<td {kind}data-label="{name}">{_html(cell)}</td>'
