@@ -286,7 +286,7 @@ class _Announcing(importlib.abc.MetaPathFinder):
 def _announced_loading() -> Iterator[None]:
     """Tell someone at a terminal why nothing happens, unless they want to hear nothing."""
     finder = _Announcing()
-    if sys.stderr.isatty() and not {"-q", "--quiet"} & set(sys.argv):
+    if sys.stderr.isatty() and is_main_process() and not {"-q", "--quiet"} & set(sys.argv):
         sys.meta_path.insert(0, finder)
     try:
         yield
