@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config import FinetuneConfig
@@ -23,7 +23,7 @@ from trueneg.evaluation.results import Result, find_results, load_result, save_r
 from trueneg.evaluation.tasks import check_name, make_task
 from trueneg.evaluation.tasks.base import Encoded, Task, digest_of
 from trueneg.evaluation.tasks.split import train_fraction
-from trueneg.files.whole import replace_folder
+from trueneg.files.whole import replace_folder, whole_file
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import check_length
@@ -34,7 +34,7 @@ from trueneg.models.task_model import load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
-from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint
+from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, save_weights
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -268,9 +268,8 @@ class _Choice:
         if figures[self._task.metrics[0]] > self._best:
             self._best = figures[self._task.metrics[0]]
             if run.processes.is_main:
-                provisional = self._folder / f".{BEST}"
-                save_model(run.module, str(provisional))
-                provisional.replace(self._folder / BEST)
+                with whole_file(self._folder / BEST) as part:
+                    save_weights(run.module, part)
         return figures
 
 

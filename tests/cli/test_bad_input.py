@@ -230,8 +230,12 @@ def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.M
 def test_configurations_that_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     for content, complaint in (
-        ('{"train": ', "is not a configuration"),
-        ("[]", "holds no group of options"),
+        ('{"train": ', "config.json' is damaged: it is no JSON"),
+        ("[]", "config.json' is damaged: it should be"),
+        ("\x00" * 40, "config.json' is damaged"),
+        ("[" * 100_000, "config.json' is damaged"),
+        (f'{{"train": {{"steps": 1{"0" * 400}}}}}', "train.steps: must be at most"),
+        (f'{{"optimizer": {{"learning_rate": 1{"0" * 400}}}}}', "optimizer.learning_rate: must be at most"),
         ('{"train": {"step": 3}}', "did you mean 'train.steps'?"),
         ('{"train": {"steps": "3"}}', "train.steps: int is wanted"),
     ):

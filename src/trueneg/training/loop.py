@@ -172,6 +172,8 @@ class Loop:
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
+            if self.metrics is not None:
+                self.metrics.sync()
             described = (self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
             state = new_state(run.step, *described, micro_batch=self.order.micro_batch)
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
