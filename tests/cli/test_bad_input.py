@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works, write_text
 
 from trueneg import doctor
@@ -225,6 +228,16 @@ def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.M
         *pretrain_options(world, tmp_path / "run"), "--hard-correction", "lexical"
     )
     assert "it lacks" in fails("lexicon", "show", "large", "--tokenizer", world.tokenizer, "--wordnet", WORDNET.parent)
+
+
+@pytest.mark.parametrize("allocate", [torch.empty, np.empty], ids=["torch", "numpy"])
+def test_a_lack_of_memory_is_one_line_that_blames_no_training(
+    allocate: Callable[[int], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trueneg.doctor.diagnose", lambda folder: allocate(1 << 54))
+    line = fails("doctor")
+    assert "out of memory" in line
+    assert "train." not in line
 
 
 def test_configurations_that_cannot_be_read(tmp_path: Path) -> None:
