@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import runpy
 import socket
 import subprocess
 import sys
@@ -23,9 +24,11 @@ from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, TrainerC
 
 from tiny import FractionalDetector, assert_same, make_electra, make_hf_masked_lm, make_masked_lm, make_masking
 from trueneg.config import OptimizerConfig, TrainConfig
+from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError
+from trueneg.integrations import trainer as trainer_module
 from trueneg.integrations.trainer import TruenegTrainer
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
@@ -268,3 +271,29 @@ def test_the_objective_sees_every_step(corpus_folder: Path, tmp_path: Path) -> N
     moved = [not torch.equal(a, b) for a, b in zip(first, detector.teacher.parameters(), strict=True)]
     apart = [not torch.equal(a, b) for a, b in zip(last, detector.teacher.parameters(), strict=True)]
     assert any(moved) and any(apart)
+
+
+def test_the_example_continues_a_checkpoint_and_reads_eval_rows(
+    corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a corpus with a held-out split, whose chosen rows are read once at the end, and under one without."""
+    load_tokenizer(corpus_folder / "tokenizer").save_pretrained(str(tmp_path / "start"))
+    make_hf_masked_lm().save_pretrained(tmp_path / "start")
+    build_corpus([str(corpus_folder.parent / "text.txt")], corpus_folder / "tokenizer", tmp_path / "unsplit")
+    read: list[int] = []
+    original = trainer_module.held_out_batches
+
+    def counted(index: RowIndex, num_rows: int, *rest: Any) -> Any:
+        read.append(num_rows)
+        return original(index, num_rows, *rest)
+
+    monkeypatch.setattr(trainer_module, "held_out_batches", counted)
+    example = Path(__file__).parents[2] / "examples" / "trainer.py"
+    settings = ["--settings", "corpus.length=24", "corpus.eval_rows=3", "model.dropout=0"]
+    for corpus in (corpus_folder, tmp_path / "unsplit"):
+        out = tmp_path / f"out-{corpus.name}"
+        options = ["--from", str(tmp_path / "start"), "--steps", "2", "--batch-size", "4", "--cpu"]
+        monkeypatch.setattr(sys, "argv", [str(example), str(corpus), str(out), *options, *settings])
+        runpy.run_path(str(example), run_name="__main__")
+        AutoModelForMaskedLM.from_pretrained(out)
+    assert read == [3]

@@ -66,6 +66,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         train_dataset: Rows to train on.
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
+        eval_rows: Held-out rows that an evaluation reads, the same ones every time; 0 for all.
         read: How rows become what the objective is given, of both datasets: ``pretraining.reader_of``, which CLINE
             needs.
         options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
@@ -84,10 +85,14 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         train_dataset: RowIndex | None = None,
         eval_dataset: RowIndex | dict[str, RowIndex] | None = None,
         processing_class: PreTrainedTokenizerBase,
+        eval_rows: int = 0,
         read: Read = read_rows,
         **options: Any,
     ) -> None:
         _check(args)
+        if eval_rows < 0:
+            raise ConfigError(f"eval_rows must be at least 0, got {eval_rows}")
+        self.eval_rows = eval_rows
         if isinstance(objective, Cline) and read is read_rows:
             raise ConfigError("CLINE reads views of rows: give read=reader_of(config, train_dataset, tokenizer)")
         self.processes = Processes(args.process_index, args.world_size, args.local_process_index)
@@ -161,8 +166,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         index: RowIndex = self.eval_dataset[chosen] if isinstance(chosen, str) else chosen
         if index is None:
             raise ConfigError("nothing to evaluate on: give TruenegTrainer an eval_dataset")
-        check_shares(len(index), self.processes)
-        return held_out_batches(index, len(index), self.args.eval_batch_size, self.processes, self.read)
+        num_rows = min(self.eval_rows or len(index), len(index))
+        check_shares(num_rows, self.processes)
+        return held_out_batches(index, num_rows, self.args.eval_batch_size, self.processes, self.read)
 
     @torch.no_grad()
     def evaluation_loop(
