@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import time
 
 import pytest
 import torch
