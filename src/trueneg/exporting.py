@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import warnings
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModel, PreTrainedTokenizerFast
 
@@ -30,8 +30,9 @@ from trueneg.models.origin import Origin, origin_of, read_origin
 from trueneg.models.sentence_modules import copy_modules, write_mean_pooling
 from trueneg.reporting.card import PLACE, Use, finetuning_card, plain_card, run_card
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.checkpoint import kept_checkpoints, latest_checkpoint
+from trueneg.training.checkpoint import kept_checkpoints, latest_checkpoint, write_error
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
+from trueneg.training.log import read_metrics
 from trueneg.training.saved_model import saved_model, saved_tokenizer
 
 RECIPE = "docs/sentence-encoders.md"
@@ -118,7 +119,12 @@ def export(
             written["done"] = _WRITERS[format](source, new, target, head)
             follow_umask(new)
 
-        replace_folder(target.absolute(), fill)
+        try:
+            replace_folder(target.absolute(), fill)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                f"cannot write '{target}': {write_error(error)}: make room, or name another --out"
+            ) from error
     return written["done"]
 
 
@@ -258,8 +264,8 @@ def last_step(run: Path) -> int:
     saved = sorted((run / CHECKPOINTS).glob("step-*"))
     if saved:
         return int(saved[-1].name.removeprefix("step-"))
-    lines = (run / METRICS).read_text(encoding="utf-8").splitlines() if (run / METRICS).is_file() else []
-    return int(json.loads(lines[-1])["step"]) if lines else 0
+    records = read_metrics(run / METRICS) if (run / METRICS).is_file() else []
+    return int(records[-1]["step"]) if records else 0
 
 
 def _check_target(target: Path, overwrite: bool) -> None:

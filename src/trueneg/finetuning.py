@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors.torch import load_model
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config import FinetuneConfig
@@ -23,7 +23,8 @@ from trueneg.evaluation.results import Result, find_results, load_result, save_r
 from trueneg.evaluation.tasks import check_name, make_task
 from trueneg.evaluation.tasks.base import Encoded, Task, digest_of
 from trueneg.evaluation.tasks.split import train_fraction
-from trueneg.files.whole import replace_folder, whole_file
+from trueneg.files.arrays import ArrayFile
+from trueneg.files.whole import replace_folder
 from trueneg.finetune_presets import finetune_preset
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import check_length
@@ -34,7 +35,7 @@ from trueneg.models.task_model import load_for_task
 from trueneg.reporting.card import finetuning_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
-from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, save_weights
+from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, write_error
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -44,6 +45,7 @@ from trueneg.training.loop import Loop
 from trueneg.training.step import Run
 
 BEST = "best.safetensors"
+_BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's folder and fine-tune again")
 """In a run's folder: the weights that did best on the validation part so far."""
 
 LEAST_NOISE = 1e-3
@@ -200,7 +202,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
                 ending = loop.train()
                 if ending.reason == "finished":
                     if choice is not None:
-                        load_model(run.module, str(folder / BEST))
+                        _load_best(run.module, folder / BEST)
                     trained = {
                         "task": task.name,
                         "data": data_digests(task),
@@ -268,9 +270,17 @@ class _Choice:
         if figures[self._task.metrics[0]] > self._best:
             self._best = figures[self._task.metrics[0]]
             if run.processes.is_main:
-                with whole_file(self._folder / BEST) as part:
-                    save_weights(run.module, part)
+                arrays = {name: tensor.cpu().numpy() for name, tensor in run.module.state_dict().items()}
+                _BEST_FILE.write(self._folder / BEST, arrays, {})
         return figures
+
+
+def _load_best(module: torch.nn.Module, path: Path) -> None:
+    arrays, _ = _BEST_FILE.read(path, dict[str, str])
+    try:
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except RuntimeError as error:
+        raise _BEST_FILE.damaged(path, "it is of another model") from error
 
 
 def _check(config: FinetuneConfig) -> None:
@@ -402,7 +412,14 @@ def _finish(
     """Leave the model as transformers loads it, and nothing that only a running run needs."""
     if config.keep_model:
         card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
-        replace_folder(folder / HUGGING_FACE, lambda new: save_hugging_face(model, tokenizer, new, card))
+        final = folder / HUGGING_FACE
+        try:
+            replace_folder(final, lambda new: save_hugging_face(model, tokenizer, new, card))
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"cannot write '{final}': {write_error(error)}; the results are saved: make room and continue with "
+                f"--resume"
+            ) from error
     # In this order: a checkpoint without the best weights could not go on.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEST).unlink(missing_ok=True)

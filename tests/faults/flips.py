@@ -83,16 +83,16 @@ def _resumed(verb: str) -> Callable[[World, Path, Path], list[object]]:
     return lambda world, copy, out: RESUMABLE[verb].argv(world, copy)
 
 
-def _reported(*words: object) -> Callable[[World, Path, Path], list[object]]:
-    return lambda world, copy, out: ["report", copy, *words, "--out", out]
+def _reported(file: str) -> Callable[[World, Path, Path], list[object]]:
+    return lambda world, copy, out: ["report", copy, "--out", out / file]
 
 
 def _compared(world: World, copy: Path, out: Path) -> list[object]:
-    return ["compare", world / "ft", copy, "--format", "csv", "--out", out]
+    return ["compare", world / "ft", copy, "--out", out / "table.csv"]
 
 
 def _attacked_again(world: World, copy: Path, out: Path) -> list[object]:
-    return ["attack", copy / "reviews", "--load", copy / "set.jsonl", "--out", out]
+    return ["attack", copy / "reviews", "--load", copy / "set.jsonl", "--out", out / "figures.json"]
 
 
 def _built(world: World, copy: Path, out: Path) -> list[object]:
@@ -122,11 +122,15 @@ KINDS = {
         Kind("checkpoint: weights", "@pretrain mlm", "checkpoints/*/model.safetensors", _resumed("pretrain mlm")),
         Kind("checkpoint: optimizer", "@pretrain mlm", "checkpoints/*/optimizer.safetensors", _resumed("pretrain mlm")),
         Kind("checkpoint: state", "@pretrain mlm", "checkpoints/*/state.json", _resumed("pretrain mlm")),
+        Kind("fine-tuning: best weights", "@finetune --select best", "*/*/best.safetensors",
+             _resumed("finetune --select best")),
+        Kind("fine-tuning: weights", "@finetune freelb", "*/*/checkpoints/*/model.safetensors",
+             _resumed("finetune freelb")),
         Kind("run: hf/, resumed", "@pretrain --from", "hf/*", _resumed("pretrain --from")),
         Kind("run: config.json, resumed", "@pretrain mlm", "config.json", _resumed("pretrain mlm")),
         Kind("run: metrics, resumed", "@pretrain mlm", "metrics.jsonl", _resumed("pretrain mlm"), is_checked=False),
-        Kind("run: metrics, reported", "bert", "metrics.jsonl", _reported(), is_checked=False),
-        Kind("run: config.json, reported", "bert", "config.json", _reported(), is_checked=False),
+        Kind("run: metrics, reported", "bert", "metrics.jsonl", _reported("page.html"), is_checked=False),
+        Kind("run: config.json, reported", "bert", "config.json", _reported("page.html"), is_checked=False),
         Kind("run: hf/, continued", "bert", "hf/*", _from_hf, is_checked=False),
         Kind("journal of a build", "@corpus build", "build.json", _resumed("corpus build")),
         Kind("shards of a journal", "@corpus build", "*/*.bin", _resumed("corpus build")),
@@ -135,7 +139,7 @@ KINDS = {
         Kind("planted: runs", "@reproduce planted", "runs/*.json", _resumed("reproduce planted"), is_checked=False),
         Kind("planted: settings", "@reproduce planted", "settings.json", _resumed("reproduce planted")),
         Kind("result, compared", "attacked", "reviews/seed-1/dev.json", _compared, is_checked=False),
-        Kind("result, reported", "attacked", "reviews/seed-1/dev.json", _reported("--format", "csv"), is_checked=False),
+        Kind("result, reported", "attacked", "reviews/seed-1/dev.json", _reported("table.csv"), is_checked=False),
         Kind("answers", "attacked", "reviews/seed-1/dev.answers.jsonl", _compared, is_checked=False),
         Kind("attack set", "attacked", "set.jsonl", _attacked_again, is_checked=False),
         Kind("fine-tuned: config.json", "ft", "reviews/seed-1/config.json", _evaluated, is_checked=False),
@@ -183,7 +187,7 @@ def _original(world: World, kind: Kind, place: Path) -> Path:
 
 def _is_half_done(out: Path, files: str) -> bool:
     is_done = any((out / name).exists() for name in ("corpus.json", "annotations.json", "results.json"))
-    steps = list(out.glob("checkpoints/step-*"))
+    steps = list(out.rglob("checkpoints/step-*"))
     return not is_done and len(steps) != 1 and any(path.stat().st_size for path in out.glob(files))
 
 
@@ -197,7 +201,7 @@ def _read(
     damage(copy)
     # Of another verification nothing is remembered: every reading has a cache of its own.
     cache = copy if kind.copied == "cache" else place / "cache"
-    out.parent.mkdir()
+    out.mkdir(parents=True)
     written = copy if kind.copied.startswith("@") or kind.argv == _evaluated else out
     argv = [str(word) for word in kind.argv(world, copy, out)]
     ended = run(argv, written, **world.environment | {"TRUENEG_CACHE": str(cache)})

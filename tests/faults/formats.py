@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from safetensors import safe_open
+
 from faults.mutations import Reseal, as_text, mutated_bytes, mutated_value
 from faults.world import WORDNET, World
 from trueneg.errors import BusyError, TruenegError, TruenegWarning
@@ -245,6 +247,59 @@ def _model(path: Path) -> object:
     return load_masked_lm(ModelConfig(start_from=str(path.parent)), load_tokenizer(path.parents[2] / "tok"))
 
 
+def _origin(path: Path) -> object:
+    from trueneg.models.origin import read_origin
+
+    return read_origin(path.parent, "")
+
+
+def _similarity(path: Path) -> object:
+    from trueneg.evaluation.similarity_record import read_similarity
+
+    return read_similarity(path)
+
+
+def _modules(path: Path) -> object:
+    from trueneg.models.sentence_modules import read_modules
+
+    return read_modules(path.parent)
+
+
+def _corrections(path: Path) -> object:
+    from trueneg.evaluation.corrections import load_found
+
+    return load_found(path)
+
+
+def _about(path: Path) -> object:
+    """A table whose head says this, with its checksum."""
+    from safetensors.numpy import load_file, save_file
+
+    from trueneg.detectors.prototypes import Prototypes
+    from trueneg.files import arrays
+
+    original, made = path.parents[1] / "protos" / "p.safetensors", path.with_name("made.safetensors")
+    with safe_open(str(original), framework="numpy") as file:
+        texts = file.metadata()
+    content, tensors = path.read_text(encoding="utf-8", errors="replace"), load_file(str(original))
+    del texts["checksum"]
+    texts["about"] = content
+    texts["checksum"] = arrays._checksum(tensors, texts)
+    save_file(tensors, str(made), texts)
+    return Prototypes.load(made)
+
+
+def _noted(path: Path) -> object:
+    from trueneg.errors import CorpusError
+    from trueneg.files.digests import checksum, fingerprint_of
+    from trueneg.files.verified import Expected, verify
+
+    file = path.with_name("file")
+    file.write_bytes(b"abc")
+    shutil.copy(path, path.with_name(f"{fingerprint_of([str(file.absolute())])}.json"))
+    return verify([Expected(file, checksum(file))], CorpusError, "make it again", path.parent)
+
+
 def _lock(path: Path) -> object:
     """What another process wrote of itself is read while it holds the folder."""
     from trueneg.files.lock import locked
@@ -261,41 +316,48 @@ def _lock(path: Path) -> object:
 FORMATS = {
     each.name: each
     for each in (
-        Format("corpus.json", ("corpus.store",), "corpus/corpus.json", _corpus, reseal=lambda r: _digest(r, "sources")),
-        Format("tags.json", ("corpus.tags",), "corpus/tags.json", _tags, reseal=_digest),
-        Format("annotations.json", ("corpus.annotations",), "notes/annotations.json", _annotations, reseal=_digest),
+        Format("corpus.json", ("corpus.files",), "corpus/corpus.json", _corpus, reseal=lambda r: _digest(r, "sources")),
+        Format("tags.json", ("corpus.files",), "corpus/tags.json", _tags, reseal=_digest),
+        Format("annotations.json", ("corpus.files",), "notes/annotations.json", _annotations, reseal=_digest),
         Format("journal of a build", ("corpus.build", "corpus.journal"), "building/build.json", _build_on,
                cost=20),
-        Format("journal of annotations", ("corpus.annotate",), "annotating/annotating.json",
+        Format("journal of annotations", ("corpus.journal",), "annotating/annotating.json",
                _annotate_on, cost=20),
         Format("config.json of a run", ("decoding",), "bert/config.json", _run_config),
         Format("config.json of a fine-tuned model", ("decoding",), "ft/reviews/seed-1/config.json", _finetuning),
         Format("state.json", ("training.checkpoint",), "bert/checkpoints/step-000000016/state.json", _state,
                reseal=_state_digest),
         Format("metrics.jsonl", ("training.log",), "bert/metrics.jsonl", _metrics, lines=True),
-        Format("a run's page: readings", ("reporting.html",), "bert/metrics.jsonl", _page, lines=True,
+        Format("a run's page: readings", ("training.log",), "bert/metrics.jsonl", _page, lines=True,
                cost=15),
-        Format("a run's page: options", ("reporting.html",), "bert/config.json", _page, cost=15),
+        Format("a run's page: options", ("decoding", "exporting"), "bert/config.json", _page, cost=15),
         Format("result", ("evaluation.results",), "attacked/reviews/seed-1/dev.json", _result),
         Format("answers", ("evaluation.results",), "attacked/reviews/seed-1/dev.answers.jsonl", _answers, lines=True),
         Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", _attack_set, lines=True),
         Format("planted: settings", ("decoding",), "planted/settings.json", _settings),
         Format("planted: run", ("recipes.planted_results",), "planted/runs/set.seed1.json", _arm_results),
         Format("calibrated detector", ("detectors.calibrated",), "calibrated/c.json", _calibration),
-        Format("neighbours", ("attacks.neighbours",), "given/neighbours.json", _neighbours),
+        Format("neighbours", (), "given/neighbours.json", _neighbours),
         Format("trees", ("attacks.declarative_trees",), "given/trees.jsonl", _trees, lines=True),
         Format("triplets", ("evaluation.triplets",), "given/triplets.jsonl", _triplets, lines=True),
-        Format("SQuAD", ("evaluation.tasks.squad_reading",), "given/squad.json", _squad),
-        Format("SWORDS", ("evaluation.tasks.swords",), "given/swords.json", _swords),
-        Format("BoolQ's contrast set", ("evaluation.tasks.cline",), "given/boolq_perturbed.json", _boolq),
-        Format("PERSPECTRUM", ("evaluation.tasks.cline",), "given/perspectrum_with_answers_v1.0.json",
+        Format("SQuAD", (), "given/squad.json", _squad),
+        Format("SWORDS", (), "given/swords.json", _swords),
+        Format("BoolQ's contrast set", (), "given/boolq_perturbed.json", _boolq),
+        Format("PERSPECTRUM", (), "given/perspectrum_with_answers_v1.0.json",
                _perspectrum),
         Format("table of JSON lines", ("evaluation.tasks.records",), "given/table.jsonl", _records, lines=True),
-        Format("text as JSON lines", ("corpus.sources",), "given/text.jsonl", _documents, lines=True),
+        Format("text as JSON lines", (), "given/text.jsonl", _documents, lines=True),
         Format("tokenizer.json", ("lexicon.surface", "corpus.tokenizer_training"), "tok/tokenizer.json",
                _tokenizer, cost=4),
-        Format("tokenizer_config.json", (), "tok/tokenizer_config.json", _tokenizer, cost=4),
-        Format("config.json of transformers", ("models.loading",), "bert/hf/config.json", _model, cost=10),
+        Format("tokenizer_config.json", ("tokenizer",), "tok/tokenizer_config.json", _tokenizer, cost=4),
+        Format("config.json of transformers", (), "bert/hf/config.json", _model, cost=10),
+        Format("origin of a run", ("models.origin",), "continued/origin/origin.json", _origin),
+        Format("sentence-similarity.json", ("evaluation.similarity_record",), "given/sentence-similarity.json",
+               _similarity),
+        Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _modules),
+        Format("false-negatives.json", ("evaluation.corrections",), "judged/false-negatives.json", _corrections),
+        Format("head of a file of arrays", ("files.arrays",), "about/about.json", _about),
+        Format("notes of what was verified", ("files.verified",), "noted/notes.json", _noted),
         Format("lock", ("files.lock",), "given/.lock", _lock),
     )
 }  # fmt: skip

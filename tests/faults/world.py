@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import safe_open
+
 from faults.processes import Fault, run
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
@@ -107,6 +109,14 @@ def _make_given(world: World, path: Path) -> None:
                 {"question": "is a film big", "answer": "TRUE", "paragraph": films, "perturbed_questions": [turned]}
             ]
         },
+        "sentence-similarity.json": {
+            "task": "STS-B",
+            "split": "dev",
+            "num_pairs": 9,
+            "step": 4,
+            "after": {"cls": 0.5, "mean": 0.25},
+            "before": {},
+        },
         ".lock": {"pid": 1, "host": "here", "doing": "pretrain", "since": "2026-11-22 08:00:00"},
         "perspectrum_with_answers_v1.0.json": [
             {"cId": 1, "text": "Films are good", "perspectives": [{"pids": [1, 2], "stance_label_3": "SUPPORT"}]},
@@ -142,6 +152,19 @@ def _make_cache(world: World, path: Path) -> None:
     """Tables of a lexical and of a CLINE run."""
     for name, options in (("cline", CLINE), ("corrected", CORRECTED)):
         _make(pretraining(name, *options, steps=1))(world, world.root / f"run of {name}")
+
+
+def _make_about(world: World, path: Path) -> None:
+    """What a file of arrays says of itself, out of its head."""
+    path.mkdir()
+    with safe_open(str(world / "protos" / "p.safetensors"), framework="numpy") as file:
+        (path / "about.json").write_text(file.metadata()["about"])
+
+
+def _make_noted(world: World, path: Path) -> None:
+    """What is noted of a file that was found whole."""
+    path.mkdir()
+    (path / "notes.json").write_text(json.dumps({"/somewhere/file": "3 1 1 1 1 sum rule"}))
 
 
 def _make_attacked(world: World, path: Path) -> None:
@@ -305,6 +328,24 @@ MAKERS: dict[str, Callable[[World, Path], None]] = {
     "tok": _make(AT_ONCE["tokenizer train"].argv),
     "corpus": _make(lambda world, out: building(world, out, "--tag")),
     "bert": _make(pretraining("bert", "--objective", "mlm", "--set", "model.architecture=bert")),
+    "continued": _make(pretraining("from", "--objective", "mlm", steps=2)),
+    "sentences": _make(AT_ONCE["export sentence-transformers"].argv),
+    "judged": _make(
+        _writing(
+            "evaluate",
+            "@bert",
+            "--task",
+            "false-negatives",
+            "--corpus",
+            "@corpus",
+            "--length",
+            24,
+            "--out",
+            file="false-negatives.json",
+        )
+    ),
+    "about": _make_about,
+    "noted": _make_noted,
     "notes": _make(annotating),
     "planted": _make(reproducing(1)),
     "protos": _make(AT_ONCE["detect prototypes"].argv),

@@ -18,6 +18,7 @@ from trueneg.corpus.encoding import cut
 from trueneg.corpus.sources import read_documents
 from trueneg.errors import CorpusError, ModelError, TruenegWarning
 from trueneg.files.text import LONGEST_TEXT
+from trueneg.files.whole import replace_folder
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def train_tokenizer(
         ],
         clean_up_tokenization_spaces=False,
     )
-    save_tokenizer(tokenizer, out)
+    _save(tokenizer, Path(out))
     return load_tokenizer(out)
 
 
@@ -252,5 +253,13 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
         else:
             new[text] = None
     tokenizer.add_tokens([AddedToken(text, single_word=True, normalized=True) for text in new])
-    save_tokenizer(tokenizer, out)
+    _save(tokenizer, Path(out))
     return len(new), known
+
+
+def _save(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+    """Whole or not at all, unless there is something in the folder, which stays."""
+    if out.is_dir() and any(out.iterdir()):
+        save_tokenizer(tokenizer, out)
+    else:
+        replace_folder(out, functools.partial(save_tokenizer, tokenizer))
