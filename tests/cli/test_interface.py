@@ -125,7 +125,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     said = works(*call(verb))
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
-    speaking = "pretrain", "evaluate", "finetune", "demo", "bench", "detect swords", "reproduce"
+    speaking = "pretrain", "evaluate", "finetune", "demo", "bench", "detect swords", "reproduce", "export"
     has_progress = " ".join(verb) in speaking
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")
 
