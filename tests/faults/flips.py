@@ -116,8 +116,8 @@ KINDS = {
         Kind("corpus: tokenizer", "corpus", "tokenizer/*.json", _on_corpus),
         Kind("annotations.json", "notes", "annotations.json", _on_annotations),
         Kind("annotations: arrays", "notes", "*/*.bin", _on_annotations),
-        Kind("lookup table", "cache", "tables/*", _with_cache),
-        Kind("replacement table", "cache", "replacements/*", _with_replacements),
+        Kind("lookup table", "tables", "tables/*", _with_cache),
+        Kind("replacement table", "tables", "replacements/*", _with_replacements),
         Kind("prototypes", "protos", "p.safetensors", _with_prototypes),
         Kind("checkpoint: weights", "@pretrain mlm", "checkpoints/*/model.safetensors", _resumed("pretrain mlm")),
         Kind("checkpoint: optimizer", "@pretrain mlm", "checkpoints/*/optimizer.safetensors", _resumed("pretrain mlm")),
@@ -200,7 +200,7 @@ def _read(
     shutil.copytree(original, copy)
     damage(copy)
     # Of another verification nothing is remembered: every reading has a cache of its own.
-    cache = copy if kind.copied == "cache" else place / "cache"
+    cache = copy if kind.copied == "tables" else place / "cache"
     out.mkdir(parents=True)
     written = copy if kind.copied.startswith("@") or kind.argv == _evaluated else out
     argv = [str(word) for word in kind.argv(world, copy, out)]

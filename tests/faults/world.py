@@ -137,21 +137,22 @@ def _make_given(world: World, path: Path) -> None:
         (path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def _make(argv: Callable[[World, Path], list[object]]) -> Callable[[World, Path], None]:
+def _make(argv: Callable[[World, Path], list[object]], **environment: str) -> Callable[[World, Path], None]:
     """By a command that must succeed."""
 
     def make(world: World, path: Path) -> None:
         words = [str(word) for word in argv(world, path)]
-        ended = run(words, path, **world.environment)
+        ended = run(words, path, **world.environment | environment)
         assert ended.code == 0, f"{words}: {ended.last_words}"
 
     return make
 
 
-def _make_cache(world: World, path: Path) -> None:
-    """Tables of a lexical and of a CLINE run."""
+def _make_tables(world: World, path: Path) -> None:
+    """The cache of a lexical and of a CLINE run."""
     for name, options in (("cline", CLINE), ("corrected", CORRECTED)):
-        _make(pretraining(name, *options, steps=1))(world, world.root / f"run of {name}")
+        make = _make(pretraining(name, *options, steps=1), TRUENEG_CACHE=str(path))
+        make(world, world.root / f"run of {name}")
 
 
 def _make_about(world: World, path: Path) -> None:
@@ -352,7 +353,7 @@ MAKERS: dict[str, Callable[[World, Path], None]] = {
     "calibrated": _make(AT_ONCE["detect calibrate"].argv),
     "ft": _make(finetuning("--set", "train.save_every=0")),
     "attacked": _make_attacked,
-    "cache": _make_cache,
+    "tables": _make_tables,
     "building": _leave_unfinished("corpus build", "build.json"),
     "annotating": _leave_unfinished("corpus annotate", "annotating.json"),
 }
