@@ -18,13 +18,14 @@ CLOCK = {"seconds", "tokens_per_second", "revision", "since", "examples_per_seco
 def outcome(folder: Path) -> dict[str, str]:
     """Digests of all files by name: of tensors, of readings without the clock's, of bytes. Of checkpoints the last.
 
-    A file that is there only because something went wrong counts like any other.
+    A file that is there only because something went wrong counts like any other, but for a lock's: a kill leaves it,
+    nobody holds it, and the next one who wants it takes it.
     """
     checkpoints = sorted(folder.rglob("checkpoints/step-*"))
     last = {path.parent: path for path in checkpoints}
     found = {}
     files = [folder] if folder.is_file() else [path for path in folder.rglob("*") if path.is_file()]
-    for path in sorted(files):
+    for path in sorted(file for file in files if not file.name.endswith(".lock")):
         run = next((parent for parent in path.parents if parent.name == "checkpoints"), None)
         if run in last and last[run] not in path.parents:
             continue
