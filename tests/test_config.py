@@ -158,7 +158,7 @@ def test_refused_overrides(assignment: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is not a configuration"), ("[]", "is not a configuration"), (None, "no configuration at")],
+    [("{", "is damaged: it is no JSON"), ("[]", "is damaged"), ("\0", "is damaged"), (None, "no configuration at")],
 )
 def test_files_that_are_none(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "config.json"

@@ -10,15 +10,20 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.files.records import read_record
+from trueneg.files.whole import write_json
 
 T = TypeVar("T")
+
+LARGEST = sys.float_info.max
+"""Of whole numbers: they are divided, too."""
 
 OTHER_NAMES = {
     "bs": "batch_size",
@@ -121,9 +126,7 @@ def override(config: T, assignments: Sequence[str]) -> T:
 
 def save_config(config: Any, path: Path) -> None:
     """Write a configuration as JSON, whole or not at all."""
-    provisional = path.with_suffix(".part")
-    provisional.write_text(json.dumps(encode(config), indent=2) + "\n")
-    provisional.replace(path)
+    write_json(path, encode(config))
 
 
 def load_config(kind: type[T], path: Path) -> T:
@@ -132,15 +135,13 @@ def load_config(kind: type[T], path: Path) -> T:
     Raises:
         ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options.
     """
+    if not path.exists():
+        raise ConfigError(f"no configuration at '{path}'")
+    data = read_record(dict[str, Any], path, ConfigError, "the command that made it writes it again (--resume)")
     try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise ConfigError(f"no configuration at '{path}'") from error
-    except ValueError as error:
-        raise ConfigError(f"'{path}' is not a configuration: {error}") from error
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"'{path}' is not a configuration: it holds no group of options")
-    return decode(kind, data)
+        return decode(kind, data)
+    except ConfigError as error:
+        raise ConfigError(f"'{path}': {error}") from error
 
 
 def differences(left: Any, right: Any) -> list[str]:
@@ -207,6 +208,8 @@ def _decode_value(hint: Any, value: Any, path: str) -> Any:
             known = [str(choice) or "(empty)" for choice in choices]
             raise ConfigError(unknown_name(f"value of {path}", str(value), known))
         return value
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise ConfigError(f"{path}: must be at most {LARGEST:.3g}, got a number of {len(str(abs(value)))} digits")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
@@ -226,7 +229,7 @@ def _parse(hint: Any, text: str, path: str) -> Any:
             number = float(text) if hint is float or "e" in text.lower() else int(text)
         except ValueError as error:
             raise ConfigError(f"{path}: {hint.__name__} is wanted, not {text!r}") from error
-        if hint is int and not float(number).is_integer():
+        if hint is int and isinstance(number, float) and not number.is_integer():
             raise ConfigError(f"{path}: a whole number is wanted, not {text!r}")
         return hint(number)
     return text

@@ -56,6 +56,10 @@ class LostProcessError(TruenegError):
     """A process that works on the same thing and is gone."""
 
 
+class OutOfMemoryError(TruenegError):
+    """Training needs more memory than there is."""
+
+
 class DivergedError(TruenegError):
     """The loss became NaN or infinite."""
 
@@ -105,6 +109,21 @@ def _in_python(option: str) -> str:
     if option == "from":
         return "start_from=…"
     return f"{option.replace('-', '_')}={'True' if option in _SWITCHES else '…'}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was lacking, on whatever device: torch says so of a CPU by a plain ``RuntimeError``.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+        True
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, if it is loaded
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
+
+
+_NO_MEMORY = ("can't allocate memory", "std::bad_alloc")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "", meant: str = "") -> str:

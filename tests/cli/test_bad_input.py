@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works, write_text
 
 from trueneg import doctor
@@ -227,11 +230,25 @@ def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.M
     assert "it lacks" in fails("lexicon", "show", "large", "--tokenizer", world.tokenizer, "--wordnet", WORDNET.parent)
 
 
+@pytest.mark.parametrize("allocate", [torch.empty, np.empty], ids=["torch", "numpy"])
+def test_a_lack_of_memory_is_one_line_that_blames_no_training(
+    allocate: Callable[[int], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trueneg.doctor.diagnose", lambda folder: allocate(1 << 54))
+    line = fails("doctor")
+    assert "out of memory" in line
+    assert "train." not in line
+
+
 def test_configurations_that_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     for content, complaint in (
-        ('{"train": ', "is not a configuration"),
-        ("[]", "holds no group of options"),
+        ('{"train": ', "config.json' is damaged: it is no JSON"),
+        ("[]", "config.json' is damaged: it should be"),
+        ("\x00" * 40, "config.json' is damaged"),
+        ("[" * 100_000, "config.json' is damaged"),
+        (f'{{"train": {{"steps": 1{"0" * 400}}}}}', "train.steps: must be at most"),
+        (f'{{"optimizer": {{"learning_rate": 1{"0" * 400}}}}}', "optimizer.learning_rate: must be at most"),
         ('{"train": {"step": 3}}', "did you mean 'train.steps'?"),
         ('{"train": {"steps": "3"}}', "train.steps: int is wanted"),
     ):

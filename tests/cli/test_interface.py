@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import io
 import json
 import signal
 import sys
@@ -19,6 +22,7 @@ from trueneg.cli.main import app
 from trueneg.objectives import OBJECTIVES
 
 Arguments = list[object]
+program = importlib.import_module("trueneg.cli.main")
 ANSWERS = {"gold": [0, 1, 1, 0], "predicted": [0, 1, 0, 0]}
 
 
@@ -239,3 +243,32 @@ def test_ctrl_c_before_the_verb_begins_is_a_line(monkeypatch: pytest.MonkeyPatch
     said = trueneg("doctor")
     assert (said.code, said.out) == (130, "")
     assert said.err.startswith("stopped: ") and "Traceback" not in said.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stderr", "arguments", "imported", "is_told"),
+    [
+        (Terminal, ["doctor"], "torch", True),
+        (Terminal, ["doctor"], "json.tool", False),
+        (Terminal, ["doctor", "-q"], "torch", False),
+        (io.StringIO, ["doctor"], "torch", False),
+    ],
+    ids=["loads torch", "light", "quiet", "log"],
+)
+def test_a_terminal_is_told_that_torch_is_loaded(
+    stderr: type[io.StringIO], arguments: list[str], imported: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = stderr()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(sys, "argv", ["trueneg", *arguments])
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(program, "app", lambda prog_name: importlib.util.find_spec(imported))  # as an import begins
+    finders = list(sys.meta_path)
+    program.main()
+    assert ("loading torch" in said.getvalue()) is is_told
+    assert sys.meta_path == finders

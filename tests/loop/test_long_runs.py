@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from tiny_runs import MakeConfig, assert_identical, final_tensors, readings
+from tiny_runs import MakeConfig, assert_identical, before_step, final_tensors, readings
 
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.masking import Rows
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, OutOfMemoryError
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.pretraining import pretrain
 from trueneg.training.data import held_out_batches
@@ -60,6 +62,15 @@ def test_a_run_resumes_although_what_it_continued_is_gone(config_of: MakeConfig,
     pretrain(config, cut, resume=True, quiet=True)
     ours, theirs = final_tensors(cut), final_tensors(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.parametrize("allocate", [torch.empty, np.empty], ids=["torch", "numpy"])
+def test_a_lack_of_memory_in_training_names_what_to_change(
+    allocate: Callable[[int], object], config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_step(monkeypatch, 3, lambda run: allocate(1 << 54))  # type: ignore[func-returns-value]
+    with pytest.raises(OutOfMemoryError, match=r"on cpu at step 4 .*train\.accumulation.*train\.batch_size"):
+        pretrain(config_of("mlm"), tmp_path / "run", quiet=True)
 
 
 def empty(hf: Path) -> None:

@@ -217,6 +217,82 @@ class Bomb:
         return exec, ("raise SystemExit('unpickled')",)
 
 
+@pytest.fixture
+def no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens one is found out, even where it would be refused later."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a pickle was opened")
+
+    for place in ("torch.load", "pickle.load", "pickle.Unpickler"):
+        monkeypatch.setattr(place, fail)
+
+
+def put_bombs(folder: Path) -> None:
+    """Every name under which some library looks for a pickle."""
+    for name in ("pytorch_model.bin", "adapter_model.bin", "weights.bin", "training_args.bin", "optimizer.pt",
+                 "scheduler.pt", "rng_state.pth", "model.pkl", "model.ckpt"):  # fmt: skip
+        torch.save({"weights": Bomb()}, folder / name)
+
+
+@pytest.mark.usefixtures("no_pickle")
+@pytest.mark.parametrize("load", [load_masked_lm, load_electra])
+def test_pickles_beside_a_checkpoint_are_never_opened(load: Load, folder: Path) -> None:
+    save_checkpoint(make_masked_lm("bert"), folder)
+    put_bombs(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruenegWarning)
+        continued(folder, load)
+
+
+@pytest.mark.usefixtures("no_pickle")
+@pytest.mark.parametrize(
+    ("weights", "complaint"),
+    [
+        ("weights.bin", "names 'weights.bin'"),
+        ("../checkpoint.safetensors", "names '../checkpoint.safetensors'"),
+        ("/tmp/model.safetensors", "names '/tmp/model.safetensors'"),
+        ("below/model.safetensors", "names 'below/model.safetensors'"),
+        (7, "is damaged: 'weight_map"),
+        (None, "is damaged: it is no JSON"),
+    ],
+)
+def test_an_index_names_safetensors_beside_it_only(weights: object, complaint: str, folder: Path) -> None:
+    save_checkpoint(make_masked_lm("bert"), folder)
+    put_bombs(folder)
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(make_masked_lm("bert").state_dict(), weights)}
+    (folder / "model.safetensors.index.json").write_text("{" if weights is None else json.dumps(index))
+    refused(folder, complaint)
+
+
+def test_weights_in_several_files_are_read(folder: Path) -> None:
+    model = make_masked_lm("bert")
+    save_checkpoint(model, folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="10KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    assert same_state(continued(folder).model, model)
+
+
+@pytest.mark.usefixtures("no_pickle")
+@pytest.mark.parametrize("weights", ["adapter_model.bin", "weights.bin", "other.safetensors.index.json"])
+def test_a_configuration_names_no_weights(weights: str, folder: Path) -> None:
+    save_checkpoint(make_masked_lm("bert"), folder)
+    put_bombs(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_weights": weights}))
+    refused(folder, "names another file of weights")
+
+
+@pytest.mark.usefixtures("no_pickle")
+def test_an_adapter_is_refused_with_a_remedy(folder: Path) -> None:
+    save_checkpoint(make_masked_lm("bert"), folder)
+    put_bombs(folder)
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "x", "peft_type": "LORA"}')
+    refused(folder, "adapter of PEFT: merge it")
+
+
 @pytest.mark.parametrize("load", [load_masked_lm, load_electra])
 def test_pickled_weights_are_refused_with_a_remedy(folder: Path, load: Load) -> None:
     save_checkpoint(make_masked_lm("bert"), folder)

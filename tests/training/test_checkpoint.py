@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -14,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_model
 from torch import nn
 from torch.optim import AdamW
 
@@ -144,6 +147,18 @@ def forget_its_digest(path: Path) -> None:
     (path / "state.json").write_text(json.dumps(data))
 
 
+def put(content: bytes) -> Callable[[Path], None]:
+    return lambda path: (path / "state.json").write_bytes(content) and None
+
+
+def mistype_its_step(path: Path) -> None:
+    """With a digest that is right: nobody but a person does this."""
+    data = json.loads((path / "state.json").read_text())
+    del data["digest"]
+    data["step"] = "20"
+    (path / "state.json").write_text(json.dumps({**data, "digest": checkpoint._digest_of(data)}))
+
+
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 DAMAGES = {
     **{f"truncated {name}": truncate(name) for name in FILES},
@@ -151,6 +166,11 @@ DAMAGES = {
     "empty folder": remove_all,
     "another step": pretend_another_step,
     "no digests": forget_its_digest,
+    "no object": put(b"[]"),
+    "a number": put(b"7"),
+    "no text": put(b"\0\xff" * 40),
+    "deep": put(b"[" * 100_000),
+    "wrong types": mistype_its_step,
 }
 
 
@@ -192,6 +212,49 @@ def test_nothing_but_torn_ones_is_an_error(tmp_path: Path) -> None:
         truncate("model.safetensors")(save(tmp_path, step))
     with pytest.raises(CheckpointError, match=f"every checkpoint under '{tmp_path}' is torn: start the run anew"):
         latest_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_that_is_a_link_is_dropped_and_what_it_points_to_stays(tmp_path: Path) -> None:
+    elsewhere, run = tmp_path / "elsewhere", tmp_path / "run"
+    run.mkdir()
+    save(elsewhere, 5)
+    (run / "step-000000005").symlink_to(elsewhere / "step-000000005")
+    assert latest_checkpoint(run)[1].step == 5
+    for step in (10, 20):
+        save(run, step, keep=2)
+    assert names(run) == ["step-000000010", "step-000000020"]
+    assert latest_checkpoint(elsewhere)[1].step == 5
+
+
+MANY_TIED = """
+import sys, torch
+from pathlib import Path
+from torch import nn
+from trueneg.training.checkpoint import save_weights
+torch.manual_seed(0)
+layers = [nn.Linear(2, 2) for _ in range(9)]
+for layer in layers[1:]:
+    layer.weight, layer.bias = layers[0].weight, layers[0].bias
+save_weights(nn.Sequential(*layers), Path(sys.argv[1]))
+"""
+
+
+def test_the_same_weights_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    for number in range(2):
+        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+        path = str(tmp_path / str(number))
+        subprocess.run([sys.executable, "-c", MANY_TIED, path], check=True, env=environment, timeout=120)
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+def test_checkpoints_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """They were written by ``save_model``."""
+    path = save(tmp_path, 10, seed=1)
+    save_model(trained(seed=2)[0], str(path / "model.safetensors"), metadata={"format": "pt"})
+    other = Tied(seed=3)
+    load_checkpoint(path, other)
+    assert torch.equal(other.second.weight, trained(seed=2)[0].first.weight)
+    assert other.second.weight is other.first.weight
 
 
 def test_the_last_two_are_kept(tmp_path: Path) -> None:
@@ -236,7 +299,7 @@ def test_what_a_killed_save_left_is_passed_over_and_removed(tmp_path: Path) -> N
         SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
     ],
 )
-@pytest.mark.parametrize("step_of_saving", ["save_model", "save_file", "_flush"])
+@pytest.mark.parametrize("step_of_saving", ["save_weights", "save_file", "_flush"])
 def test_a_full_disk_leaves_the_earlier_ones_and_nothing_else(
     error: Exception, step_of_saving: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

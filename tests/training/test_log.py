@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import sys
@@ -20,19 +21,22 @@ from trueneg.training.log import Display, MetricsFile, make_tracker, read_metric
 def write(path: Path, first_step: int, steps: range) -> None:
     file = MetricsFile(path, first_step)
     for step in steps:
-        file.write({"step": step, "loss": step / 3})
+        file.write({"step": step, "kind": "train", "loss": step / 3})
     file.close()
 
 
 def test_records_come_back_as_written(tmp_path: Path) -> None:
     write(tmp_path / "metrics.jsonl", 0, range(1, 4))
-    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": step, "loss": step / 3} for step in (1, 2, 3)]
+    assert read_metrics(tmp_path / "metrics.jsonl") == [
+        {"step": step, "kind": "train", "loss": step / 3} for step in (1, 2, 3)
+    ]
 
 
 def test_a_record_is_on_disk_as_soon_as_it_is_written(tmp_path: Path) -> None:
     file = MetricsFile(tmp_path / "metrics.jsonl")
-    file.write({"step": 1})
-    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1}]
+    file.write({"step": 1, "kind": "eval", "loss": math.nan})
+    (read,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert (read["step"], read["kind"], math.isnan(read["loss"])) == (1, "eval", True)
     file.close()
 
 
@@ -56,18 +60,34 @@ def test_a_line_cut_short_is_left_out_and_does_not_spoil_the_next(half: str, tmp
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b'{"step": 3, "lo', b"\x00" * 20, b'{"step": 3, "loss": \xff}', b"{}", b"[]", b'{"step": "3"}', b"[" * 99_999],
+    "damaged",
+    [
+        b"\0" * 30,
+        b'{"step": 2, "kind',
+        b'{"step": "2", "kind": "train"}',
+        b"{}",
+        b"[]",
+        b"7",
+        b'{"a": "\xff"}',
+        b"[" * 90_000,
+    ],
+    ids=lambda line: repr(line[:12]),
 )
-def test_a_damaged_line_loses_no_run(line: bytes, tmp_path: Path) -> None:
+def test_what_can_be_read_is_read_and_the_rest_is_counted(damaged: bytes, tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    write(path, 0, range(1, 3))
-    path.write_bytes(path.read_bytes() + line + b'\n{"step": 4, "loss": 1.0}\n')
-    with pytest.warns(TruenegWarning, match="1 of 4 lines are damaged, the first of them line 3"):
-        assert [record["step"] for record in read_metrics(path)] == [1, 2, 4]
-    with pytest.warns(TruenegWarning):
-        write(path, 4, range(5, 6))
-    assert [record["step"] for record in read_metrics(path)] == [1, 2, 4, 5]
+    write(path, 0, range(1, 5))
+    first, _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first, damaged + b"\n", *rest, damaged + b"\n"]))
+    with pytest.warns(TruenegWarning, match=f"'{path}': 2 of 5 lines are damaged, the first of them line 2"):
+        assert [record["step"] for record in read_metrics(path)] == [1, 3, 4]
+    with pytest.warns(TruenegWarning, match="line 2"):
+        write(path, 3, range(4, 6))
+    assert [record["step"] for record in read_metrics(path)] == [1, 3, 4, 5]
+
+
+def test_a_folder_that_cannot_be_written_is_a_users_error(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="make room and continue with --resume"):
+        MetricsFile(tmp_path / "nowhere" / "metrics.jsonl")
 
 
 def test_a_full_disk_is_a_users_error(tmp_path: Path) -> None:

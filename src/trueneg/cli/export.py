@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet
+from trueneg.progress import Bar
 
 
 def export(
@@ -37,7 +38,8 @@ def export(
     """
     from trueneg.exporting import export as write
 
-    done = write(checkpoint, format, out, head=head, step=step, overwrite=overwrite)
+    with Bar(f"writing {format}", quiet=quiet):  # nothing in it can be counted
+        done = write(checkpoint, format, out, head=head, step=step, overwrite=overwrite)
     output = Output(as_json, quiet)
     output.result({"format": done.format, "out": done.path, "head": done.head, "load": done.load}, str(done.path))
     if not as_json:

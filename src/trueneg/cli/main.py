@@ -19,7 +19,7 @@ from rich.console import Console
 from trueneg import __version__
 from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
-from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, unknown_name
+from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
 from trueneg.printable import printable
 from trueneg.streams import lasting_streams
 
@@ -286,7 +286,7 @@ class _Announcing(importlib.abc.MetaPathFinder):
 def _announced_loading() -> Iterator[None]:
     """Tell someone at a terminal why nothing happens, unless they want to hear nothing."""
     finder = _Announcing()
-    if sys.stderr.isatty() and not {"-q", "--quiet"} & set(sys.argv):
+    if sys.stderr.isatty() and is_main_process() and not {"-q", "--quiet"} & set(sys.argv):
         sys.meta_path.insert(0, finder)
     try:
         yield
@@ -299,8 +299,9 @@ def _explain(error: Exception) -> str:
     """One line for a user; anything that only a programmer can fix is raised again."""
     if isinstance(error, TruenegError):
         return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, if it is loaded
-        return "out of memory: lower train.batch_size or corpus.length, or raise train.accumulation"
+    if is_out_of_memory(error):
+        what = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return f"out of memory ({what}): free some, ask for less at once, or take a machine with more"
     if isinstance(error, OSError) and error.strerror:
         place = "the result" if error.filename is None else f"'{error.filename}'"
         return f"cannot read or write {place} ({error.strerror}): fix that, or name another place"

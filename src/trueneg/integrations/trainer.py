@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_model
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainingArguments
@@ -33,7 +32,7 @@ from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
 from trueneg.objectives.cline import Cline
-from trueneg.training.checkpoint import MODEL, load_checkpoint
+from trueneg.training.checkpoint import MODEL, load_checkpoint, save_weights
 from trueneg.training.data import Read, check_shares, held_out_batches, read_rows
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
@@ -216,7 +215,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         folder = Path(output_dir or self.args.output_dir)
         save_hugging_face(self.model.model, self.processing_class, folder)
         (folder / MODULE).mkdir(exist_ok=True)
-        save_model(self.model, str(folder / MODULE / MODEL))
+        save_weights(self.model, folder / MODULE / MODEL)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         folder = Path(resume_from_checkpoint) / MODULE

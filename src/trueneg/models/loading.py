@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,9 +25,11 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
+from transformers.utils.hub import cached_file
 
 from trueneg.config import ModelConfig, PretrainConfig
 from trueneg.errors import ModelError, TruenegWarning
+from trueneg.files.records import read_record
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config, set_dropout
 from trueneg.models.electra import Discriminator, ElectraPair
@@ -50,6 +54,8 @@ _REFUSALS = (
     RuntimeError,
     SafetensorError,
     StrictDataclassError,
+    pickle.UnpicklingError,
+    EOFError,
 )
 """What transformers raises at files and sizes that it cannot use."""
 
@@ -222,7 +228,7 @@ def from_pretrained(
     Raises:
         ModelError: if it cannot be loaded.
     """
-    _check_weights(source)
+    _check_weights(source, hf)
     try:
         with quiet_transformers():
             loaded: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
@@ -354,14 +360,46 @@ def _continued(
     return model
 
 
-def _check_weights(source: str) -> None:
-    """Refuse a folder without weights, or with pickled ones, which run whatever their maker put in them."""
+def _check_weights(source: str, hf: PretrainedConfig) -> None:
+    """Refuse a checkpoint without weights, or with pickled ones, which run whatever their maker put in them."""
     folder = Path(source)
+    if getattr(hf, "transformers_weights", None):
+        raise ModelError(f"'{source}': its config.json names another file of weights: only model.safetensors is read")
+    if _find_file(source, "adapter_config.json"):
+        raise ModelError(f"'{source}' holds an adapter of PEFT: merge it (merge_and_unload) and save the whole model")
+    if index := _find_file(source, "model.safetensors.index.json"):
+        record = read_record(_WeightsIndex, index, ModelError, "fetch or export it again")
+        for name in record.weight_map.values():
+            if not name.endswith(".safetensors") or name != Path(name).name:
+                raise ModelError(f"'{index}' names '{name}': weights are read from .safetensors files beside it only")
     if not folder.is_dir() or any(folder.glob("model*.safetensors")):
         return
     if any(folder.glob("pytorch_model*.bin")):
         raise ModelError(f"'{source}' has pickled weights only, which are never loaded: {_PICKLE_REMEDY}")
     raise ModelError(f"'{source}' holds no model.safetensors: fetch or export it again")
+
+
+@dataclass(frozen=True)
+class _WeightsIndex:
+    """Which file of several each weight lies in."""
+
+    weight_map: dict[str, str]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def _find_file(source: str, name: str) -> Path | None:
+    """A file of a checkpoint, if it has it."""
+    if Path(source).is_dir():
+        found: str | None = str(Path(source) / name)
+    else:
+        found = cached_file(
+            source,
+            name,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    return Path(found) if found and Path(found).is_file() else None
 
 
 def attention_of(hf: PretrainedConfig, config: ModelConfig) -> str:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, load_model, save_file, save_model
+from safetensors.torch import load_file, load_model, save_file
 from torch import nn
 from torch.optim import AdamW
 
@@ -26,6 +27,7 @@ from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
+from trueneg.files.records import read_record
 from trueneg.files.whole import follow_umask
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 
@@ -74,6 +76,16 @@ class State:
     version: str = __version__
 
 
+@dataclass(frozen=True)
+class _Saved(State):
+    """What ``state.json`` holds."""
+
+    digests: dict[str, str] = field(kw_only=True)
+    """Of the other files."""
+    digest: str = field(kw_only=True)
+    """Of all of this but itself."""
+
+
 def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: State, keep: int) -> Path:
     """Write a checkpoint into a new folder beside the others and drop the oldest beyond ``keep``.
 
@@ -88,9 +100,9 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for stale in folder.glob(".unfinished-*"):
-            shutil.rmtree(stale)
+            _remove(stale)
         unfinished.mkdir()
-        save_model(module, str(unfinished / MODEL))
+        save_weights(module, unfinished / MODEL)
         save_file(optimizer_tensors(optimizer, module), str(unfinished / OPTIMIZER))
         digests = {name: checksum(unfinished / name) for name in (MODEL, OPTIMIZER)}
         data = {**dataclasses.asdict(state), "digests": digests}
@@ -99,7 +111,7 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
         for path in unfinished.iterdir():
             _flush(path)
         if final.exists():
-            shutil.rmtree(final)
+            _remove(final)
         unfinished.rename(final)
         _flush(folder)
     except (OSError, SafetensorError) as error:
@@ -112,8 +124,29 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
     # Those ahead are torn: the run fell back behind them, and they must not push whole ones out.
     num_ahead = found.index(final)
     for dropped in found[:num_ahead] + found[num_ahead + keep :]:
-        shutil.rmtree(dropped)
+        _remove(dropped)
     return final
+
+
+def save_weights(module: nn.Module, path: Path) -> None:
+    """Write a module's weights: those that are shared once, and the same bytes for the same weights.
+
+    ``load_model`` of safetensors reads them, as it reads those of its ``save_model``, which notes shared names in an
+    order of its own in every process.
+    """
+    unique: dict[tuple[Any, ...], tuple[str, torch.Tensor]] = {}
+    for name, tensor in sorted(module.state_dict().items()):
+        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else (name,)
+        unique.setdefault(place, (name, tensor.contiguous()))
+    save_file(dict(unique.values()), str(path))
+
+
+def _remove(checkpoint: Path) -> None:
+    """A link goes, what it points to stays."""
+    if checkpoint.is_symlink():
+        checkpoint.unlink()
+    else:
+        shutil.rmtree(checkpoint)
 
 
 def write_error(error: Exception) -> str:
@@ -134,7 +167,7 @@ def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
     for path in found:
         try:
             return path, _verified_state(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, CheckpointError) as error:
             warnings.warn(
                 f"checkpoint '{path}' is torn ({error}): falling back to the one before it",
                 TruenegWarning,
@@ -151,7 +184,7 @@ def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
     for path in reversed(_checkpoints(folder)):
         try:
             kept.append((path, _verified_state(path)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, CheckpointError) as error:
             warnings.warn(f"checkpoint '{path}' is torn ({error}): it is left out", TruenegWarning, stacklevel=2)
     return kept
 
@@ -302,14 +335,16 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _verified_state(path: Path) -> State:
-    data = json.loads((path / STATE).read_text())
-    if data.pop("digest") != _digest_of(data):
-        raise ValueError(f"{STATE} is damaged")
-    digests = data.pop("digests")
+    remedy = "take another checkpoint"
+    content = read_record(dict[str, Any], path / STATE, CheckpointError, remedy)
+    saved = read_record(_Saved, path / STATE, CheckpointError, remedy)
+    del content["digest"]
+    if saved.digest != _digest_of(content):
+        raise CheckpointError(f"{STATE} is damaged")
     for name in (MODEL, OPTIMIZER):
-        if checksum(path / name) != digests[name]:
-            raise ValueError(f"{name} is damaged")
-    return State(**data)
+        if checksum(path / name) != saved.digests.get(name):
+            raise CheckpointError(f"{name} is damaged")
+    return State(**{field.name: getattr(saved, field.name) for field in dataclasses.fields(State)})
 
 
 def _digest_of(data: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
 from trueneg.files.records import parse_record
-from trueneg.files.whole import write_whole
+from trueneg.files.whole import flush, write_whole
 from trueneg.progress import Bar
 
 Record = Mapping[str, float | int | str]
@@ -25,11 +25,18 @@ class MetricsFile:
     """``metrics.jsonl``: one record a line, appended and flushed, so that a killed run keeps what it wrote."""
 
     def __init__(self, path: Path, first_step: int = 0) -> None:
-        """Open the file; records after ``first_step``, of steps that will be taken again, are taken out."""
+        """Open the file; records after ``first_step``, of steps that will be taken again, are taken out.
+
+        Raises:
+            CheckpointError: if the disk is full or not writable.
+        """
         written = read_metrics(path) if path.exists() else []
-        kept = [record for record in written if int(record["step"]) <= first_step]
-        write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
-        self._file = path.open("a")
+        kept = [record for record in written if record["step"] <= first_step]
+        try:
+            write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
+            self._file = path.open("a")
+        except OSError as error:
+            raise _cannot_write(path, error) from error
 
     def write(self, record: Record) -> None:
         """Append a record.
@@ -41,9 +48,18 @@ class MetricsFile:
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
         except OSError as error:
-            raise CheckpointError(
-                f"cannot write '{self._file.name}': {error}: make room and continue with --resume"
-            ) from error
+            raise _cannot_write(self._file.name, error) from error
+
+    def sync(self) -> None:
+        """Have the disk hold what was written, as it holds the checkpoint that follows.
+
+        Raises:
+            CheckpointError: as ``write``.
+        """
+        try:
+            flush(self._file)
+        except OSError as error:
+            raise _cannot_write(self._file.name, error) from error
 
     def close(self) -> None:
         """Close the file; what could not be written has been reported by ``write``."""
@@ -55,26 +71,40 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is left out.
 
     Warns:
-        TruenegWarning: if other lines are damaged, as by a failing disk: they are left out too.
+        TruenegWarning: if other lines cannot be read, as after a power failure: they are left out, too.
+
+    Raises:
+        CheckpointError: if the file cannot be read.
     """
-    *lines, _ = path.read_bytes().split(b"\n")
+    try:
+        *lines, _ = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise CheckpointError(f"cannot read '{path}' ({error.strerror}): give the folder of a run") from error
     records, damaged = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            record = parse_record(dict[str, float | int | str], line, f"'{path}', line {number},", CheckpointError, "")
-            if not isinstance(record.get("step"), int):
-                raise CheckpointError(f"'{path}', line {number}, is of no step")
-            records.append(record)
+            records.append(_read_record(line, f"'{path}', line {number},"))
         except CheckpointError:
             damaged.append(number)
     if damaged:
         warnings.warn(
             f"'{path}': {len(damaged):,} of {len(lines):,} lines are damaged, the first of them line {damaged[0]}: "
-            "what they said is left out",
+            f"what they said is left out",
             TruenegWarning,
             stacklevel=2,
         )
     return records
+
+
+def _read_record(line: bytes, where: str) -> dict[str, Any]:
+    record = parse_record(dict[str, int | float | str], line, where, CheckpointError, "leave it out")
+    if not isinstance(record.get("step"), int) or not isinstance(record.get("kind"), str):
+        raise CheckpointError(f"{where} does not say of which step and kind it is")
+    return record
+
+
+def _cannot_write(path: Path | str, error: OSError) -> CheckpointError:
+    return CheckpointError(f"cannot write '{path}': {error}: make room and continue with --resume")
 
 
 class Display:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from trueneg.config import TrainConfig
-from trueneg.errors import DivergedError, TruenegWarning
+from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.checkpoint import new_state, save_checkpoint
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
@@ -70,13 +70,14 @@ class Loop:
 
         Raises:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
+            OutOfMemoryError: if the device has too little memory.
         """
         run, config = self.run, self._train
         self._started = self._logged_at = self._saved_at = time.monotonic()
         self._logged_step, self._seconds_beside, self._vote_every = run.step, 0.0, 1
         reason: Literal["finished", "time", "interrupted"] = "finished"
         pin_memory = run.device.type == "cuda"
-        with _stop_signals() as is_stopped, self._closing():
+        with _stop_signals() as is_stopped, self._closing(), self._explaining_memory():
             for micro_batches in self.order.from_step(run.step, config.steps, pin_memory):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
@@ -104,6 +105,20 @@ class Loop:
                 self.metrics.close()
             if self.tracker is not None:
                 self.tracker.close()
+
+    @contextmanager
+    def _explaining_memory(self) -> Iterator[None]:
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            what = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise OutOfMemoryError(
+                f"out of memory on {self.run.device.type} at step {self.run.step + 1} ({what}): "
+                f"raise train.accumulation (now {self._train.accumulation}), which leaves the curve as it is, or lower "
+                f"train.batch_size (now {self._train.batch_size}) or the tokens of a row, then go on with --resume"
+            ) from error
 
     @property
     def _train(self) -> TrainConfig:
@@ -172,6 +187,8 @@ class Loop:
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
         if run.processes.is_main:
+            if self.metrics is not None:
+                self.metrics.sync()
             described = (self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
             state = new_state(run.step, *described, micro_batch=self.order.micro_batch)
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
