@@ -170,7 +170,7 @@ class _Source:
             return run_card(self.run.config, self.run.folder, self.step, use)
         origin = origin_of(self.path)
         folder = Path(self.path).parent
-        if (folder / CONFIG).is_file() and (results := find_results(folder)):
+        if (folder / CONFIG).is_file() and (results := list(find_results(folder))):
             config = load_config(FinetuneConfig, folder / CONFIG)
             return finetuning_card(config, [load_result(path) for path in results], origin, use)
         return plain_card(self.name, origin, use)

@@ -193,7 +193,7 @@ HELD_OUT = {
 }
 TAKEN = {
     "triplets": {"--data", "--wordnet", "--rows", "--limit", "--out"},
-    "sts": {"--data", "--split", "--rows", "--limit"},
+    "sts": {"--data", "--split", "--rows", "--limit", "--out"},
     "glue/rte": {"--data", "--split", "--contrast-set", "--set"},
     "false-negatives": {*HELD_OUT, "--wordnet", "--rows", "--limit", "--out", "--set"},
 }

@@ -138,7 +138,7 @@ def test_a_label_that_training_never_saw_is_named_with_its_line(world: World, tm
 def test_evaluate_keeps_its_two_kinds_apart(world: World, results: Path, reviews: Path) -> None:
     assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
     error = fails("evaluate", world.run, "--corpus", world.corpus, "--split", "dev")
-    assert "--data, --split and --contrast-set are for fine-tuned models" in error
+    assert "--split does nothing beside --task false-negatives" in error
 
 
 def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) -> None:

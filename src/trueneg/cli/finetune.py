@@ -105,14 +105,10 @@ def evaluate_task(
     contrast_set: str,
     settings: Sequence[str],
     output: Output,
-    others: Sequence[str],
 ) -> None:
-    """Evaluate fine-tuned models, those of all seeds below each folder; ``others`` are tasks of other models."""
-    from trueneg.evaluation.tasks import ABOUT
+    """Evaluate fine-tuned models, those of all seeds below each folder."""
     from trueneg.finetuned import evaluate_contrast_set, evaluate_finetuned
 
-    if task and task not in ABOUT:
-        raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))
     runs = [run for folder in folders for run in runs_of(folder)]
     if contrast_set:
         if task or data or settings:
@@ -125,6 +121,22 @@ def evaluate_task(
         with Bar(str(run), unit="rows", quiet=output.quiet) as bar:
             results += evaluate_finetuned(run, task, splits, data=data, settings=settings, progress=bar.tell)
     _show(results, output)
+
+
+def check_task(task: str, others: Sequence[str]) -> None:
+    """Refuse the name of a task that nobody knows.
+
+    Args:
+        task: As it was written; empty for the one that a model was fine-tuned for.
+        others: Tasks of models that were not fine-tuned.
+
+    Raises:
+        ConfigError: with the closest name.
+    """
+    from trueneg.evaluation.tasks import ABOUT
+
+    if task and task not in (*others, *ABOUT):
+        raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))
 
 
 def is_finetuned(checkpoint: str) -> bool:

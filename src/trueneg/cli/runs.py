@@ -9,7 +9,7 @@ import typer
 
 from trueneg.cli.encoders import ENCODER_TASKS, UNUSED, evaluate_encoders
 from trueneg.cli.export import export
-from trueneg.cli.finetune import evaluate_task, is_finetuned
+from trueneg.cli.finetune import check_task, evaluate_task, is_finetuned
 from trueneg.cli.output import (
     Json,
     LearningRate,
@@ -211,15 +211,14 @@ def evaluate(
 
     Synonyms told from antonyms: `trueneg evaluate bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
     """
+    check_task(task, (*TASKS, *ENCODER_TASKS))
     if task in ENCODER_TASKS:
         refuse_given(context, _HELD_OUT | {"contrast_set", "settings"} | UNUSED[task], f"--task {task}")
         evaluate_encoders(checkpoint, task, data, split or (), wordnet, rows, out, Output(as_json, quiet))
         return
     if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
         refuse_given(context, _HELD_OUT | {"wordnet", "rows", "out"}, "a fine-tuned model")
-        others = (*TASKS, *ENCODER_TASKS)
-        output = Output(as_json, quiet)
-        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), output, others)
+        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
         return
     from trueneg.evaluation.held_out import evaluate_table
 
