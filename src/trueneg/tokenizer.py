@@ -56,6 +56,8 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
         if type(error) is not Exception:  # which the library raises for a tokenizer.json that is none
             raise
         raise _unreadable(source, error) from error
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise _unreadable(source, TypeError("model_max_length is no number"))
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or not tokenizer.is_fast:
         raise ModelError(f"the tokenizer of '{source}' is a slow one: save it as a fast one (tokenizer.json)")
     for role, token_id in special_ids(tokenizer).items():

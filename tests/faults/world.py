@@ -162,6 +162,14 @@ def _make_about(world: World, path: Path) -> None:
         (path / "about.json").write_text(file.metadata()["about"])
 
 
+def _make_indexed(world: World, path: Path) -> None:
+    """Weights with an index beside them."""
+    shutil.copytree(world / "bert" / "hf", path / "hf")
+    with safe_open(str(path / "hf" / "model.safetensors"), framework="numpy") as file:
+        index = {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(file.keys(), "model.safetensors")}
+    (path / "hf" / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 def _make_noted(world: World, path: Path) -> None:
     """What is noted of a file that was found whole."""
     path.mkdir()
@@ -329,6 +337,7 @@ MAKERS: dict[str, Callable[[World, Path], None]] = {
     "tok": _make(AT_ONCE["tokenizer train"].argv),
     "corpus": _make(lambda world, out: building(world, out, "--tag")),
     "bert": _make(pretraining("bert", "--objective", "mlm", "--set", "model.architecture=bert")),
+    "indexed": _make_indexed,
     "continued": _make(pretraining("from", "--objective", "mlm", steps=2)),
     "sentences": _make(AT_ONCE["export sentence-transformers"].argv),
     "judged": _make(

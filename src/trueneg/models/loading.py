@@ -52,6 +52,7 @@ _REFUSALS = (
     KeyError,
     AttributeError,
     RuntimeError,
+    AssertionError,  # of torch, for a padding token outside the vocabulary
     SafetensorError,
     StrictDataclassError,
     pickle.UnpicklingError,

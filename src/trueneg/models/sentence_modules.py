@@ -75,7 +75,7 @@ def read_modules(folder: Path) -> list[Module]:
             raise ModelError(
                 f"'{folder / MODULES}' wants code that is not sentence-transformers' own ('{kind}'): {_MEND}"
             )
-        if (number > 0 or path) and not re.fullmatch(r"\w[\w.-]*", path):
+        if (number > 0 or path) and not re.fullmatch(r"\w[\w.-]{0,99}", path):
             raise ModelError(f"'{folder / MODULES}' has a module outside of its folder ('{path}'): {_MEND}")
         modules.append(Module(kind.rpartition(".")[2], path))
     if not modules or modules[0].kind != "Transformer" or modules[0].path:
