@@ -18,6 +18,14 @@ from trueneg.training import loop
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@pytest.fixture(autouse=True)
+def _no_nohup() -> Iterator[None]:
+    """The tests may run under nohup, which would be respected here too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
 def test_an_interrupted_build_says_how_to_go_on_and_does(
     number: signal.Signals, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,12 +94,15 @@ def test_a_run_outlives_its_readers_and_saves_when_its_terminal_is_closed(world:
         return metrics.read_text().count("\n") if metrics.exists() else 0
 
     until = time.monotonic() + 60
-    while num_steps() < 20:
-        assert process.poll() is None, process.returncode
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(60) == 130
+    try:
+        while num_steps() < 20:
+            assert process.poll() is None, process.returncode
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
     assert len(list((run / "checkpoints").glob("step-*"))) == 1
     assert (run / "hf" / "model.safetensors").is_file()
 
