@@ -34,6 +34,7 @@ HUB = {
     "google-bert/bert-base-uncased": "encoder",
     "bert-base-uncased": "encoder",
     "google/electra-base-discriminator": "encoder",
+    "sentence-transformers/all-MiniLM-L6-v2": "encoder",
 }
 # What is too long for a test, as (pattern, smaller).
 SMALLER = [
@@ -61,6 +62,11 @@ FILES = {
         )
         for split in ("train", "dev")
     },
+    "glue/STS-B/dev.tsv": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+    + "".join(
+        f"{number}\tg\tf\t1\t{number}\tn\tn\tThe {word} was big .\tThe {other} was big .\t{5 - number % 6}.000\n"
+        for number, (word, other) in enumerate([("movie", "film"), ("house", "day"), ("success", "movie")] * 4)
+    ),
 }
 
 
