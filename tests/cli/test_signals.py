@@ -19,11 +19,13 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def _no_nohup() -> Iterator[None]:
-    """The tests may run under nohup, which would be respected here too."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def _heard() -> Iterator[None]:
+    """The tests may run under nohup or in the background, where a signal is ignored, and that would be respected."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
