@@ -21,6 +21,7 @@ from trueneg.evaluation.sentence_similarity import (
     sentence_similarity,
 )
 from trueneg.evaluation.tasks.text import TextExample
+from trueneg.progress import Tell, untold
 
 TEXTS = ["the cat sat on the mat", "bad", "the good cat", "", "x y z sat on the good bad mat"]
 
@@ -91,7 +92,7 @@ class Parallel(TextReader):
     def __init__(self) -> None:
         pass
 
-    def vectors(self, texts: Sequence[str]) -> dict[Pooling, Floats]:
+    def vectors(self, texts: Sequence[str], progress: Tell = untold) -> dict[Pooling, Floats]:
         lengths = np.random.default_rng(0).random(len(texts)) + 0.1
         return dict.fromkeys(POOLINGS, lengths[:, None, None] * np.array([0.1, 0.7, 0.3]))
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from tiny_checkpoints import make_masked_lm, make_tokenizer, save_checkpoint
 from trueneg.config import ModelConfig
-from trueneg.models.export import export_sentence_transformers, save_hugging_face
+from trueneg.exporting import export
+from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import load_masked_lm
 
 torch.set_num_threads(1)
@@ -24,7 +25,7 @@ print("OURS", file=sys.stderr, flush=True)
 if sys.argv[2] == "ours":
     model = load_masked_lm(ModelConfig(start_from=str(folder / "headless")), make_tokenizer())
     save_hugging_face(model, make_tokenizer(), folder / "hf")
-    export_sentence_transformers(str(folder / "hf"), folder / "out")
+    export(str(folder / "hf"), "sentence-transformers", folder / "out")
 else:
     type(make_masked_lm("bert")).from_pretrained(folder / "headless").save_pretrained(folder / "hf")
 """
