@@ -23,7 +23,7 @@ from trueneg.decoding import encode, full_name, load_config, override, save_conf
 from trueneg.detectors.language import warn_of_another_language
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.exporting import RECIPE, save_run_model
-from trueneg.files.whole import replace_folder, restore_folder
+from trueneg.files.whole import PART, replace_folder, restore_folder
 from trueneg.limits import check_effects, validate
 from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.electra import ElectraPair
@@ -322,7 +322,9 @@ def _check(config: PretrainConfig, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
-        foreign = sorted(path.name for path in folder.iterdir() if path.name not in _OF_A_RUN and path.name[0] != ".")
+        # A kill in the first write leaves a part of it.
+        names = {path.name.removesuffix(PART) for path in folder.iterdir() if path.name[0] != "."}
+        foreign = sorted(names - _OF_A_RUN)
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
 

@@ -27,7 +27,7 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     Example:
         >>> load_tokenizer("no/such/folder")
         Traceback (most recent call last):
-        trueneg.errors.ModelError: no tokenizer at 'no/such/folder': ...
+        trueneg.errors.ModelError: no tokenizer at 'no/such/folder', ...
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

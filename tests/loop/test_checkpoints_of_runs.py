@@ -232,3 +232,11 @@ def test_a_tracker_gets_every_reading(config_of: MakeConfig, tmp_path: Path, mon
     assert logged[-1] == (0, "finished", 0.0)
     for record in readings(tmp_path / "run"):
         assert (record["step"], f"{record['kind']}/loss", record["loss"]) in logged
+
+
+def test_a_kill_in_the_first_write_blocks_no_folder(config_of: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json.part").write_text("{")
+    assert pretrain(config_of("mlm", "train.steps=2"), run, quiet=True).reason == "finished"
+    assert not list(run.glob("*.part"))
