@@ -15,7 +15,7 @@ from pathlib import Path
 from trueneg.config import PretrainConfig
 from trueneg.corpus.glosses import write_glosses
 from trueneg.decoding import override
-from trueneg.errors import MissingExtraError
+from trueneg.errors import Interrupted, MissingExtraError
 from trueneg.evaluation.corrections import Correction
 from trueneg.files.lock import locked
 from trueneg.lexicon.wordnet import WordNet
@@ -100,6 +100,7 @@ def run_demo(
     Raises:
         LexiconError: without WordNet.
         MissingExtraError: without the encoder's package.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP, when the step in hand is saved.
     """
     from trueneg.corpus.build import build_corpus
     from trueneg.evaluation.held_out import evaluate_held_out
@@ -120,7 +121,9 @@ def run_demo(
             with Bar("building", text.stat().st_size, unit="MB", per=1_000_000, quiet=quiet) as bar:
                 build_corpus([str(text)], encoder, folder / "corpus", valid=0.05, progress=bar.advance)
         run_folder = folder / "run"
-        pretrain(config, run_folder, resume=True, quiet=quiet)
+        trained = pretrain(config, run_folder, resume=True, quiet=quiet)
+        if trained.reason == "interrupted":
+            raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': the same command goes on")
         say("looking for false negatives in text it has not seen")
         with Bar("evaluating", unit="rows", quiet=quiet) as bar:
             found = evaluate_held_out(

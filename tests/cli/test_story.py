@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import WORDNET, World, contents, pretrain_options, works
+from command_line import WORDNET, World, contents, pretrain_options, trueneg, works
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from trueneg import demo
 from trueneg.lexicon.places import FILES
+from trueneg.training import loop
 
 
 def test_tokenizer_and_corpus(world: World) -> None:
@@ -152,6 +155,26 @@ def test_demo(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     AutoModel.from_pretrained(tmp_path / "demo" / "run" / "hf")
     again = works("demo", "--out", tmp_path / "demo", "--wordnet", WORDNET, *smaller, precision, "--json")
     assert Path(again.data["checkpoint"]) == tmp_path / "demo" / "run" / "hf"
+
+
+def test_a_demo_that_is_told_to_stop_saves_and_goes_on(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "find_encoder", lambda: world.run / "hf" / "generator")
+    smaller = [f"--set={setting}" for setting in ("corpus.length=16", "train.steps=3", "train.batch_size=4")]
+    command = ("demo", "--out", tmp_path, "--wordnet", WORDNET, *smaller, "--set=train.precision=fp32")
+    original = loop.train_step
+
+    def step(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train_step", step)
+        said = trueneg(*command)
+    assert (said.code, said.out) == (130, "")
+    assert not (tmp_path / "report.html").exists()
+    assert "loss of the gold token" in works(*command).out
 
 
 @pytest.mark.parametrize("kind", ["presets", "objectives", "detectors", "options"])

@@ -17,7 +17,7 @@ from trueneg.attacking import attack_with, load_adversaries, result_name
 from trueneg.attacks.attack_set import AttackSet
 from trueneg.config import FinetuneConfig
 from trueneg.decoding import differences, load_config, override, save_config
-from trueneg.errors import ConfigError, unknown_name
+from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.evaluation.comparison import compare
 from trueneg.evaluation.results import find_results
 from trueneg.files.digests import checksum
@@ -123,7 +123,10 @@ def reproduce(
         _claim(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
         adversaries: AttackSet | None = None
         for (arm, seed), configured in wanted.items():
-            run = finetune(configured, folder / arm, resume=True, quiet=True).folder
+            tuned = finetune(configured, folder / arm, resume=True, quiet=True)
+            if tuned.reason == "interrupted":
+                raise Interrupted(f"what is done is kept in '{folder}': the same command goes on")
+            run = tuned.folder
             if adversaries is None:
                 names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
                 adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
