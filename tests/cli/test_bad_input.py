@@ -287,14 +287,6 @@ def test_a_message_of_several_lines_is_said_in_one(tmp_path: Path, monkeypatch: 
     assert trueneg("doctor", tmp_path).err == "error: first second\n"
 
 
-def test_no_memory_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhaust(folder: Path) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(doctor, "diagnose", exhaust)
-    assert "lower train.batch_size" in fails("doctor", tmp_path)
-
-
 def test_a_programming_mistake_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stumble(folder: Path) -> None:
         raise RuntimeError("a bug")
