@@ -31,6 +31,8 @@ ARRAYS = {
     "keys": np.array([1, 2, 7], np.int64),
     "half": np.array([[1, 0.5]], np.float16),
     "none": np.zeros(0, np.uint8),
+    "scalar": np.array(0.5, np.float32),
+    "turned": np.arange(6, dtype=np.int32).reshape(2, 3).T,
 }
 ABOUT = {"name": "ü", "num": 3}
 

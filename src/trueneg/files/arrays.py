@@ -47,7 +47,8 @@ class ArrayFile:
 
         texts = {"kind": self._kind, "version": self.version, _ABOUT: json.dumps(dict(about), sort_keys=True)}
         texts[_CHECKSUM] = _checksum(arrays, texts)
-        plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        # ascontiguousarray would make an array of a scalar.
+        plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path, shared=True) as part:
