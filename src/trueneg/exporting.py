@@ -21,7 +21,7 @@ from trueneg.evaluation.results import find_results, load_result
 from trueneg.evaluation.similarity_record import SimilarityRecord
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
-from trueneg.files.whole import follow_umask, replace_folder, write_whole
+from trueneg.files.whole import replace_folder, write_whole
 from trueneg.models.backbone import max_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
@@ -66,7 +66,6 @@ def save_run_model(
     """
     save_hugging_face(model, tokenizer, target, run_card(config, run, step))
     copy_modules(run / ORIGIN, target)
-    follow_umask(target)
 
 
 def export(
@@ -117,7 +116,6 @@ def export(
 
         def fill(new: Path) -> None:
             written["done"] = _WRITERS[format](source, new, target, head)
-            follow_umask(new)
 
         try:
             replace_folder(target.absolute(), fill)

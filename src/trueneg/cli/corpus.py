@@ -10,6 +10,7 @@ import typer
 
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
+from trueneg.cli.texts import Lines, MaxDocumentMib, TextField
 from trueneg.progress import Bar
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
@@ -27,13 +28,9 @@ def build(
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
-    text_field: Annotated[
-        str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")
-    ] = "text",
-    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
-    max_document_mib: Annotated[
-        float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
-    ] = 64,
+    text_field: TextField = "text",
+    lines: Lines = False,
+    max_document_mib: MaxDocumentMib = 64,
     shard_tokens: Annotated[
         int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
     ] = 1 << 26,

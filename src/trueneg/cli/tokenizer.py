@@ -8,6 +8,7 @@ from typing import Annotated, cast, get_args
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, check_new
+from trueneg.cli.texts import Lines, MaxDocumentMib, TextField
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.text import conversion, foreign_encoding
 
@@ -24,13 +25,9 @@ def train(
     kind: Annotated[str, typer.Option(help="wordpiece (as BERT) or bpe (byte-level, as RoBERTa).")] = "wordpiece",
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper case.")] = False,
     min_frequency: Annotated[int, typer.Option(min=1, help="A pair or word seen less often makes no entry.")] = 2,
-    text_field: Annotated[
-        str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")
-    ] = "text",
-    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")] = False,
-    max_document_mib: Annotated[
-        float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
-    ] = 64,
+    text_field: TextField = "text",
+    lines: Lines = False,
+    max_document_mib: MaxDocumentMib = 64,
     sample: Annotated[float, typer.Option(help="Share of the documents to train on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Draws that sample.")] = 0,
     overwrite: Overwrite = False,
