@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from trueneg.bench import take_turns
-from trueneg.config import FinetuneConfig
-from trueneg.decoding import override
-from trueneg.evaluation.tasks import make_task
-from trueneg.finetuning import configure_finetuning
+from trueneg.config.codec import override
+from trueneg.config.options import FinetuneConfig
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.task_model import load_for_task
+from trueneg.runs.bench import take_turns
+from trueneg.runs.finetuning import configure_finetuning
+from trueneg.tasks import make_task
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.distributed import choose_device

@@ -23,14 +23,14 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from transformers import ElectraForMaskedLM, ElectraForPreTraining, PreTrainedTokenizerFast
 
-from trueneg.bench import Benchmark, take_turns
-from trueneg.config import PretrainConfig
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import preset as find_preset
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.masking import Rows
-from trueneg.decoding import override
+from trueneg.corruption.rows import Rows
 from trueneg.models.electra import ElectraPair
-from trueneg.presets import preset as find_preset
-from trueneg.pretraining import build
+from trueneg.runs.bench import Benchmark, take_turns
+from trueneg.runs.pretraining import build
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
 from trueneg.training.step import Run, train_step

@@ -15,14 +15,14 @@ import time
 
 import numpy as np
 
-from trueneg.config import MaskingConfig
+from trueneg.config.options import MaskingConfig
 from trueneg.corpus.annotations import Annotations
-from trueneg.corpus.order import rows_at
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import read_rows
 from trueneg.detectors.annotated import AnnotatedDetector
-from trueneg.training.data import read_rows
 
 STEPS = 20  # of a turn
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from trueneg.bench import take_turns
+from trueneg.config.codec import override
 from trueneg.corpus.store import Corpus
-from trueneg.decoding import override
-from trueneg.pretraining import build, configure, reader_of
+from trueneg.runs.bench import take_turns
+from trueneg.runs.pretraining import build, configure, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import TrainingOrder, row_index
 from trueneg.training.distributed import Processes, choose_device

@@ -55,8 +55,8 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    from trueneg.config import TaskConfig
-    from trueneg.evaluation.tasks import make_task
+    from trueneg.config.options import TaskConfig
+    from trueneg.tasks import make_task
     from trueneg.tokenizer import load_tokenizer
 
     task = make_task(TaskConfig(name=options.task, data=options.data))
@@ -87,7 +87,7 @@ def load(options: argparse.Namespace, task: Any) -> Any:
 def ours(options: argparse.Namespace, task: Any, features: Any) -> tuple[float, float]:
     import torch
 
-    from trueneg.config import OptimizerConfig, TrainConfig
+    from trueneg.config.options import OptimizerConfig, TrainConfig
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.labelled_order import LabelledOrder
     from trueneg.training.step import Run, train_step

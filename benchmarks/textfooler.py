@@ -161,11 +161,11 @@ class Ours:
     """The attack of this package."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from trueneg.attacks.neighbours import load_neighbours
-        from trueneg.config import FinetuneConfig
-        from trueneg.decoding import load_config
-        from trueneg.evaluation.tasks import make_task
+        from trueneg.attacks.word_substitution.neighbours import load_neighbours
+        from trueneg.config.codec import load_config
+        from trueneg.config.options import FinetuneConfig
         from trueneg.models.task_model import labels_of, load_finetuned
+        from trueneg.tasks import make_task
         from trueneg.tokenizer import load_tokenizer
 
         self.options = options
@@ -187,9 +187,9 @@ class Ours:
 
     def prepared(self, texts: Sequence[Any], _: int) -> Any:
         """A function that attacks the texts, with nothing remembered."""
-        from trueneg.attacks.textfooler import textfooler
         from trueneg.attacks.victim import Victim
-        from trueneg.evaluation.tasks.text import TextExample
+        from trueneg.attacks.word_substitution.textfooler import textfooler
+        from trueneg.tasks.text import TextExample
 
         examples = [TextExample(str(n), text, second, label) for n, (text, second, label) in enumerate(texts)]
         self.victim = Victim(self.model, self.task, self.tokenizer, self.config.task.length)

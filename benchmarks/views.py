@@ -15,15 +15,16 @@ from statistics import median
 
 import numpy as np
 
-from trueneg.config import TrainConfig, ViewsConfig
-from trueneg.corpus.order import rows_at
+from trueneg.config.options import TrainConfig, ViewsConfig
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
+from trueneg.corruption.rows import ReadRows, read_rows
+from trueneg.corruption.views.rows import ViewReader, make_substitution
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import Read, TrainingOrder, read_rows
+from trueneg.training.data import TrainingOrder
 from trueneg.training.distributed import Processes
-from trueneg.training.views import ViewReader, make_substitution
 
 
 def main() -> None:
@@ -64,7 +65,7 @@ def main() -> None:
         print(f"steps of {step:g} ms: waits " + ", ".join(f"{share:.1%} ({name})" for name, share in shares.items()))
 
 
-def waiting(rows: RowIndex, read: Read, batch_size: int, seconds: float, steps: int) -> float:
+def waiting(rows: RowIndex, read: ReadRows, batch_size: int, seconds: float, steps: int) -> float:
     """Share of the time of steps that they wait for their rows, the first step left out."""
     order = TrainingOrder(rows, TrainConfig(batch_size=batch_size), Processes(), read)
     batches = order.from_step(0, steps + 1)

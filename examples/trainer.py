@@ -18,7 +18,7 @@ from transformers import TrainingArguments
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.integrations.trainer import TruenegTrainer
-from trueneg.pretraining import build, configure
+from trueneg.runs.pretraining import build, configure
 from trueneg.tokenizer import load_tokenizer
 
 if __name__ == "__main__":

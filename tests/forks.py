@@ -7,19 +7,19 @@ import multiprocessing
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        "trueneg.pretraining",
+        "trueneg.runs.pretraining",
         "transformers.models.electra.modeling_electra",
         "transformers.models.bert.modeling_bert",
         # What the commands of tests/faults import late.
         "trueneg.cli.main",
         "trueneg.cli.finetune",
-        "trueneg.attacking",
-        "trueneg.attacks.making",
+        "trueneg.attacks.runner",
+        "trueneg.attacks.registry",
         "trueneg.attacks.typos",
         "trueneg.corpus.annotate",
-        "trueneg.evaluation.tasks.tabular",
-        "trueneg.finetuned",
-        "trueneg.finetuning",
+        "trueneg.tasks.tabular",
+        "trueneg.runs.finetuned_models",
+        "trueneg.runs.finetuning",
         "trueneg.objectives.cline",
         "trueneg.objectives.mlm",
         "trueneg.objectives.rtd",

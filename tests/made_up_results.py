@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.evaluation.metrics import METRICS
-from trueneg.evaluation.results import Result, columns_of, save_result
+from trueneg.evaluation.results.store import Result, columns_of, save_result
+from trueneg.tasks.metrics import METRICS
 
 
 def answers_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:

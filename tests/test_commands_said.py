@@ -14,8 +14,8 @@ import pytest
 import typer
 
 from trueneg.cli.main import app
-from trueneg.config import FinetuneConfig, PretrainConfig
-from trueneg.decoding import full_name
+from trueneg.config.codec import full_name
+from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.errors import ConfigError
 from trueneg.recipes.pilot import PilotConfig
 from trueneg.recipes.planted_arms import PlantedConfig

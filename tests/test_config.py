@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.config import (
+from trueneg.config.codec import OTHER_NAMES, decode, describe, differences, encode, load_config, override, save_config
+from trueneg.config.options import (
     CorpusConfig,
     FinetuneConfig,
     MaskingConfig,
@@ -21,7 +22,6 @@ from trueneg.config import (
     PretrainConfig,
     TrainConfig,
 )
-from trueneg.decoding import OTHER_NAMES, decode, describe, differences, encode, load_config, override, save_config
 from trueneg.errors import ConfigError
 
 

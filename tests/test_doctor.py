@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trueneg.doctor import Finding, diagnose
+from trueneg.runs.doctor import Finding, diagnose
 
 REQUIRES = ["torch>=2.11", "transformers>=5", "numpy", 'wn>=1.1; extra == "wn"', 'pytest>=8; extra == "dev"']
 

@@ -8,10 +8,10 @@ import pytest
 from transformers import AutoModel
 
 from tiny import make_config
-from trueneg.decoding import override
+from trueneg.config.codec import override
+from trueneg.config.finetune_presets import FINETUNE_PRESETS, finetune_preset
 from trueneg.errors import ConfigError
-from trueneg.finetune_presets import FINETUNE_PRESETS, finetune_preset
-from trueneg.finetuning import configure_finetuning
+from trueneg.runs.finetuning import configure_finetuning
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config import FinetuneConfig, TaskConfig
-from trueneg.decoding import override, save_config
+from trueneg.config.codec import override, save_config
+from trueneg.config.options import FinetuneConfig, TaskConfig
+from trueneg.config.presets import preset, with_objective
+from trueneg.config.validation import check_effects
 from trueneg.errors import ConfigError
-from trueneg.limits import check_effects
-from trueneg.presets import preset, with_objective
-from trueneg.pretraining import configure
+from trueneg.runs.pretraining import configure
 
 CONTINUED = "model.start_from=bert"
 

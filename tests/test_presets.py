@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from trueneg.config import MaskingConfig, PretrainConfig
-from trueneg.decoding import decode, encode, override
+from trueneg.config.codec import decode, encode, override
+from trueneg.config.options import MaskingConfig, PretrainConfig
+from trueneg.config.presets import CONTINUE, OBJECTIVE_DEFAULTS, PRESETS, preset, with_objective
 from trueneg.errors import ConfigError
-from trueneg.presets import CONTINUE, OBJECTIVE_DEFAULTS, PRESETS, preset, with_objective
 
 # Clark et al. 2020, table 6; Devlin et al. 2019, sections 3 and A.2; Warner et al. 2024, table 4.
 PAPERS = {
@@ -127,7 +127,7 @@ def test_another_objective_keeps_what_was_said_of_correction_and_masking() -> No
 
 
 def test_an_objective_named_by_a_setting_brings_its_own_defaults_too() -> None:
-    from trueneg.pretraining import configure
+    from trueneg.runs.pretraining import configure
 
     assert configure("electra-mini", settings=["objective.name=mlm"]) == configure("electra-mini", objective="mlm")
     kept = configure("electra-mini", settings=["objective.name=mlm", "objective.prediction=sampled"])

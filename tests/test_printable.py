@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.printable import printable, printable_lines, spreadsheet_cell
+from trueneg.terminal.printable import printable, printable_lines, spreadsheet_cell
 
 
 @given(st.text(st.characters(codec=None)))

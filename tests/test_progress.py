@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from trueneg import progress
-from trueneg.progress import Bar
+from trueneg.terminal import progress
+from trueneg.terminal.progress import Bar
 
 
 def test_a_log_is_told_now_and_then_with_its_total_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

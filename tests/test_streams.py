@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.streams import lasting
+from trueneg.terminal.streams import lasting
 
 
 def test_a_stream_whose_reader_left_goes_silent() -> None:

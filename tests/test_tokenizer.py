@@ -180,7 +180,9 @@ def test_what_is_no_word_is_refused(tmp_path: Path, trained: Path, word: str) ->
 
 
 def test_an_added_word_is_a_word_of_a_corpus(tmp_path: Path, trained: Path) -> None:
-    from trueneg.corpus import Corpus, RowIndex, build_corpus
+    from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.rows import RowIndex
+    from trueneg.corpus.store import Corpus
 
     extend_tokenizer(trained, ["bradykinin"], tmp_path / "tokenizer")
     (tmp_path / "a.txt").write_text("the bradykinin river", encoding="utf-8")

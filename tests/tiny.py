@@ -17,9 +17,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from trueneg.config import MaskingConfig
+from trueneg.config.options import MaskingConfig
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
 from trueneg.lexicon.table import LookupTable
 from trueneg.models.backbone import MaskedLanguageModel

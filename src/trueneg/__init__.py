@@ -11,29 +11,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # type checkers and editors see the functions themselves
-    from trueneg.attacking import attack_with as attack_with
-    from trueneg.attacking import run_attack as run_attack
-    from trueneg.attacks.making import make_attack as make_attack
-    from trueneg.bench import bench_overhead as bench_overhead
+    from trueneg.attacks.registry import make_attack as make_attack
+    from trueneg.attacks.runner import attack_with as attack_with
+    from trueneg.attacks.runner import run_attack as run_attack
     from trueneg.corpus.build import build_corpus as build_corpus
     from trueneg.corpus.rows import describe as describe_corpus
     from trueneg.corpus.tokenizer_training import extend_tokenizer as extend_tokenizer
     from trueneg.corpus.tokenizer_training import train_tokenizer as train_tokenizer
-    from trueneg.demo import run_demo as run_demo
-    from trueneg.doctor import diagnose as diagnose
     from trueneg.errors import TruenegError as TruenegError
-    from trueneg.evaluation.comparison import compare as compare
-    from trueneg.evaluation.held_out import evaluate_held_out as evaluate
-    from trueneg.exporting import export as export
-    from trueneg.finetuned import evaluate_finetuned as evaluate_finetuned
-    from trueneg.finetuning import configure_finetuning as configure_finetuning
-    from trueneg.finetuning import finetune as finetune
+    from trueneg.evaluation.masked_lm.held_out import evaluate_held_out as evaluate
+    from trueneg.evaluation.results.comparison import compare as compare
     from trueneg.lexicon.fetch import fetch_wordnet as fetch_wordnet
     from trueneg.lexicon.table import build_table as build_table
     from trueneg.lexicon.table import cached_table as cached_table
-    from trueneg.pretraining import configure as configure
-    from trueneg.pretraining import pretrain as pretrain
     from trueneg.reporting.html import write_report as report
+    from trueneg.runs.bench import bench_overhead as bench_overhead
+    from trueneg.runs.demo import run_demo as run_demo
+    from trueneg.runs.doctor import diagnose as diagnose
+    from trueneg.runs.exporting import export as export
+    from trueneg.runs.finetuned_models import evaluate_finetuned as evaluate_finetuned
+    from trueneg.runs.finetuning import configure_finetuning as configure_finetuning
+    from trueneg.runs.finetuning import finetune as finetune
+    from trueneg.runs.pretraining import configure as configure
+    from trueneg.runs.pretraining import pretrain as pretrain
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
 
 __version__ = "0.1.0"
@@ -68,28 +68,28 @@ __all__ = [
 
 _PUBLIC = {
     "TruenegError": "trueneg.errors:TruenegError",
-    "attack_with": "trueneg.attacking:attack_with",
+    "attack_with": "trueneg.attacks.runner:attack_with",
     "build_corpus": "trueneg.corpus.build:build_corpus",
-    "bench_overhead": "trueneg.bench:bench_overhead",
+    "bench_overhead": "trueneg.runs.bench:bench_overhead",
     "build_table": "trueneg.lexicon.table:build_table",
     "cached_table": "trueneg.lexicon.table:cached_table",
-    "compare": "trueneg.evaluation.comparison:compare",
-    "configure": "trueneg.pretraining:configure",
-    "configure_finetuning": "trueneg.finetuning:configure_finetuning",
+    "compare": "trueneg.evaluation.results.comparison:compare",
+    "configure": "trueneg.runs.pretraining:configure",
+    "configure_finetuning": "trueneg.runs.finetuning:configure_finetuning",
     "describe_corpus": "trueneg.corpus.rows:describe",
-    "diagnose": "trueneg.doctor:diagnose",
-    "evaluate": "trueneg.evaluation.held_out:evaluate_held_out",
-    "export": "trueneg.exporting:export",
+    "diagnose": "trueneg.runs.doctor:diagnose",
+    "evaluate": "trueneg.evaluation.masked_lm.held_out:evaluate_held_out",
+    "export": "trueneg.runs.exporting:export",
     "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
-    "evaluate_finetuned": "trueneg.finetuned:evaluate_finetuned",
+    "evaluate_finetuned": "trueneg.runs.finetuned_models:evaluate_finetuned",
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
-    "finetune": "trueneg.finetuning:finetune",
+    "finetune": "trueneg.runs.finetuning:finetune",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
-    "make_attack": "trueneg.attacks.making:make_attack",
-    "pretrain": "trueneg.pretraining:pretrain",
+    "make_attack": "trueneg.attacks.registry:make_attack",
+    "pretrain": "trueneg.runs.pretraining:pretrain",
     "report": "trueneg.reporting.html:write_report",
-    "run_demo": "trueneg.demo:run_demo",
-    "run_attack": "trueneg.attacking:run_attack",
+    "run_demo": "trueneg.runs.demo:run_demo",
+    "run_attack": "trueneg.attacks.runner:run_attack",
     "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
 }
 """Public name to where it is; the command line's verbs call the same functions."""

@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 MAKE = Path(__file__).parents[1] / "data" / "wordnet" / "make.py"
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import squad, tagger, wordnet
 
-from trueneg.attacks.add_sentence import ADD_PROFILES, AddOptions, add_sentence
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.substitutes import NAMES
-from trueneg.attacks.swap_synonyms import SwapOptions, swap_synonyms
+from trueneg.attacks.squad.add_sentence.attack import ADD_PROFILES, AddOptions, add_sentence
+from trueneg.attacks.squad.add_sentence.substitutes import NAMES
+from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 CONTEXT = "It was cold. The painter Luther was seen in Rome in 1985. He met Dr. Faust and left. It rained."
 QUESTION = "Where was Luther seen in 1985?"

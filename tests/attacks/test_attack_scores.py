@@ -6,7 +6,7 @@ import pytest
 
 from trueneg.attacks.base import Adversary
 from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Figure, drops, outcomes, squad_answers, text_answers
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.text import TextExample
 
 TEXT = TextExample("0", "a film", None, 1)
 

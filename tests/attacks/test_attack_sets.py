@@ -13,9 +13,9 @@ from trueneg.attacks.attack_set import AttackSet, load_attack_set, save_attack_s
 from trueneg.attacks.base import Adversary
 from trueneg.attacks.published import read_published
 from trueneg.errors import TaskError, TruenegWarning
-from trueneg.evaluation.results import Result, load_answers, save_result
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.evaluation.results.store import Result, load_answers, save_result
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.text import TextExample
 
 LABELS = ("negative", "positive")
 RESULT = Result("mr", "test", 1, {"accuracy": 0.5}, 2, "encoder", "last", 1)

@@ -10,8 +10,8 @@ import torch
 
 import tiny
 from evaluation.labelled_tokenizers import wordpiece
-from trueneg.attacks.part_of_speech import UniversalTagger, may_replace, universal
-from trueneg.attacks.similarity import MeanVectors
+from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace, universal
+from trueneg.attacks.word_substitution.similarity import MeanVectors
 
 PAIRS = [("the cat sat", "the mat sat"), ("the cat sat", "bad"), ("bad", "bad"), ("", "x y z good")]
 

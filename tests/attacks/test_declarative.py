@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger
 
-from trueneg.attacks.declarative import asked, declarative
-from trueneg.attacks.declarative_trees import declarative_by_tree, read_tree, read_trees
-from trueneg.attacks.fake_answer import AnswerKind, FakeAnswer
-from trueneg.attacks.question_words import read_words
-from trueneg.attacks.squad_edits import Edit
+from trueneg.attacks.squad.add_sentence.declarative import asked, declarative
+from trueneg.attacks.squad.add_sentence.declarative_trees import declarative_by_tree, read_tree, read_trees
+from trueneg.attacks.squad.add_sentence.fake_answer import AnswerKind, FakeAnswer
+from trueneg.attacks.squad.add_sentence.question_words import read_words
+from trueneg.attacks.squad.edits import Edit
 from trueneg.errors import TaskError
 
 

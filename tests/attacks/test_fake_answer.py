@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger, wordnet
 
-from trueneg.attacks.entities import WordNetEntities
-from trueneg.attacks.fake_answer import POOLS, Asked, FakeAnswer, fake_answer, verb_phrase
-from trueneg.attacks.question_words import read_words
-from trueneg.attacks.substitutes import NAMES
+from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
+from trueneg.attacks.squad.add_sentence.fake_answer import POOLS, Asked, FakeAnswer, fake_answer, verb_phrase
+from trueneg.attacks.squad.add_sentence.question_words import read_words
+from trueneg.attacks.squad.add_sentence.substitutes import NAMES
 
 
 def fake(answer: str, asked: Asked, rules: str = "strict", *, is_sampled: bool = True, seed: int = 1) -> FakeAnswer:

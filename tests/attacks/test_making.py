@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trueneg.attacks.making import ABOUT, ATTACKS, Request, make_attack
+from trueneg.attacks.registry import ABOUT, ATTACKS, Request, make_attack
 from trueneg.errors import ConfigError
 from trueneg.registry import load
 

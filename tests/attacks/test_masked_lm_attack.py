@@ -19,14 +19,14 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.greedy import Place, greedy_attack
-from trueneg.attacks.masked_lm import PROFILES, MaskedLMCandidates, MaskedLMOptions, combinations
+from trueneg.attacks.word_substitution.greedy import Place, greedy_attack
+from trueneg.attacks.word_substitution.masked_lm import PROFILES, MaskedLMCandidates, MaskedLMOptions, combinations
 from trueneg.attacks.words import WORDS, Passage
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.text import TextExample
 from trueneg.lexicon.relations import Relations
 from trueneg.lexicon.tagging import make_tagger
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.tasks.text import TextExample
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trueneg.attacks.neighbours import NeighbourTable, load_neighbours, neighbours_by_vectors
+from trueneg.attacks.word_substitution.neighbours import NeighbourTable, load_neighbours, neighbours_by_vectors
 from trueneg.errors import LexiconError
 from trueneg.lexicon.vectors import Vectors
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trueneg.attacks.words import WORDS, Attacked, Passage
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.text import TextExample
 
 TEXTATTACK, JIN = WORDS["textattack"], WORDS["jin2019"]
 TEXTS = st.text(st.sampled_from("ab1'-_*@ .,!?()\n\tÉ`n't"), max_size=30)

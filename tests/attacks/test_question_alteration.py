@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger, wordnet
 
-from trueneg.attacks.entities import WordNetEntities
-from trueneg.attacks.question_alteration import AlteredQuestion, alter_question
-from trueneg.attacks.question_words import read_words, written
-from trueneg.attacks.squad_edits import edited_text
-from trueneg.attacks.substitutes import NAMES, NATIONALITIES, changed_figure
-from trueneg.attacks.word_neighbours import VectorNeighbours, WordNetNeighbours
+from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
+from trueneg.attacks.squad.add_sentence.question_alteration import AlteredQuestion, alter_question
+from trueneg.attacks.squad.add_sentence.question_words import read_words, written
+from trueneg.attacks.squad.add_sentence.substitutes import NAMES, NATIONALITIES, changed_figure
+from trueneg.attacks.squad.add_sentence.word_neighbours import VectorNeighbours, WordNetNeighbours
+from trueneg.attacks.squad.edits import edited_text
 from trueneg.lexicon.vectors import Vectors
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from trueneg.attacks.wave import search_together
+from trueneg.attacks.word_substitution.batched_search import search_together
 
 
 def collatz(number: int) -> Generator[int | str, int, int]:

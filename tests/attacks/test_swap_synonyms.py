@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from squad_world import squad, tagger, wordnet
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.swap_synonyms import SwapOptions, swap_synonyms
+from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 ALL = SwapOptions(share=1.0, most=50)
 FLINT = replace(SwapOptions.textflint(), share=1.0, most=50)

@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.greedy import Place, greedy_attack
-from trueneg.attacks.neighbours import NeighbourTable, neighbours_by_vectors
-from trueneg.attacks.textfooler import PROFILES, TEXTFOOLER_STOP_WORDS, TextFoolerOptions, textfooler
+from trueneg.attacks.word_substitution.greedy import Place, greedy_attack
+from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors
+from trueneg.attacks.word_substitution.textfooler import PROFILES, TEXTFOOLER_STOP_WORDS, TextFoolerOptions, textfooler
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.tasks.text import TextExample
 from trueneg.lexicon.vectors import Vectors
+from trueneg.tasks.text import TextExample
 
 GOLDEN: dict[str, Any] = json.loads(Path(__file__).parents[1].joinpath("data/attacks/golden.json").read_text("utf-8"))
 TEXTATTACK, JIN = PROFILES["textattack"], PROFILES["jin2019"]

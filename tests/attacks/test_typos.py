@@ -17,8 +17,8 @@ from squad_world import squad
 
 from trueneg.attacks.typos import NEAR_KEYS, SLIPS, TypoOptions, typos
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.text import TextExample
 
 ALL = TypoOptions(share=1.0)
 

@@ -11,12 +11,12 @@ from transformers import AutoModelForSequenceClassification
 
 import tiny
 from evaluation.labelled_tokenizers import wordpiece
-from trueneg.attacks.neighbours import NeighbourTable
-from trueneg.attacks.textfooler import TextFoolerOptions, textfooler
 from trueneg.attacks.victim import Victim
+from trueneg.attacks.word_substitution.neighbours import NeighbourTable
+from trueneg.attacks.word_substitution.textfooler import TextFoolerOptions, textfooler
 from trueneg.errors import ConfigError, ModelError
-from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.text import TextExample, TextTask
+from trueneg.tasks.base import Split
+from trueneg.tasks.text import TextExample, TextTask
 
 
 class Made(TextTask):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, fails, works
 
-from trueneg.attacking import run_attack
-from trueneg.attacks.making import Request, make_attack
+from trueneg.attacks.registry import Request, make_attack
+from trueneg.attacks.runner import run_attack
 from trueneg.errors import BusyError, TaskError
 
 NEIGHBOURS = {
@@ -264,7 +264,7 @@ def test_a_set_is_kept_whatever_comes_after_and_one_example_has_no_interval(
     def broken(*_: object, **__: object) -> None:
         raise TaskError("the disk is full")
 
-    monkeypatch.setattr("trueneg.attacking.attack_with", broken)
+    monkeypatch.setattr("trueneg.attacks.runner.attack_with", broken)
     assert "the disk is full" in fails(*given)
     assert kept.is_file()
 

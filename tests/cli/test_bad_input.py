@@ -12,9 +12,9 @@ import pytest
 import torch
 from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works, write_text
 
-from trueneg import doctor
 from trueneg.errors import TruenegError
-from trueneg.lexicon import places
+from trueneg.lexicon import wordnet_location
+from trueneg.runs import doctor
 
 TEXTS = {
     "empty.txt": (b"", "is empty"),
@@ -219,9 +219,9 @@ def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.M
     for name in ("HOME", "NLTK_DATA", "TRUENEG_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("WNSEARCHDIR")
-    monkeypatch.setattr(places, "DEBIAN", tmp_path / "none")
-    monkeypatch.setattr(places, "SYSTEM_NLTK", ())
-    monkeypatch.setattr(places.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(wordnet_location, "DEBIAN", tmp_path / "none")
+    monkeypatch.setattr(wordnet_location, "SYSTEM_NLTK", ())
+    monkeypatch.setattr(wordnet_location.sys, "prefix", str(tmp_path))
     line = fails("lexicon", "show", "large", "--tokenizer", world.tokenizer)
     assert "apt-get install" in line and "trueneg lexicon fetch" in line and "--wordnet" in line
     assert line.split("WordNet not found")[1] in fails(
@@ -234,7 +234,7 @@ def test_no_wordnet_anywhere(world: World, tmp_path: Path, monkeypatch: pytest.M
 def test_a_lack_of_memory_is_one_line_that_blames_no_training(
     allocate: Callable[[int], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trueneg.doctor.diagnose", lambda folder: allocate(1 << 54))
+    monkeypatch.setattr("trueneg.runs.doctor.diagnose", lambda folder: allocate(1 << 54))
     line = fails("doctor")
     assert "out of memory" in line
     assert "train." not in line

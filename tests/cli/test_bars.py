@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, works, write_text
 
-from trueneg import demo, progress
+from trueneg.runs import demo
+from trueneg.terminal import progress
 
 Arguments = list[object]
 

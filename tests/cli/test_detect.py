@@ -11,10 +11,10 @@ import pytest
 from command_line import World, contents, fails, trueneg, works
 
 from trueneg import detectors
-from trueneg.detectors.judge import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
 from trueneg.detectors.specification import Leaf, Resources
-from trueneg.evaluation.calibration import Calibration
-from trueneg.lexicon import places
+from trueneg.evaluation.detectors.calibration import Calibration
+from trueneg.lexicon import wordnet_location
 
 TINY = Path(__file__).parents[1] / "data" / "swords" / "tiny.json"
 
@@ -168,9 +168,9 @@ def test_without_wordnet_the_rest_is_measured(tmp_path: Path, monkeypatch: pytes
     for name in ("HOME", "NLTK_DATA", "TRUENEG_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("WNSEARCHDIR")
-    monkeypatch.setattr(places, "DEBIAN", tmp_path / "none")
-    monkeypatch.setattr(places, "SYSTEM_NLTK", ())
-    monkeypatch.setattr(places.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(wordnet_location, "DEBIAN", tmp_path / "none")
+    monkeypatch.setattr(wordnet_location, "SYSTEM_NLTK", ())
+    monkeypatch.setattr(wordnet_location.sys, "prefix", str(tmp_path))
     said = works(*swords(tmp_path / "out", "--detector", "made-up", "--json"))
     assert "antonyms and sister terms are left out: WordNet not found" in said.err
     row = said.data["rows"][0]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from command_line import World, fails, pretrain_options, trueneg, works
 
-from trueneg import finetuning, pretraining
+from trueneg.config.codec import override, save_config
+from trueneg.config.presets import preset
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.decoding import override, save_config
 from trueneg.errors import TruenegWarning
-from trueneg.presets import preset
+from trueneg.runs import finetuning, pretraining
 from trueneg.training.log import read_metrics
 
 Arguments = list[object]

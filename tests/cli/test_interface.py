@@ -17,9 +17,10 @@ import typer
 from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, verbs, works
 
 from made_up_results import write_result
-from trueneg import __version__, demo
+from trueneg import __version__
 from trueneg.cli.main import app
 from trueneg.objectives import OBJECTIVES
+from trueneg.runs import demo
 
 Arguments = list[object]
 program = importlib.import_module("trueneg.cli.main")

@@ -76,7 +76,7 @@ def test_an_interrupted_experiment_keeps_the_runs_that_are_done(
 def test_a_verb_that_keeps_nothing_says_one_line_as_well(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trueneg.doctor.diagnose", lambda folder: signal.raise_signal(number))
+    monkeypatch.setattr("trueneg.runs.doctor.diagnose", lambda folder: signal.raise_signal(number))
     said = trueneg("doctor")
     assert (said.code, said.out, len(said.err.splitlines())) == (130, "", 1)
     assert said.err.startswith("stopped: ")

@@ -13,8 +13,8 @@ from command_line import WORDNET, World, contents, pretrain_options, trueneg, wo
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
-from trueneg import demo
-from trueneg.lexicon.places import FILES
+from trueneg.lexicon.wordnet_location import FILES
+from trueneg.runs import demo
 from trueneg.training import loop
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trueneg.corpus.order import permute, rows_at
+from trueneg.corpus.permutation import permute, rows_at
 
 KEYS = st.integers(min_value=-(1 << 70), max_value=1 << 70)
 

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from trueneg.corpus import rows as rows_module
 from trueneg.corpus.build import build_corpus
-from trueneg.corpus.order import rows_at
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowBatch, RowIndex, describe
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError

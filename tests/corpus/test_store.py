@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,19 +205,3 @@ def test_what_was_verified_is_not_read_again(copy: Path, monkeypatch: pytest.Mon
     (copy / "train" / "00001.words.bin").touch()
     Corpus.open(copy)
     assert read[2 * num_files :] == ["00001.words.bin"]
-
-
-def test_reading_a_corpus_imports_neither_torch_nor_transformers() -> None:
-    code = (
-        "import sys, trueneg.corpus as c; c.Corpus, c.RowIndex, c.rows_at, c.build_corpus, c.read_documents, "
-        "c.train_tokenizer; print({'torch', 'transformers', 'datasets'} & set(sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
-
-
-def test_an_unknown_name_of_the_package() -> None:
-    import trueneg.corpus
-
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = trueneg.corpus.nothing
-    assert all(getattr(trueneg.corpus, name) for name in trueneg.corpus.__all__)

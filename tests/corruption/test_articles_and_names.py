@@ -10,14 +10,14 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ViewsConfig
-from trueneg.corruption.articles import Articles
+from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.names import Names
-from trueneg.corruption.rewriting import Words
-from trueneg.corruption.substitution import Lists, Substitution, TextRows
-from trueneg.corruption.views import KEPT, SYNONYM, View
-from trueneg.corruption.word_pieces import WordPieces
+from trueneg.corruption.views.articles import Articles
+from trueneg.corruption.views.batch import KEPT, SYNONYM, View
+from trueneg.corruption.views.generator import Lists, Substitution, TextRows
+from trueneg.corruption.views.names import Names
+from trueneg.corruption.views.rewriting import Words
+from trueneg.corruption.views.word_pieces import WordPieces
 from trueneg.errors import ConfigError
 from trueneg.lexicon.tags import number
 

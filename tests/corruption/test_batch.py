@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tiny import make_rows
 from trueneg.corruption.batch import Batch
-from trueneg.corruption.masking import Substitutes
-from trueneg.corruption.views import View, Views
+from trueneg.corruption.rows import Substitutes
+from trueneg.corruption.views.batch import View, Views
 from trueneg.objectives.labelled import LabelledBatch
 
 

@@ -11,9 +11,10 @@ import torch
 from scipy.stats import binom, binomtest, chisquare
 
 import tiny
-from trueneg.config import MaskingConfig
+from trueneg.config.options import MaskingConfig
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.masking import MaskedRows, Masking, Rows, num_slots
+from trueneg.corruption.masking import Masking, num_slots
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, ModelError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.corruption.rewriting import Words, choose_by_share, hashes_of, rewrite, words_of
+from trueneg.corruption.views.rewriting import Words, choose_by_share, hashes_of, rewrite, words_of
 
 PAD, START, END = 0, 2, 3
 

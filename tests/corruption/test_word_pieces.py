@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.corruption.rewriting import hashes_of
-from trueneg.corruption.word_pieces import WordPieces
+from trueneg.corruption.views.rewriting import hashes_of
+from trueneg.corruption.views.word_pieces import WordPieces
 
 FORMS = ["cat", "cats", "film", "movie", "quickly"]
 ROLES = dict(

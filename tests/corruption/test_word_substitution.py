@@ -11,11 +11,11 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ViewsConfig
+from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.substitution import Lists, Substitution, TextRows
-from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View
-from trueneg.corruption.word_pieces import WordPieces
+from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
+from trueneg.corruption.views.generator import Lists, Substitution, TextRows
+from trueneg.corruption.views.word_pieces import WordPieces
 
 PAD, START, END = 0, 2, 3
 NOUN, OTHER = 13, 1

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 import tiny
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.corpus.annotate import TableAnnotator, write_annotations
 from trueneg.corpus.annotations import Annotations, AnnotationsInfo
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.masking import MaskedRows, Rows, Substitutes
+from trueneg.corruption.rows import MaskedRows, Rows, Substitutes, read_rows
 from trueneg.detectors.annotated import AnnotatedDetector, make_detector
 from trueneg.detectors.specification import Leaf
 from trueneg.detectors.table import TableDetector
@@ -26,7 +26,6 @@ from trueneg.lexicon.table import LookupTable
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import ReplacedTokenDetection
-from trueneg.training.data import read_rows
 
 LENGTH, WIDTH = 16, 4
 

@@ -11,16 +11,16 @@ import pytest
 from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, wordpiece
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import make_detector, make_judge
-from trueneg.detectors.calibrated import KIND
 from trueneg.detectors.combination import CombinedJudge
-from trueneg.detectors.learned import LearnedJudge
 from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.scorers.calibrated import KIND
+from trueneg.detectors.scorers.learned import LearnedJudge
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
-from trueneg.evaluation.calibration import Calibration, calibrate
-from trueneg.evaluation.tasks.swords import Item
+from trueneg.evaluation.detectors.calibration import Calibration, calibrate
+from trueneg.evaluation.detectors.swords import Item
 
 ITEMS = [
     Item(s, float(share), f"t{n % 4}", f"s{n}", s.target, s.substitute)

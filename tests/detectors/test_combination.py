@@ -13,7 +13,7 @@ from tiny_encoders import WrittenDetector, WrittenJudge, at
 from torch import nn
 
 import tiny
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.combination import CombinedDetector, CombinedJudge
 from trueneg.detectors.table import TableDetector
 

@@ -8,9 +8,9 @@ from test_encoder import TOLERANCE, by_hand
 from tiny_encoders import MAX_LENGTH, TEXT, at
 
 from trueneg.detectors import make_judge
-from trueneg.detectors.contextual import THRESHOLD, ContextualJudge
 from trueneg.detectors.encoder import Span, TextEncoder
-from trueneg.detectors.judge import Substitution
+from trueneg.detectors.scorers.base import Substitution
+from trueneg.detectors.scorers.contextual import THRESHOLD, ContextualJudge
 from trueneg.detectors.specification import Resources
 
 ASKED = [

@@ -13,14 +13,14 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 import tiny
-from trueneg.config import CorrectionConfig
-from trueneg.corruption.masking import MaskedRows
+from trueneg.config.options import CorrectionConfig
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors import ABOUT, DETECTORS, JUDGES, make_detector, make_judge
 from trueneg.detectors.base import Detector
-from trueneg.detectors.calibrated import KIND
-from trueneg.detectors.judge import Judge
-from trueneg.detectors.learned import LearnedJudge
-from trueneg.detectors.prototypes import Prototypes
+from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.scorers.calibrated import KIND
+from trueneg.detectors.scorers.learned import LearnedJudge
+from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM

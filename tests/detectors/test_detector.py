@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tiny
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import DETECTORS, make_detector
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError

@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, WORDS, byte_level, wordpiece
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import JUDGES, make_detector, make_judge
-from trueneg.detectors.calibrated import KIND
-from trueneg.detectors.learned import LearnedJudge
-from trueneg.detectors.prototypes import Prototypes
+from trueneg.detectors.scorers.calibrated import KIND
+from trueneg.detectors.scorers.learned import LearnedJudge
+from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.training.checkpoint import tables_digest
 

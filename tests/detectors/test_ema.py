@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 import tiny
-from trueneg.config import OptimizerConfig, TrainConfig
-from trueneg.corruption.masking import MaskedRows
+from trueneg.config.options import OptimizerConfig, TrainConfig
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.combination import CombinedDetector
 from trueneg.detectors.ema import EmaDetector
-from trueneg.detectors.judge import acceptance
+from trueneg.detectors.scorers.base import acceptance
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.base import Objective

@@ -6,10 +6,10 @@ import pytest
 import torch
 from tiny_encoders import TEXT, TOKENIZERS, WORDNET, at, encode_rows, masked_at
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import make_detector, make_judge
 from trueneg.detectors.specification import Resources
-from trueneg.lexicon.fit import Fit
+from trueneg.lexicon.compatibility import Fit
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_encoders import WrittenJudge, at
 
-from trueneg.detectors.judge import Substitution, acceptance
+from trueneg.detectors.scorers.base import Substitution, acceptance
 
 SCORES = st.floats(0, 1)
 THRESHOLDS = st.floats(0, 1)

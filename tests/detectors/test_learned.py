@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from tiny_encoders import TEXT, at
 
 from trueneg.detectors import make_judge
-from trueneg.detectors.judge import Substitution
-from trueneg.detectors.learned import LearnedJudge, fit_logistic
+from trueneg.detectors.scorers.base import Substitution
+from trueneg.detectors.scorers.learned import LearnedJudge, fit_logistic
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
 

@@ -6,7 +6,7 @@ import pytest
 from tiny_encoders import at
 
 from trueneg.detectors import JUDGES, make_judge
-from trueneg.detectors.judge import Substitution
+from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources
 
 SENTENCE = {

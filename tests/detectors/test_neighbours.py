@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tiny_encoders import WORDS, at, byte_level, wordpiece
 from transformers import AutoModel
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import make_detector, make_judge
-from trueneg.detectors.neighbours import NeighboursJudge, embedding_vectors, neighbour_table
+from trueneg.detectors.scorers.neighbours import NeighboursJudge, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import LexiconError, ModelError
 from trueneg.lexicon.stopwords import STOP_WORDS

@@ -12,11 +12,11 @@ from tiny_encoders import TEXT, TOKENIZERS, WrittenJudge, encode_rows, masked_at
 from transformers import PreTrainedTokenizerFast
 
 import tiny
-from trueneg.corruption.masking import MaskedRows, Rows
-from trueneg.detectors.contextual import ContextualJudge
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.encoder import TextEncoder
-from trueneg.detectors.judge import Judge, Substitution
 from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.scorers.base import Judge, Substitution
+from trueneg.detectors.scorers.contextual import ContextualJudge
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import MaskedLanguageModel

@@ -13,7 +13,7 @@ from tiny_encoders import TEXT, WORDNET, at, byte_level, encode_rows, masked_at,
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 import tiny
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.corpus.annotate import Accepted, write_annotations
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus
@@ -25,7 +25,7 @@ from trueneg.detectors.base import credit_of
 from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototype_detector import PrototypeDetector, prototype_table
-from trueneg.detectors.prototypes import Prototypes, learn_prototypes
+from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.arrays import ArrayFile
@@ -301,7 +301,7 @@ def test_the_annotator_lists_what_the_judge_accepts(kind: str, file: str, corpus
     found = listed(annotator(batch))
     assert len(found) > 20
     online = OnlineDetector(judge, tokenizer)
-    from trueneg.training.data import read_rows
+    from trueneg.corruption.rows import read_rows
 
     numbers = np.arange(len(batch.input_ids))
     rows = read_rows(index, numbers, 0, numbers)
@@ -341,7 +341,7 @@ def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Cor
     tokenizer = load_tokenizer(corpus.path / "tokenizer")
     spec = f"prototypes:{file}[top=32]@0.3"
     write_annotations(corpus.path, make_annotator(spec, tokenizer, RESOURCES), tmp_path / "notes", length=LENGTH)
-    from trueneg.training.data import read_rows
+    from trueneg.corruption.rows import read_rows
 
     index = RowIndex(corpus, LENGTH, annotations=Annotations.open(tmp_path / "notes", corpus))
     numbers = np.arange(6)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_encoders import WORDNET, wordpiece
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import DETECTORS, JUDGES, make_detector, make_judge
 from trueneg.detectors.combination import CombinedDetector, CombinedJudge
-from trueneg.detectors.contextual import ContextualJudge
 from trueneg.detectors.ema import EmaDetector
-from trueneg.detectors.lexical import RelationJudge
 from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.scorers.contextual import ContextualJudge
+from trueneg.detectors.scorers.lexical import RelationJudge
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError

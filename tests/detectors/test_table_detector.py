@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tiny
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.table import TableDetector
 from trueneg.lexicon.table import LookupTable
 

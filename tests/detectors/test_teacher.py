@@ -12,9 +12,9 @@ from tiny_encoders import TEXT, at
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from trueneg.detectors import make_judge
-from trueneg.detectors.judge import Substitution
+from trueneg.detectors.scorers.base import Substitution
+from trueneg.detectors.scorers.teacher import TeacherJudge
 from trueneg.detectors.specification import Resources
-from trueneg.detectors.teacher import TeacherJudge
 from trueneg.errors import ModelError
 
 TOLERANCE = 0.15

@@ -12,9 +12,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 import tiny
-from trueneg.corruption.masking import MaskedRows, Rows
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.judge import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 TEXT = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trueneg.detectors.judge import Judge, Scores, Substitution
-from trueneg.evaluation.ranking import Floats
-from trueneg.evaluation.tasks.swords import Item
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.evaluation.detectors.swords import Item
+from trueneg.evaluation.statistics.ranking import Floats
 
 
 def made_up_items(acceptability: Sequence[Sequence[float]], parts: str = "nvar") -> list[Item]:

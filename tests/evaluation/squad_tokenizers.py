@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 TEXT = (
     "The café in München opened in 1889, two years after the tower. It was so named by the city's own mayor: "

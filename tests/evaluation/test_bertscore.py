@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.evaluation.bertscore import bert_score
-from trueneg.evaluation.sentence_similarity import States
+from trueneg.evaluation.encoders.bertscore import bert_score
+from trueneg.evaluation.encoders.sentence_similarity import States
 
 HIDDEN = 3
 

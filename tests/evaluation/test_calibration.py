@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_up_judges import MemorizingJudge, TableJudge, made_up_items
 
 from trueneg.errors import ConfigError
-from trueneg.evaluation.calibration import (
+from trueneg.evaluation.detectors.calibration import (
     Calibration,
     calibrate,
     choose_threshold,
@@ -21,7 +21,7 @@ from trueneg.evaluation.calibration import (
     grouped_folds,
     held_out_scores,
 )
-from trueneg.evaluation.ranking import Verdicts
+from trueneg.evaluation.statistics.ranking import Verdicts
 
 ITEMS = made_up_items([[0.9, 0.0, 0.2], [0.5, 0.0, 0.0], [1.0, 0.4], [0.7, 0.0], [0.0, 0.6]])
 SCORES = dict(

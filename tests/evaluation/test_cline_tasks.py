@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from labelled_tokenizers import wordpiece
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.cline import CLINE, ClineTask, fingerprint, from_config
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.base import Split
+from trueneg.tasks.cline import CLINE, ClineTask, fingerprint, from_config
+from trueneg.tasks.text import TextExample
 
 
 def write(path: Path, content: str | bytes) -> Path:

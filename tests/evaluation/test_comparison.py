@@ -14,9 +14,9 @@ from scipy import stats
 
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.comparison import compare
-from trueneg.evaluation.results import answers_path, load_result
-from trueneg.evaluation.significance import holm
+from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.store import answers_path, load_result
+from trueneg.evaluation.statistics.significance import holm
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:

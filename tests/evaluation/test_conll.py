@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.tasks.conll import entities, read_conll, scheme_of, to_iob2
+from trueneg.tasks.conll import entities, read_conll, scheme_of, to_iob2
 
 CONLL_2003 = """-DOCSTART- -X- -X- O
 

@@ -17,21 +17,18 @@ from transformers import AutoModelForSequenceClassification
 
 import tiny
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.cline import ClineTask
-from trueneg.evaluation.tasks.contrast_sets import (
+from trueneg.evaluation.contrast_sets import (
     CONTRAST_METRICS,
-    CONTRAST_SETS,
-    ContrastSet,
     answer_contrast_set,
     contrast_scores,
     group_answers,
     num_trained_on,
-    originals_beside,
-    read_contrast_set,
     training_counts,
 )
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.base import Split
+from trueneg.tasks.cline import ClineTask
+from trueneg.tasks.contrast_sets import CONTRAST_SETS, ContrastSet, originals_beside, read_contrast_set
+from trueneg.tasks.text import TextExample
 
 IMDB = "contrast-sets/IMDb/data"
 PAIRED = "counterfactually-augmented-data/sentiment/combined/paired"

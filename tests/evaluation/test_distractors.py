@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.detectors.judge import Substitution
-from trueneg.evaluation.distractors import Distractor, distractors, sister_terms
-from trueneg.evaluation.tasks.swords import Item
-from trueneg.lexicon.places import PartOfSpeech
+from trueneg.detectors.scorers.base import Substitution
+from trueneg.evaluation.detectors.distractors import Distractor, distractors, sister_terms
+from trueneg.evaluation.detectors.swords import Item
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 MAKE = Path(__file__).parents[1] / "data" / "wordnet" / "make.py"
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from tiny import ConstantDetector, make_masked_lm, make_masking, make_rows, make_table, make_tokenizer
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows
 from trueneg.detectors.table import TableDetector
-from trueneg.evaluation.corrections import Correction, most_convincing
-from trueneg.evaluation.tasks.false_negatives import SHARES, FalseNegatives, find_false_negatives
+from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
+from trueneg.evaluation.masked_lm.false_negatives import SHARES, FalseNegatives, find_false_negatives
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.mlm import MaskedLM
 

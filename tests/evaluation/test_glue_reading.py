@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.metrics import METRICS
-from trueneg.evaluation.tasks.glue import GLUE, GlueTask, from_config
+from trueneg.tasks.glue import GLUE, GlueTask, from_config
+from trueneg.tasks.metrics import METRICS
 
 FILES = {
     "cola": ("CoLA", "train.tsv", "gj04\t1\t\tThey drank.\ngj04\t0\t*\tThey drank the \"pub.\n"),

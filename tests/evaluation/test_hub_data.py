@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import TaskError
-from trueneg.evaluation.tasks.hub import HubTask
-from trueneg.evaluation.tasks.tabular import from_config
+from trueneg.tasks.hub import HubTask
+from trueneg.tasks.tabular import from_config
 
 
 @pytest.fixture(autouse=True)

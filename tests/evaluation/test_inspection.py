@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
-from trueneg.evaluation import inspection
-from trueneg.evaluation.inspection import Inspection, inspect_text
+from trueneg.evaluation.masked_lm import inspection
+from trueneg.evaluation.masked_lm.inspection import Inspection, inspect_text
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}

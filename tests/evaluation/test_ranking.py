@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, precision_recall_curve, precision_score, recall_score
 
-from trueneg.evaluation import ranking
-from trueneg.evaluation.ranking import (
+from trueneg.evaluation.statistics import ranking
+from trueneg.evaluation.statistics.ranking import (
     Booleans,
     Curve,
     Floats,

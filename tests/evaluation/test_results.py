@@ -12,9 +12,9 @@ import pytest
 
 from made_up_results import write_model, write_result
 from trueneg.errors import TaskError
-from trueneg.evaluation.comparison import compare
-from trueneg.evaluation.results import Result, answers_path, columns_of, load_result, save_result
-from trueneg.evaluation.summary import read_runs
+from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.store import Result, answers_path, columns_of, load_result, save_result
+from trueneg.evaluation.results.summary import read_runs
 
 
 @pytest.fixture

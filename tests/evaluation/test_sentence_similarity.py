@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from tiny_readers import OneByOne, checkpoint
 
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.sentence_similarity import (
+from trueneg.evaluation.encoders.sentence_similarity import (
     POOLINGS,
     Floats,
     Pooling,
@@ -20,8 +20,8 @@ from trueneg.evaluation.sentence_similarity import (
     TextReader,
     sentence_similarity,
 )
-from trueneg.evaluation.tasks.text import TextExample
-from trueneg.progress import Tell, untold
+from trueneg.tasks.text import TextExample
+from trueneg.terminal.progress import Tell, untold
 
 TEXTS = ["the cat sat on the mat", "bad", "the good cat", "", "x y z sat on the good bad mat"]
 

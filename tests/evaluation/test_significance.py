@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trueneg.errors import ConfigError
-from trueneg.evaluation.metrics import METRICS
-from trueneg.evaluation.significance import (
+from trueneg.evaluation.statistics.intervals import t_inside, t_quantile
+from trueneg.evaluation.statistics.significance import (
     Difference,
     Scores,
     difference,
@@ -23,7 +23,7 @@ from trueneg.evaluation.significance import (
     sign_test,
     stochastic_order,
 )
-from trueneg.evaluation.statistics import t_inside, t_quantile
+from trueneg.tasks.metrics import METRICS
 
 Floats = NDArray[np.float64]
 

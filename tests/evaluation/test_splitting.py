@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trueneg.errors import ConfigError
-from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.split import split_off, stratified_order, stratified_subset, train_fraction
-from trueneg.evaluation.tasks.text import TextExample, TextTask
+from trueneg.tasks.base import Split
+from trueneg.tasks.split import split_off, stratified_order, stratified_subset, train_fraction
+from trueneg.tasks.text import TextExample, TextTask
 
 LABELS = st.lists(st.sampled_from("aaaabbc"), min_size=2, max_size=60)
 SEEDS = st.integers(0, 3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.evaluation.squad_metrics import best_scores, exact_match, normalized, token_f1
+from trueneg.tasks.squad_metrics import best_scores, exact_match, normalized, token_f1
 
 
 @pytest.mark.parametrize(

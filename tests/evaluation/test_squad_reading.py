@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.tasks import make_task
-from trueneg.evaluation.tasks.base import Split
-from trueneg.evaluation.tasks.squad import SquadTask
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks import make_task
+from trueneg.tasks.base import Split
+from trueneg.tasks.squad import SquadTask
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 CONTEXT = "The tower was built in 1889. Two years later the tower was sold."
 

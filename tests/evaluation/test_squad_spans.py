@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from squad_tokenizers import TEXT, TOKENIZERS, example, questions
 
 import tiny
-from trueneg.evaluation.tasks.squad import SquadTask
-from trueneg.evaluation.tasks.squad_reading import SquadExample
-from trueneg.evaluation.tasks.squad_spans import best_spans, null_scores
-from trueneg.evaluation.tasks.squad_windows import Windows, make_windows
+from trueneg.tasks.squad import SquadTask
+from trueneg.tasks.squad_reading import SquadExample
+from trueneg.tasks.squad_spans import best_spans, null_scores
+from trueneg.tasks.squad_windows import Windows, make_windows
 
 Outputs = list[NDArray[np.float32]]
 CONTEXTS = [TEXT[:50], "The tower."]

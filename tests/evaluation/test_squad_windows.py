@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast
 
 import tiny
 from trueneg.errors import ConfigError, ModelError
-from trueneg.evaluation.tasks.squad_reading import SquadAnswer, SquadExample
-from trueneg.evaluation.tasks.squad_windows import NULL, Windows, make_windows
+from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
+from trueneg.tasks.squad_windows import NULL, Windows, make_windows
 
 kinds = st.sampled_from(sorted(TOKENIZERS))
 

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from trueneg.errors import ConfigError
-from trueneg.evaluation.statistics import (
+from trueneg.evaluation.statistics.intervals import (
     Interval,
     area_under_curve,
     cluster_bootstrap,

@@ -10,11 +10,11 @@ import pytest
 from made_up_judges import MemorizingJudge, TableJudge, made_up_items
 from sklearn.metrics import average_precision_score
 
-from trueneg.detectors.judge import Substitution
+from trueneg.detectors.scorers.base import Substitution
 from trueneg.errors import ConfigError, TruenegWarning
-from trueneg.evaluation.distractors import Distractor
-from trueneg.evaluation.tasks.substitution import evaluate_judges
-from trueneg.evaluation.tasks.swords import Item
+from trueneg.evaluation.detectors.distractors import Distractor
+from trueneg.evaluation.detectors.substitution import evaluate_judges
+from trueneg.evaluation.detectors.swords import Item
 
 generator = np.random.default_rng(0)
 ITEMS = made_up_items(generator.choice([0.0, 0.0, 0.0, 0.1, 0.3, 0.5, 0.9], size=(20, 6)).tolist())

@@ -9,7 +9,7 @@ import pytest
 
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import TaskError
-from trueneg.evaluation.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
+from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 
 
 def write_share(folder: Path, task: str, seed: int, num_right: int, **options: object) -> None:

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import ConfigError, CorpusError, TruenegWarning
-from trueneg.evaluation.tasks.swords import Benchmark, level_named, read_benchmark, single_tokens
+from trueneg.evaluation.detectors.swords import Benchmark, level_named, read_benchmark, single_tokens
 
 TINY = Path(__file__).parents[1] / "data" / "swords" / "tiny.json"
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import TaskError, TruenegWarning
-from trueneg.evaluation.tasks.tabular import TabularTask, from_config
+from trueneg.tasks.tabular import TabularTask, from_config
 
 REVIEWS = "text,label\n" + "".join(f"film {n},{'good' if n % 4 else 'bad'}\n" for n in range(40))
 

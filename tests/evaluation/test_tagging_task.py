@@ -10,12 +10,12 @@ import pytest
 from labelled_tokenizers import byte_level, wordpiece
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import TaskConfig
+from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError
-from trueneg.evaluation.metrics import METRICS
-from trueneg.evaluation.results import columns_of
-from trueneg.evaluation.tasks.conll import Sentence
-from trueneg.evaluation.tasks.tagging import TaggedRows, TaggingTask, from_config
+from trueneg.evaluation.results.store import columns_of
+from trueneg.tasks.conll import Sentence
+from trueneg.tasks.metrics import METRICS
+from trueneg.tasks.tagging import TaggedRows, TaggingTask, from_config
 from trueneg.training.features import NO_TARGET
 
 NER = "the O\nxyz B-PER\nx I-PER\n\ncat O\nsat B-LOC\n"

@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.metrics import METRICS
+from trueneg.tasks.metrics import METRICS
 
 Pair = tuple[NDArray[Any], NDArray[Any]]
 

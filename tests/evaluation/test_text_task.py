@@ -11,12 +11,12 @@ from labelled_tokenizers import wordpiece
 from numpy.typing import NDArray
 
 from trueneg.errors import ConfigError, ModelError, TaskError
-from trueneg.evaluation.results import columns_of
-from trueneg.evaluation.tasks import text
-from trueneg.evaluation.tasks.base import Encoded, Split
-from trueneg.evaluation.tasks.text import TextExample, TextTask, unique_keys
+from trueneg.evaluation.results.store import columns_of
 from trueneg.objectives.classification import Classification
 from trueneg.objectives.regression import Regression
+from trueneg.tasks import text
+from trueneg.tasks.base import Encoded, Split
+from trueneg.tasks.text import TextExample, TextTask, unique_keys
 
 
 class Made(TextTask):

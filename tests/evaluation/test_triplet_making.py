@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.triplet_making import make_triplets
+from trueneg.evaluation.encoders.triplet_making import make_triplets
 from trueneg.lexicon.replacements import ReplacementOptions
 from trueneg.lexicon.wordnet import WordNet
 

@@ -9,9 +9,9 @@ import pytest
 from tiny_readers import OneByOne, checkpoint
 
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.bertscore import bert_score
-from trueneg.evaluation.sentence_similarity import TextReader
-from trueneg.evaluation.triplets import WAYS, Margins, Triplet, hits, margins, read_triplets, write_triplets
+from trueneg.evaluation.encoders.bertscore import bert_score
+from trueneg.evaluation.encoders.sentence_similarity import TextReader
+from trueneg.evaluation.encoders.triplets import WAYS, Margins, Triplet, hits, margins, read_triplets, write_triplets
 
 TRIPLETS = [
     Triplet("the good cat sat", "the good mat sat", "the bad cat sat", (("cat", "mat"),), (("good", "bad"),)),

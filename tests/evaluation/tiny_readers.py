@@ -7,7 +7,7 @@ from pathlib import Path
 from labelled_tokenizers import wordpiece
 
 import tiny
-from trueneg.evaluation.sentence_similarity import TextReader
+from trueneg.evaluation.encoders.sentence_similarity import TextReader
 
 
 def checkpoint(folder: Path) -> str:

@@ -112,19 +112,19 @@ def _command(*words: object) -> None:
 
 
 def _run_config(path: Path) -> object:
-    from trueneg.pretraining import load_run_config
+    from trueneg.runs.pretraining import load_run_config
 
     return load_run_config(path)
 
 
 def _finetuning(path: Path) -> object:
-    from trueneg.finetuned import finetuned_task
+    from trueneg.runs.finetuned_models import finetuned_task
 
     return finetuned_task(path.parent)
 
 
 def _settings(path: Path) -> object:
-    from trueneg.decoding import load_config
+    from trueneg.config.codec import load_config
     from trueneg.recipes.planted_results import Settings
 
     return load_config(Settings, path)
@@ -155,13 +155,13 @@ def _page(path: Path) -> object:
 
 
 def _result(path: Path) -> object:
-    from trueneg.evaluation.results import load_result
+    from trueneg.evaluation.results.store import load_result
 
     return load_result(path)
 
 
 def _answers(path: Path) -> object:
-    from trueneg.evaluation.results import load_answers
+    from trueneg.evaluation.results.store import load_answers
 
     return load_answers(path.with_name("dev.json"))
 
@@ -173,56 +173,56 @@ def _attack_set(path: Path) -> object:
 
 
 def _calibration(path: Path) -> object:
-    from trueneg.detectors.calibrated import read_calibration
+    from trueneg.detectors.scorers.calibrated import read_calibration
 
     return read_calibration(str(path))
 
 
 def _neighbours(path: Path) -> object:
-    from trueneg.attacks.neighbours import load_neighbours
+    from trueneg.attacks.word_substitution.neighbours import load_neighbours
 
     return load_neighbours(path)
 
 
 def _trees(path: Path) -> object:
-    from trueneg.attacks.declarative_trees import read_trees
+    from trueneg.attacks.squad.add_sentence.declarative_trees import read_trees
 
     return read_trees(path)("Who won ?")
 
 
 def _triplets(path: Path) -> object:
-    from trueneg.evaluation.triplets import read_triplets
+    from trueneg.evaluation.encoders.triplets import read_triplets
 
     return read_triplets(path)
 
 
 def _squad(path: Path) -> object:
-    from trueneg.evaluation.tasks.squad_reading import read_squad
+    from trueneg.tasks.squad_reading import read_squad
 
     return read_squad(path, "dev", with_impossible=True)
 
 
 def _swords(path: Path) -> object:
-    from trueneg.evaluation.tasks.swords import read_benchmark
+    from trueneg.evaluation.detectors.swords import read_benchmark
 
     return read_benchmark(path)
 
 
 def _boolq(path: Path) -> object:
-    from trueneg.evaluation.tasks.contrast_sets import read_contrast_set
+    from trueneg.tasks.contrast_sets import read_contrast_set
 
     return read_contrast_set("boolq", path.parent, "test")
 
 
 def _perspectrum(path: Path) -> object:
-    from trueneg.config import TaskConfig
-    from trueneg.evaluation.tasks.cline import from_config
+    from trueneg.config.options import TaskConfig
+    from trueneg.tasks.cline import from_config
 
     return from_config(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
 
 
 def _records(path: Path) -> object:
-    from trueneg.evaluation.tasks.records import read_records
+    from trueneg.tasks.records import read_records
 
     return read_records(path)
 
@@ -240,7 +240,7 @@ def _tokenizer(path: Path) -> object:
 
 
 def _model(path: Path) -> object:
-    from trueneg.config import ModelConfig
+    from trueneg.config.options import ModelConfig
     from trueneg.models.loading import load_masked_lm
     from trueneg.tokenizer import load_tokenizer
 
@@ -254,7 +254,7 @@ def _origin(path: Path) -> object:
 
 
 def _similarity(path: Path) -> object:
-    from trueneg.evaluation.similarity_record import read_similarity
+    from trueneg.evaluation.encoders.similarity_record import read_similarity
 
     return read_similarity(path)
 
@@ -266,7 +266,7 @@ def _modules(path: Path) -> object:
 
 
 def _corrections(path: Path) -> object:
-    from trueneg.evaluation.corrections import load_found
+    from trueneg.evaluation.masked_lm.corrections import load_found
 
     return load_found(path)
 
@@ -275,7 +275,7 @@ def _about(path: Path) -> object:
     """A table whose head says this, with its checksum."""
     from safetensors.numpy import load_file, save_file
 
-    from trueneg.detectors.prototypes import Prototypes
+    from trueneg.detectors.scorers.prototypes import Prototypes
     from trueneg.files import arrays
 
     original, made = path.parents[1] / "protos" / "p.safetensors", path.with_name("made.safetensors")

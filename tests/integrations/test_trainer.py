@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, TrainerCallback, TrainingArguments
 
 from tiny import FractionalDetector, assert_same, make_electra, make_hf_masked_lm, make_masked_lm, make_masking
-from trueneg.config import OptimizerConfig, TrainConfig
+from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus

@@ -9,15 +9,15 @@ from tiny_lexicon import SPECIAL, TINY_WORDNET, WORDS, fast, numbered
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.lexicon import places
+from trueneg.lexicon import wordnet_location
 from trueneg.lexicon.wordnet import WordNet
 
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine without WordNet and an empty cache folder, whatever the real one has."""
-    monkeypatch.setattr(places, "DEBIAN", tmp_path / "debian")
-    monkeypatch.setattr(places, "SYSTEM_NLTK", ())
+    monkeypatch.setattr(wordnet_location, "DEBIAN", tmp_path / "debian")
+    monkeypatch.setattr(wordnet_location, "SYSTEM_NLTK", ())
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TRUENEG_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("WNSEARCHDIR", raising=False)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from trueneg.lexicon.agreement import agreeing_substitute
 from trueneg.lexicon.morphology import inflections, penn_tags
-from trueneg.lexicon.places import PartOfSpeech
 from trueneg.lexicon.surface import casing
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 
 @pytest.mark.parametrize(

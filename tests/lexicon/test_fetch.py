@@ -19,8 +19,8 @@ from tiny_lexicon import TINY_WORDNET
 from trueneg.errors import LexiconError
 from trueneg.lexicon import fetch
 from trueneg.lexicon.fetch import fetch_wordnet
-from trueneg.lexicon.places import FILES, find_wordnet
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import FILES, find_wordnet
 
 
 def zip_of(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:

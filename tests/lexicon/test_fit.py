@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueneg.lexicon.fit import Fit
+from trueneg.lexicon.compatibility import Fit
 from trueneg.lexicon.wordnet import WordNet
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trueneg.lexicon.morphology import agreeing_forms
-from trueneg.lexicon.places import PartOfSpeech
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 
 @pytest.mark.parametrize(

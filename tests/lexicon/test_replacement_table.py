@@ -13,9 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_replacements import EVERY_SENSE, Synsets, film_counts, made_wordnet
 
+from trueneg.corruption.views.replacement_table import (
+    REPLACEMENTS_VERSION,
+    ReplacementTable,
+    Word,
+    compile_replacements,
+)
 from trueneg.errors import LexiconError
 from trueneg.files.arrays import ArrayFile
-from trueneg.lexicon.replacement_table import REPLACEMENTS_VERSION, ReplacementTable, Word, compile_replacements
 from trueneg.lexicon.replacements import KINDS, Kind, ReplacementOptions, Replacements
 from trueneg.lexicon.tags import NUMBERS, PENN
 from trueneg.lexicon.wordnet import WordNet

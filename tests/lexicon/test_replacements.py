@@ -14,10 +14,10 @@ from tiny_lexicon import TINY_WORDNET, WORDS
 
 from trueneg.errors import ConfigError, LexiconError
 from trueneg.lexicon.morphology import penn_tags
-from trueneg.lexicon.places import PARTS_OF_SPEECH
 from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements, same_spelling, sense_counts_digest
 from trueneg.lexicon.tags import PENN, coarse
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH
 
 Synsets = dict[str, tuple[str, str, list[tuple[str, str, str]], str]]
 

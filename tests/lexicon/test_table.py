@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,6 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon import table as table_module
-from trueneg.lexicon.places import PARTS_OF_SPEECH
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.table import (
     FORMS,
@@ -29,6 +26,7 @@ from trueneg.lexicon.table import (
     coverage,
 )
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH
 from trueneg.tokenizer import fingerprint
 
 
@@ -291,13 +289,3 @@ def test_coverage_counts_entries_with_a_synset(wordpiece: PreTrainedTokenizerFas
 def test_stop_words_are_the_old_list() -> None:
     assert len(STOP_WORDS) == 179
     assert {"the", "she's", "wouldn't"} <= STOP_WORDS and "us" not in STOP_WORDS
-
-
-def test_the_package_needs_no_torch() -> None:
-    code = (
-        "import sys, trueneg.lexicon as lexicon\n"
-        "assert all(getattr(lexicon, name) is not None for name in lexicon.__all__)\n"
-        "print(sorted({'torch', 'transformers', 'lemminflect', 'nltk'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

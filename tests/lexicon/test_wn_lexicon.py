@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import wn
 
+from trueneg.corruption.views.replacement_table import compile_replacements
 from trueneg.errors import ConfigError, LexiconError, MissingExtraError
-from trueneg.lexicon.replacement_table import compile_replacements
 from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements
 from trueneg.lexicon.wn_lexicon import WnLexicon
 

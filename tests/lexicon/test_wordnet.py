@@ -11,7 +11,7 @@ import pytest
 from tiny_lexicon import TINY_WORDNET
 
 from trueneg.errors import LexiconError
-from trueneg.lexicon import places
+from trueneg.lexicon import wordnet_location
 from trueneg.lexicon.wordnet import WordNet, find_wordnet, split_gloss
 
 
@@ -23,14 +23,14 @@ def copy(tmp_path: Path) -> Path:
 def zipped(folder: Path, archive: Path) -> Path:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for name in places.FILES:
+        for name in wordnet_location.FILES:
             file.write(folder / name, f"wordnet/{name}")
     return archive
 
 
 def test_the_fixture_is_what_its_maker_writes() -> None:
     made = runpy.run_path(str(TINY_WORDNET / "make.py"))["build"]()
-    assert {name: (TINY_WORDNET / name).read_text() for name in places.FILES} == made
+    assert {name: (TINY_WORDNET / name).read_text() for name in wordnet_location.FILES} == made
 
 
 # ---- finding ----
@@ -67,7 +67,7 @@ def test_places_are_tried_in_their_order(nowhere: Path, monkeypatch: pytest.Monk
 def test_a_named_place_that_is_not_wordnet_is_an_error(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (copy / "data.adv").unlink()
     (copy / "noun.exc").unlink()
-    shutil.copytree(TINY_WORDNET, places.DEBIAN)  # a good one elsewhere must not hide the mistake
+    shutil.copytree(TINY_WORDNET, wordnet_location.DEBIAN)  # a good one elsewhere must not hide the mistake
     with pytest.raises(LexiconError, match=r"--wordnet .*copy is not WordNet: it lacks noun\.exc, data\.adv;"):
         find_wordnet(copy)
     monkeypatch.setenv("WNSEARCHDIR", str(copy))
@@ -78,18 +78,18 @@ def test_a_named_place_that_is_not_wordnet_is_an_error(copy: Path, monkeypatch: 
 
 
 def test_a_half_installed_system_place_is_passed_over(nowhere: Path) -> None:
-    places.DEBIAN.mkdir()
-    (places.DEBIAN / "index.noun").touch()
+    wordnet_location.DEBIAN.mkdir()
+    (wordnet_location.DEBIAN / "index.noun").touch()
     last = shutil.copytree(TINY_WORDNET, nowhere / "cache" / "wordnet")
     assert find_wordnet() == last
 
 
 def test_the_digest_tells_content_from_content(copy: Path) -> None:
-    before = places.wordnet_digest(copy)
-    assert before == places.wordnet_digest(TINY_WORDNET) == WordNet.load(copy).digest
+    before = wordnet_location.wordnet_digest(copy)
+    assert before == wordnet_location.wordnet_digest(TINY_WORDNET) == WordNet.load(copy).digest
     index = (copy / "index.verb").read_text()
     (copy / "index.verb").write_text(index.replace("walk v", "wolk v"))  # same size
-    assert places.wordnet_digest(copy) != before
+    assert wordnet_location.wordnet_digest(copy) != before
 
 
 # ---- reading ----
@@ -99,7 +99,7 @@ def test_a_zip_archive_reads_like_the_folder(tmp_path: Path, wordnet: WordNet) -
     archive = zipped(TINY_WORDNET, tmp_path / "wordnet.zip")
     packed = WordNet.load(archive)
     assert list(packed.all_synsets()) == list(wordnet.all_synsets())
-    assert packed.digest == places.wordnet_digest(archive)
+    assert packed.digest == wordnet_location.wordnet_digest(archive)
 
 
 def test_entries_are_lemmas_with_a_part_of_speech(wordnet: WordNet) -> None:
@@ -128,7 +128,7 @@ def test_entries_are_lemmas_with_a_part_of_speech(wordnet: WordNet) -> None:
         ("s", "n", ()),
     ],
 )
-def test_morphy(wordnet: WordNet, word: str, pos: places.PartOfSpeech, bases: tuple[str, ...]) -> None:
+def test_morphy(wordnet: WordNet, word: str, pos: wordnet_location.PartOfSpeech, bases: tuple[str, ...]) -> None:
     assert wordnet.morphy(word, pos) == bases
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tiny_runs import WORDNET, MakeConfig, PowerCut, assert_identical, before_step, cut_power, readings
 
-from trueneg.config import PretrainConfig
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
 from trueneg.corpus.annotate import TableAnnotator, write_annotations
-from trueneg.decoding import override
 from trueneg.errors import CheckpointError, CorpusError, TruenegWarning
 from trueneg.lexicon.table import cached_table
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 
 Annotate = Callable[..., Path]

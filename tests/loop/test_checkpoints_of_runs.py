@@ -27,10 +27,10 @@ from tiny_runs import (
     terminate,
 )
 
-from trueneg import pretraining
 from trueneg.corpus.build import build_corpus
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
-from trueneg.pretraining import load_run_config, pretrain
+from trueneg.runs import pretraining
+from trueneg.runs.pretraining import load_run_config, pretrain
 from trueneg.training.log import read_metrics
 
 

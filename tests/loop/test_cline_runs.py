@@ -27,14 +27,14 @@ from tiny_runs import (
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 import tiny
-from trueneg.config import PretrainConfig
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import with_objective
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
-from trueneg.decoding import override
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
 from trueneg.integrations.trainer import TruenegTrainer
-from trueneg.presets import with_objective
-from trueneg.pretraining import build, pretrain, reader_of
+from trueneg.runs.pretraining import build, pretrain, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import row_index
 
@@ -287,7 +287,7 @@ def test_a_lexicon_of_another_language_asks_for_its_tagger(
     configure: Configure, spanish: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = SimpleNamespace(name="wn:mcr", language="es", is_english=False, digest="0")
-    monkeypatch.setattr("trueneg.training.views.WnLexicon", lambda name: found)
+    monkeypatch.setattr("trueneg.corruption.views.rows.WnLexicon", lambda name: found)
     with pytest.raises(ConfigError, match=r"wn:mcr is of the language 'es'.*by 'pattern', which knows English"):
         config = configure(f"corpus.path={spanish}", "cline.views.lexicon=wn:mcr", "cline.views.agree=false")
         pretrain(config, spanish.parent / "run", quiet=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import MakeConfig, readings
 
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import torch
 from tiny_runs import WORDNET, MakeConfig, PowerCut, assert_identical, before_step, cut_power, final_tensors, readings
 
 import tiny
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 
 KINDS = {

@@ -17,11 +17,11 @@ from tiny_runs import (
 )
 from torch import nn
 
-from trueneg.config import PretrainConfig
-from trueneg.decoding import override
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import with_objective
 from trueneg.detectors.ema import EmaDetector
-from trueneg.presets import with_objective
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.training import loop
 from trueneg.training.step import Run
 

@@ -26,9 +26,9 @@ from tiny_runs import (
     weight_distance,
 )
 
-from trueneg.decoding import save_config
+from trueneg.config.codec import save_config
 from trueneg.errors import ConfigError, DivergedError
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 
 TOLERANCE = 2e-6
 TEN_STEPS = ("model.dropout=0", "train.steps=10", "train.eval_every=5", "train.log_every=2")
@@ -71,7 +71,7 @@ def test_torchrun_with_two_processes_is_one_process(config_of: MakeConfig, tmp_p
     save_config(config, tmp_path / "config.json")
     script = tmp_path / "train.py"
     script.write_text(
-        "from trueneg.pretraining import load_run_config, pretrain\n"
+        "from trueneg.runs.pretraining import load_run_config, pretrain\n"
         f"pretrain(load_run_config({str(tmp_path / 'config.json')!r}), {str(tmp_path / 'two')!r}, quiet=True)\n"
     )
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

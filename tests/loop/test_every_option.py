@@ -11,19 +11,19 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 from tiny_runs import WORDNET, make_config
 
-from trueneg.config import PretrainConfig
+from trueneg.config.codec import encode, flatten, override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import with_objective
+from trueneg.config.validation import check_effects, validate
 from trueneg.corpus.store import Corpus
-from trueneg.decoding import encode, flatten, override
+from trueneg.corruption.views.rows import ViewReader, options_of
 from trueneg.errors import TruenegError
-from trueneg.limits import check_effects, validate
-from trueneg.presets import with_objective
-from trueneg.pretraining import build, reader_of
+from trueneg.runs.pretraining import build, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import TrainingOrder, row_index
 from trueneg.training.distributed import Processes
 from trueneg.training.optimizer import learning_rate_share
 from trueneg.training.step import Run, train_step
-from trueneg.training.views import ViewReader, options_of
 
 LEXICON = ["cline.views.senses=all", f"correction.wordnet={WORDNET}"]
 NOT_SEEN = {

@@ -18,15 +18,14 @@ from transformers import (
     pipeline,
 )
 
-from trueneg.config import PretrainConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows, read_rows
 from trueneg.objectives.base import TrainingModule
-from trueneg.pretraining import build, pretrain
+from trueneg.runs.pretraining import build, pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import load_checkpoint
-from trueneg.training.data import read_rows
 
 
 def trained(config: PretrainConfig, run: Path) -> Any:

@@ -15,13 +15,13 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from trueneg.cli.encoders import evaluate_encoders
 from trueneg.cli.output import Output
-from trueneg.config import PretrainConfig
-from trueneg.decoding import override
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import with_objective
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
-from trueneg.exporting import export, note_similarity
 from trueneg.models.sentence_modules import write_mean_pooling
-from trueneg.presets import with_objective
-from trueneg.pretraining import pretrain
+from trueneg.runs.exporting import export, note_similarity
+from trueneg.runs.pretraining import pretrain
 
 KINDS = ["mlm", "electra", "cline", "bert-electra"]
 

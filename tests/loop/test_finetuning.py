@@ -17,12 +17,12 @@ from safetensors.torch import load_file
 from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readings, start, terminate, together
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from trueneg.config import FinetuneConfig
-from trueneg.decoding import load_config, override
+from trueneg.config.codec import load_config, override
+from trueneg.config.options import FinetuneConfig
 from trueneg.errors import CheckpointError, ConfigError
-from trueneg.evaluation.results import Result, find_results, load_answers, load_result
-from trueneg.finetuned import evaluate_finetuned
-from trueneg.finetuning import Finetuned, configure_finetuning, finetune
+from trueneg.evaluation.results.store import Result, find_results, load_answers, load_result
+from trueneg.runs.finetuned_models import evaluate_finetuned
+from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.log import read_metrics
 

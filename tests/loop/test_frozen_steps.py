@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 from tiny_runs import MakeConfig, PowerCut, assert_identical, before_step, cut_power, together, weight_distance
 
-from trueneg.config import PretrainConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError
-from trueneg.pretraining import configure, pretrain
+from trueneg.runs.pretraining import configure, pretrain
 
 SETTINGS = ("model.frozen_steps=6", "train.steps=12", "train.save_every=3", "train.keep=9", "optimizer.warmup_steps=0")
 

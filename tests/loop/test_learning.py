@@ -11,7 +11,7 @@ from tiny_runs import MakeConfig, assert_identical, final_tensors, make_config, 
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from trueneg.corpus.build import build_corpus
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 
 EIGHT = """\
 the large animal will stay near the old city .
@@ -90,7 +90,7 @@ def test_another_seed_is_another_run_and_the_same_seed_the_same(config_of: MakeC
 
 
 def test_a_saved_configuration_runs_again(config_of: MakeConfig, tmp_path: Path) -> None:
-    from trueneg.pretraining import load_run_config
+    from trueneg.runs.pretraining import load_run_config
 
     config = config_of("corrected", "train.steps=5")
     pretrain(config, tmp_path / "one", quiet=True)

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 import pytest
 from tiny_runs import ENTRIES, MakeConfig, be_killed, before_step, ending, start, together, wait_for
 
-from trueneg.config import FinetuneConfig
+from trueneg.config.codec import override
+from trueneg.config.options import FinetuneConfig
 from trueneg.corpus.annotate import write_annotations
 from trueneg.corpus.build import build_corpus
-from trueneg.decoding import override
-from trueneg.demo import run_demo
 from trueneg.errors import BusyError
 from trueneg.files.lock import locked
-from trueneg.finetuning import finetune
-from trueneg.pretraining import pretrain
 from trueneg.recipes import planted
+from trueneg.runs.demo import run_demo
+from trueneg.runs.finetuning import finetune
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.step import Run
 
 

@@ -15,10 +15,10 @@ from tiny_runs import MakeConfig, assert_identical, before_step, final_tensors, 
 
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError, OutOfMemoryError
 from trueneg.objectives.rtd import ReplacedTokenDetection
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.data import held_out_batches
 from trueneg.training.distributed import Processes, choose_device
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tiny_runs import MakeConfig
 
 from trueneg.errors import TruenegWarning
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 
 
 def test_outside_the_main_thread_a_run_says_once_that_signals_do_not_save(

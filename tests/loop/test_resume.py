@@ -25,7 +25,7 @@ from tiny_runs import (
     wait_for,
 )
 
-from trueneg.pretraining import pretrain
+from trueneg.runs.pretraining import pretrain
 
 
 class HourlyClock:

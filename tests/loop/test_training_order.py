@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.config import TrainConfig
+from trueneg.config.options import TrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError
 from trueneg.training.data import TrainingOrder, held_out_batches
 from trueneg.training.distributed import Processes

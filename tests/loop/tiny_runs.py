@@ -22,12 +22,12 @@ import torch
 from safetensors.torch import load_file
 
 from forks import FORKS
-from trueneg.config import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
-from trueneg.corruption.masking import Rows
-from trueneg.decoding import override
-from trueneg.finetuning import finetune
-from trueneg.presets import preset, with_objective
-from trueneg.pretraining import pretrain
+from trueneg.config.codec import override
+from trueneg.config.options import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
+from trueneg.config.presets import preset, with_objective
+from trueneg.corruption.rows import Rows
+from trueneg.runs.finetuning import finetune
+from trueneg.runs.pretraining import pretrain
 from trueneg.training import loop
 from trueneg.training.log import read_metrics
 from trueneg.training.step import Run

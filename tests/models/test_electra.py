@@ -8,13 +8,13 @@ from tiny_checkpoints import ARCHITECTURES, make_masked_lm, make_rows, make_toke
 from torch.nn import functional
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraModel
 
-from trueneg.config import ModelConfig
+from trueneg.config.options import ModelConfig
+from trueneg.config.presets import preset
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.models.configurations import generator_config, hf_config
 from trueneg.models.electra import ElectraPair
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import count_parameters, load_electra
-from trueneg.presets import preset
 
 PROJECTED = ("electra", "albert")
 

@@ -27,7 +27,7 @@ from transformers import (
     pipeline,
 )
 
-from trueneg.config import ModelConfig
+from trueneg.config.options import ModelConfig
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import load_electra, load_masked_lm

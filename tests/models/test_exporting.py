@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer
 from tiny_checkpoints import MAIN, TEXT, make_masked_lm, make_tokenizer, save_checkpoint
 
 from trueneg.errors import ConfigError, ModelError
-from trueneg.exporting import export
 from trueneg.models.backbone import max_length
+from trueneg.runs.exporting import export
 
 
 def write(path: Path, data: Any) -> None:

@@ -24,7 +24,7 @@ from tiny_checkpoints import (
 from torch import nn
 from transformers import AutoModel, AutoModelForPreTraining, PreTrainedModel
 
-from trueneg.config import ModelConfig
+from trueneg.config.options import ModelConfig
 from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel

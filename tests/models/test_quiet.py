@@ -12,8 +12,8 @@ import sys, warnings
 from pathlib import Path
 import torch
 from tiny_checkpoints import make_masked_lm, make_tokenizer, save_checkpoint
-from trueneg.config import ModelConfig
-from trueneg.exporting import export
+from trueneg.config.options import ModelConfig
+from trueneg.runs.exporting import export
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import load_masked_lm
 

@@ -11,8 +11,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.config import ModelConfig
-from trueneg.corruption.masking import Rows
+from trueneg.config.options import ModelConfig
+from trueneg.corruption.rows import Rows
 from trueneg.models.configurations import hf_config
 
 ARCHITECTURES = (

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tiny
-from trueneg.config import ObjectiveConfig
-from trueneg.decoding import decode
+from trueneg.config.codec import decode
+from trueneg.config.options import ObjectiveConfig
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
 from trueneg.objectives import OBJECTIVES

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tiny
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError

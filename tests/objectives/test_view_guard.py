@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from tiny import VOCAB_SIZE, make_hf_masked_lm, make_masking, make_rows, make_tokenizer
-from trueneg.config import ClineConfig, CorrectionConfig, ObjectiveConfig
-from trueneg.corruption.masking import MaskedRows
-from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View, Views
+from trueneg.config.options import ClineConfig, CorrectionConfig, ObjectiveConfig
+from trueneg.corruption.rows import MaskedRows
+from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError
 from trueneg.models.semantic import SemanticEncoder

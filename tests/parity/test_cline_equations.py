@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tiny import assert_same, gradients, make_hf_masked_lm, make_masking, make_rows
-from trueneg.config import ClineConfig
-from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, View, Views
+from trueneg.config.options import ClineConfig
+from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.errors import ConfigError
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives.base import TrainingModule
@@ -259,7 +259,7 @@ def test_micro_batches_add_up_to_the_step(variant: str) -> None:
 
 def test_options_of_one_variant_are_not_of_the_other() -> None:
     from tiny import make_tokenizer
-    from trueneg.config import ObjectiveConfig
+    from trueneg.config.options import ObjectiveConfig
     from trueneg.objectives.cline import from_config
 
     config = ObjectiveConfig(name="cline", cline=ClineConfig(variant="released"))

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 import tiny
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.table import TableDetector
 from trueneg.objectives.base import TrainingModule

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import tiny
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.mlm import MaskedLM

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.objectives.mlm import MaskedLM
 
 PIECES = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=3), min_size=1, max_size=4)

@@ -11,15 +11,15 @@ import torch
 from ring_text import RING
 from transformers import BertConfig, BertModel
 
-from trueneg.attacking import attack_with
 from trueneg.attacks.attack_set import AttackSet, save_attack_set
 from trueneg.attacks.base import Adversary, Outcome
+from trueneg.attacks.runner import attack_with
 from trueneg.errors import BusyError, ConfigError
-from trueneg.evaluation.tasks.text import TextExample
 from trueneg.files.lock import locked
 from trueneg.recipes import RECIPES
 from trueneg.recipes.pilot import reproduce
 from trueneg.registry import load
+from trueneg.tasks.text import TextExample
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 LABELS = ("entailment", "neutral", "contradiction")

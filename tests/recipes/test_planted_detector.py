@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tiny import MASK, SPECIAL_IDS, make_rows
-from trueneg.config import MaskingConfig
-from trueneg.corruption.masking import MaskedRows, Masking
+from trueneg.config.options import MaskingConfig
+from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import MaskedRows
 from trueneg.recipes.planted_corpus import Planting
 from trueneg.recipes.planted_detector import Placebo, PlantedDetector
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config import PretrainConfig
-from trueneg.decoding import override, save_config
+from trueneg.config.codec import override, save_config
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError, TruenegError, TruenegWarning
-from trueneg.printable import printable
 from trueneg.reporting.html import write_report
+from trueneg.terminal.printable import printable
 
 
 def make_run(

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import ConfigError
-from trueneg.evaluation.comparison import compare
-from trueneg.printable import printable
+from trueneg.evaluation.results.comparison import compare
 from trueneg.reporting.results import comparison_table, results_table, verdict
 from trueneg.reporting.tables import FORMATS, Column, Table, form_of, write_tables
+from trueneg.terminal.printable import printable
 
 NASTY = "50% of_a & $b$ {c} #1 ~^\\ | <i> `x` *y* [z]\n\x1b[31m"
 

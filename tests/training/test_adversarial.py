@@ -18,8 +18,8 @@ from transformers import (
 )
 
 import tiny
-from trueneg.config import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig
-from trueneg.decoding import override
+from trueneg.config.codec import override
+from trueneg.config.options import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.objectives.base import Objective, Outcome
 from trueneg.objectives.classification import Classification

@@ -20,8 +20,8 @@ from safetensors.torch import save_model
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig, PretrainConfig, TrainConfig
-from trueneg.decoding import decode, encode, override
+from trueneg.config.codec import decode, encode, override
+from trueneg.config.options import OptimizerConfig, PretrainConfig, TrainConfig
 from trueneg.errors import CheckpointError, TruenegWarning
 from trueneg.training import checkpoint
 from trueneg.training.checkpoint import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trueneg.config import TrainConfig
+from trueneg.config.options import TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tiny import ARCHITECTURES, make_hf_masked_lm
-from trueneg.config import OptimizerConfig
+from trueneg.config.options import OptimizerConfig
 from trueneg.models.task_model import load_for_task
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.classification import Classification

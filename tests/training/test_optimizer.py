@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import tiny
-from trueneg.config import OptimizerConfig
+from trueneg.config.options import OptimizerConfig
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import ReplacedTokenDetection

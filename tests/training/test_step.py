@@ -11,7 +11,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 import tiny
-from trueneg.config import OptimizerConfig, TrainConfig
+from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.training.distributed import Processes
 from trueneg.training.step import Run, train_step

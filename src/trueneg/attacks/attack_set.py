@@ -15,10 +15,10 @@ from typing import Any
 
 from trueneg.attacks.base import Adversary, Outcome
 from trueneg.errors import TaskError, TruenegWarning
-from trueneg.evaluation.tasks.squad_reading import SquadExample
-from trueneg.evaluation.tasks.text import TextExample
 from trueneg.files.records import parse_record, read_record_lines
 from trueneg.files.whole import write_whole
+from trueneg.tasks.squad_reading import SquadExample
+from trueneg.tasks.text import TextExample
 
 SCHEMA = 1
 REMEDY = "write the set again with trueneg attack --save"

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from trueneg.attacks.base import Adversary, Outcome
 from trueneg.errors import TaskError
-from trueneg.evaluation.tasks.records import Records, read_lines, read_records
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.records import Records, read_lines, read_records
+from trueneg.tasks.text import TextExample
 
 _OUTCOMES: Mapping[str, Outcome] = {
     "Successful": "succeeded",

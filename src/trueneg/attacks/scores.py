@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from trueneg.attacks.base import Adversary
-from trueneg.evaluation.metrics import METRICS, Metric
-from trueneg.evaluation.results import Columns, columns_of
-from trueneg.evaluation.significance import resample
-from trueneg.evaluation.tasks.base import Answer
+from trueneg.evaluation.results.store import columns_of
+from trueneg.evaluation.statistics.significance import resample
+from trueneg.tasks.base import Answer
+from trueneg.tasks.metrics import METRICS, Columns, Metric
 
 TEXT_METRICS = ("accuracy", "accuracy_before", "withstood")
 """After the attack, before it, and how many of those that were right stayed so."""

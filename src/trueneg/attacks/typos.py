@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import TypeVar, get_args
 
 from trueneg.attacks.base import Adversary
-from trueneg.attacks.squad_edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
+from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
 from trueneg.attacks.words import Attacked, Passage
 from trueneg.errors import ConfigError, unknown_name
-from trueneg.evaluation.tasks.squad_reading import SquadExample
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.squad_reading import SquadExample
+from trueneg.tasks.text import TextExample
 
 E = TypeVar("E", TextExample, SquadExample)
 

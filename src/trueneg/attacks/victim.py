@@ -13,10 +13,10 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import ConfigError, ModelError
-from trueneg.evaluation.answering import pad_id
-from trueneg.evaluation.tasks.text import TextExample, TextTask
+from trueneg.evaluation.predictions import pad_id
 from trueneg.objectives.classification import Classification
 from trueneg.objectives.labelled import LabelledBatch
+from trueneg.tasks.text import TextExample, TextTask
 from trueneg.training.features import Features
 from trueneg.training.predict import TOKENS_AT_ONCE, predict
 

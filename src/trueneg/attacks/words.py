@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from trueneg.evaluation.tasks.text import TextExample
+from trueneg.tasks.text import TextExample
 
 Attacked = Literal["first", "second", "both"]
 """Which texts of a pair may change."""

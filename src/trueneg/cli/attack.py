@@ -13,12 +13,12 @@ import typer
 from trueneg.cli.finetune import runs_of
 from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
 from trueneg.errors import ConfigError
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.attacking import Attacked
     from trueneg.attacks.attack_set import AttackSet
-    from trueneg.attacks.making import Attack
+    from trueneg.attacks.registry import Attack
+    from trueneg.attacks.runner import Attacked
     from trueneg.attacks.scores import Figure
 
 _OF_MAKING = ("profile", "split", "max_examples", "seed", "neighbours", "encoder", "masked_lm", "parses", "tagger",
@@ -62,9 +62,9 @@ def attack(
 
     Published adversaries: `trueneg attack results/hc/mr --load adversaries.tsv`
     """
-    from trueneg.attacking import attack_with, load_adversaries
     from trueneg.attacks.attack_set import save_attack_set
-    from trueneg.attacks.making import Request, make_attack
+    from trueneg.attacks.registry import Request, make_attack
+    from trueneg.attacks.runner import attack_with, load_adversaries
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
@@ -100,7 +100,7 @@ def attack(
 
 def _served(folders: Sequence[Path], made: Attack, data: str) -> list[str]:
     """Whom each model's set serves: the model itself, or, of an attack that asks none, all models of its task."""
-    from trueneg.finetuned import finetuned_task
+    from trueneg.runs.finetuned_models import finetuned_task
 
     if made.asks_victim:
         return [str(folder) for folder in folders]
@@ -111,7 +111,7 @@ def _found(
     folders: Sequence[Path], served: Sequence[str], made: Attack, data: str, split: str, max_examples: int, quiet: bool
 ) -> Iterator[AttackSet]:
     """Each model's set, made when it is first wanted."""
-    from trueneg.attacking import run_attack
+    from trueneg.attacks.runner import run_attack
 
     def run(folder: Path) -> AttackSet:
         with Bar(f"{made.name} {folder}", unit="examples", quiet=quiet) as bar:

@@ -33,7 +33,7 @@ def compare(
 
     Example: `trueneg compare results/base results/hc-sr --out tables/hc-sr.tex`
     """
-    from trueneg.evaluation import comparison
+    from trueneg.evaluation.results import comparison
     from trueneg.reporting.results import comparison_table, verdict
     from trueneg.reporting.tables import JSON, form_of, write_tables
 

@@ -11,7 +11,7 @@ import typer
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
 from trueneg.cli.texts import Lines, MaxDocumentMib, TextField
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
 

@@ -12,11 +12,11 @@ import typer
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.evaluation.distractors import Distractor
-    from trueneg.evaluation.tasks.swords import Benchmark
+    from trueneg.evaluation.detectors.distractors import Distractor
+    from trueneg.evaluation.detectors.swords import Benchmark
 
 app = typer.Typer(help="Detectors of false negatives against human judgement.", no_args_is_help=True)
 
@@ -81,8 +81,8 @@ def swords(
         raise ConfigError(f"--detector {repeated} is named twice: once is enough")
 
     from trueneg.detectors import make_judge
-    from trueneg.evaluation.tasks.substitution import evaluate_judges
-    from trueneg.evaluation.tasks.swords import single_tokens
+    from trueneg.evaluation.detectors.substitution import evaluate_judges
+    from trueneg.evaluation.detectors.swords import single_tokens
     from trueneg.reporting.detection import HEADLINE, markdown, plot_curves, table_rows
     from trueneg.tokenizer import load_tokenizer
 
@@ -141,7 +141,7 @@ def calibrate(
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'detector.json'}")
 
     from trueneg.detectors import make_judge
-    from trueneg.evaluation.calibration import calibrate as choose
+    from trueneg.evaluation.detectors.calibration import calibrate as choose
 
     benchmark = _read(data, inflect, limit, seed)
     chosen = choose(
@@ -185,7 +185,7 @@ def prototypes(
     then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & fits" --out notes/`
     """
     from trueneg.corpus.store import Corpus
-    from trueneg.detectors.prototypes import learn_prototypes
+    from trueneg.detectors.scorers.prototypes import learn_prototypes
     from trueneg.files.whole import check_writable
 
     if out.is_dir():
@@ -220,7 +220,7 @@ def _states_threshold(detector: str) -> bool:
 
 
 def _read(data: Path, inflect: bool, limit: int, seed: int) -> Benchmark:
-    from trueneg.evaluation.tasks.swords import read_benchmark
+    from trueneg.evaluation.detectors.swords import read_benchmark
 
     benchmark = read_benchmark(data, inflect=inflect)
     return benchmark.sample(limit, seed) if limit else benchmark
@@ -228,7 +228,7 @@ def _read(data: Path, inflect: bool, limit: int, seed: int) -> Benchmark:
 
 def _wrong_words(benchmark: Benchmark, wordnet: str, inflect: bool, seed: int) -> list[Distractor]:
     """WordNet's antonyms and sister terms; none, with a warning, where there is no WordNet and none was named."""
-    from trueneg.evaluation.distractors import distractors
+    from trueneg.evaluation.detectors.distractors import distractors
     from trueneg.lexicon.wordnet import WordNet
 
     try:

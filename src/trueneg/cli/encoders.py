@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.files.whole import write_json
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 T = TypeVar("T")
 
@@ -68,9 +68,9 @@ def _triplets(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from dataclasses import asdict
 
-    from trueneg.evaluation.sentence_similarity import TextReader
-    from trueneg.evaluation.triplet_making import make_triplets
-    from trueneg.evaluation.triplets import WAYS, hits, margins, read_triplets, write_triplets
+    from trueneg.evaluation.encoders.sentence_similarity import TextReader
+    from trueneg.evaluation.encoders.triplet_making import make_triplets
+    from trueneg.evaluation.encoders.triplets import WAYS, hits, margins, read_triplets, write_triplets
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.wordnet import WordNet
 
@@ -118,9 +118,9 @@ def _sentences(path: Path) -> list[str]:
 def _similarity(
     checkpoints: Sequence[str], data: str, split: str, limit: int, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    from trueneg.evaluation.sentence_similarity import POOLINGS, TextReader, sentence_similarity
-    from trueneg.evaluation.tasks.glue import GlueTask
-    from trueneg.exporting import sentence_source
+    from trueneg.evaluation.encoders.sentence_similarity import POOLINGS, TextReader, sentence_similarity
+    from trueneg.runs.exporting import sentence_source
+    from trueneg.tasks.glue import GlueTask
 
     before = [source for checkpoint in checkpoints if (source := sentence_source(checkpoint)) not in ("", *checkpoints)]
     for source in before:
@@ -150,7 +150,7 @@ def _similarity(
 
 def _keep(records: Sequence[dict[str, Any]], split: str) -> None:
     """Leave with each run what was measured of it, and of what it continues, for its card."""
-    from trueneg.exporting import note_similarity, sentence_source
+    from trueneg.runs.exporting import note_similarity, sentence_source
 
     measured = dict[str, dict[str, float]]()
     for record in records:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 
 def export(
@@ -36,7 +36,7 @@ def export(
 
     A classifier for onnxruntime: `trueneg export results/hc/reviews/seed-1 --format onnx --out classifier/`
     """
-    from trueneg.exporting import export as write
+    from trueneg.runs.exporting import export as write
 
     with Bar(f"writing {format}", quiet=quiet):  # nothing in it can be counted
         done = write(checkpoint, format, out, head=head, step=step, overwrite=overwrite)

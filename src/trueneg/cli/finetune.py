@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
+from trueneg.config.validation import Needs, refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
-from trueneg.limits import Needs, refuse_idle
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.evaluation.results import Result
+    from trueneg.evaluation.results.store import Result
 
 
 _OF_SEEDS: Needs = (
@@ -62,8 +62,8 @@ def finetune(
     One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
     --label-column stars --out results/hc`
     """
-    from trueneg.finetuning import configure_finetuning
-    from trueneg.finetuning import finetune as run
+    from trueneg.runs.finetuning import configure_finetuning
+    from trueneg.runs.finetuning import finetune as run
 
     named = {
         "task.data": data,
@@ -107,7 +107,7 @@ def evaluate_task(
     output: Output,
 ) -> None:
     """Evaluate fine-tuned models, those of all seeds below each folder."""
-    from trueneg.finetuned import evaluate_contrast_set, evaluate_finetuned
+    from trueneg.runs.finetuned_models import evaluate_contrast_set, evaluate_finetuned
 
     runs = [run for folder in folders for run in runs_of(folder)]
     if contrast_set:
@@ -133,7 +133,7 @@ def check_task(task: str, others: Sequence[str]) -> None:
     Raises:
         ConfigError: with the closest name.
     """
-    from trueneg.evaluation.tasks import ABOUT
+    from trueneg.tasks import ABOUT
 
     if task and task not in (*others, *ABOUT):
         raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))

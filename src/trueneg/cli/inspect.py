@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError
-from trueneg.printable import printable
+from trueneg.terminal.printable import printable
 
 
 def inspect(
@@ -42,7 +42,7 @@ def inspect(
     if html is not None and html.is_dir():
         raise ConfigError(f"--html {html} is a folder: name a file, as {html / 'inspection.html'}")
 
-    from trueneg.evaluation.inspection import inspect_text
+    from trueneg.evaluation.masked_lm.inspection import inspect_text
 
     found = inspect_text(
         checkpoint,

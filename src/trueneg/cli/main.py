@@ -20,12 +20,12 @@ from trueneg import __version__
 from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
-from trueneg.printable import printable
-from trueneg.streams import lasting_streams
+from trueneg.terminal.printable import printable
+from trueneg.terminal.streams import lasting_streams
 
 if TYPE_CHECKING:
-    from trueneg.decoding import Option
-    from trueneg.evaluation.corrections import Correction
+    from trueneg.config.codec import Option
+    from trueneg.evaluation.masked_lm.corrections import Correction
 
 INTERRUPTED = 130
 START = "Get started"
@@ -65,7 +65,7 @@ def doctor(
 
     Example: `trueneg doctor`
     """
-    from trueneg.doctor import diagnose
+    from trueneg.runs.doctor import diagnose
 
     findings = diagnose(folder)
     rows = [(f.level, f.name, f.what, f.remedy) for f in findings]
@@ -75,7 +75,7 @@ def doctor(
 
 
 def _presets() -> dict[str, str]:
-    from trueneg.presets import PRESETS
+    from trueneg.config.presets import PRESETS
 
     described = {}
     for name, config in PRESETS.items():
@@ -106,27 +106,27 @@ def _detectors() -> dict[str, str]:
 
 
 def _options() -> dict[str, Option]:
-    from trueneg.config import PretrainConfig
-    from trueneg.decoding import describe
+    from trueneg.config.codec import describe
+    from trueneg.config.options import PretrainConfig
 
     return describe(PretrainConfig)
 
 
 def _finetune_options() -> dict[str, Option]:
-    from trueneg.config import FinetuneConfig
-    from trueneg.decoding import describe
+    from trueneg.config.codec import describe
+    from trueneg.config.options import FinetuneConfig
 
     return describe(FinetuneConfig)
 
 
 def _tasks() -> dict[str, str]:
-    from trueneg.evaluation.tasks import ABOUT
+    from trueneg.tasks import ABOUT
 
     return ABOUT
 
 
 def _attacks() -> Mapping[str, str]:
-    from trueneg.attacks.making import ABOUT
+    from trueneg.attacks.registry import ABOUT
 
     return ABOUT
 
@@ -187,7 +187,7 @@ def demo(
 
     Example: `trueneg demo`
     """
-    from trueneg.demo import run_demo
+    from trueneg.runs.demo import run_demo
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file: name a folder")
@@ -210,7 +210,7 @@ def demo(
 
 
 def _accepted(corrections: Sequence[Correction]) -> list[str]:
-    from trueneg.evaluation.corrections import judgement
+    from trueneg.evaluation.masked_lm.corrections import judgement
 
     if not corrections:
         return ["WordNet accepts none of them"]

@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 
 from trueneg.errors import ConfigError, TruenegWarning
-from trueneg.printable import printable, printable_json, printable_lines
 from trueneg.reporting.tables import Column, Table
+from trueneg.terminal.printable import printable, printable_json, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 

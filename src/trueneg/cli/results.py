@@ -16,7 +16,7 @@ def has_results(folders: Sequence[Path]) -> bool:
     Raises:
         ConfigError: if some do and others do not.
     """
-    from trueneg.evaluation.results import find_results
+    from trueneg.evaluation.results.store import find_results
 
     found = [any(find_results(folder)) for folder in folders]
     if any(found) and not all(found):

@@ -22,12 +22,12 @@ from trueneg.cli.output import (
 )
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
-from trueneg.evaluation.corrections import judgement
+from trueneg.evaluation.masked_lm.corrections import judgement
 from trueneg.objectives import OBJECTIVES
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.evaluation.held_out import HeldOutResult
+    from trueneg.evaluation.masked_lm.held_out import HeldOutResult
 
 READINGS = {
     "gold_loss": ("loss of the gold token, in nats", ".4f"),
@@ -99,8 +99,8 @@ def pretrain(
 
     Example: `trueneg pretrain electra-mini --corpus corpus/ --out runs/hc --steps 2000 --hard-correction lexical`
     """
-    from trueneg.pretraining import configure
-    from trueneg.pretraining import pretrain as run
+    from trueneg.runs.pretraining import configure
+    from trueneg.runs.pretraining import pretrain as run
 
     named = {
         "corpus.path": corpus,
@@ -220,7 +220,7 @@ def evaluate(
         refuse_given(context, _HELD_OUT | {"wordnet", "rows", "out"}, "a fine-tuned model")
         evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
         return
-    from trueneg.evaluation.held_out import evaluate_table
+    from trueneg.evaluation.masked_lm.held_out import evaluate_table
 
     refuse_given(context, ("data", "split", "contrast_set"), "--task false-negatives, which reads --text or --corpus")
     for file in (out, plot):
@@ -339,7 +339,7 @@ def bench(
 
     Example: `trueneg bench overhead --json`
     """
-    from trueneg.bench import BENCHMARKS
+    from trueneg.runs.bench import BENCHMARKS
 
     if what not in BENCHMARKS:
         raise ConfigError(unknown_name("benchmark", what, BENCHMARKS))

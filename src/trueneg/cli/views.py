@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trueneg.cli.output import Json, Output, Quiet, Settings
-from trueneg.printable import printable
+from trueneg.terminal.printable import printable
 
 STYLES = {"kept": "", "synonym": "green", "antonym": "bold red"}
 
@@ -32,7 +32,7 @@ def views(
 
     Example: `trueneg views "Batman is a fictional superhero written by ..." --corpus corpus/ -n 5`
     """
-    from trueneg.evaluation.shown_views import show_views
+    from trueneg.corruption.views.examples import show_views
 
     shown = show_views(text, corpus, num=num, seed=seed, wordnet=wordnet, settings=settings or ())
     output = Output(as_json, quiet)

@@ -24,7 +24,7 @@ from trueneg.corpus.store import Corpus, Split, TokenType
 from trueneg.errors import CorpusError
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
-from trueneg.lexicon.places import verified_folder
+from trueneg.lexicon.wordnet_location import verified_folder
 
 FORMAT_VERSION = 1
 INFO_FILE = "annotations.json"

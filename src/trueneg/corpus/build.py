@@ -47,8 +47,8 @@ from trueneg.files.records import read_record
 from trueneg.files.text import LONGEST_TEXT
 from trueneg.files.verified import Expected, verify
 from trueneg.files.whole import flush, write_json
-from trueneg.lexicon.places import verified_folder
 from trueneg.lexicon.tagging import Tagger, make_tagger
+from trueneg.lexicon.wordnet_location import verified_folder
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 from trueneg.workers import follow_parent
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trueneg.decoding import flatten
+from trueneg.config.codec import flatten
 from trueneg.errors import CorpusError
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.lock import LOCK

@@ -23,7 +23,7 @@ from trueneg.corpus.files import check_size, read_description
 from trueneg.errors import CorpusError
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
-from trueneg.lexicon.places import verified_folder
+from trueneg.lexicon.wordnet_location import verified_folder
 from trueneg.tokenizer import fingerprint, load_tokenizer
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from trueneg.corpus.store import Corpus, Split, shard_path
 from trueneg.errors import CorpusError
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
-from trueneg.lexicon.places import verified_folder
 from trueneg.lexicon.tags import NUMBERS, PENN
+from trueneg.lexicon.wordnet_location import verified_folder
 
 FORMAT_VERSION = 1
 TAGS_FILE = "tags.json"

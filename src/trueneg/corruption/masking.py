@@ -7,78 +7,14 @@ some slots empty (``is_masked`` false), and an empty slot changes nothing and we
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.config import MaskingConfig
+from trueneg.config.options import MaskingConfig
 from trueneg.corruption import keyed
-from trueneg.corruption.batch import Batch
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, ModelError
-
-
-@dataclass(frozen=True)
-class Substitutes(Batch):
-    """What annotations list in the place of each token.
-
-    Shapes: ``[batch, length, width]``, the best first; nothing at special tokens.
-    """
-
-    tokens: Tensor
-    """int32."""
-    credit: Tensor
-    """uint8, in 255ths: 0 where there are no more."""
-
-
-@dataclass(frozen=True)
-class Rows(Batch):
-    """A batch of uncorrupted rows, on one device.
-
-    Shapes: all ``[batch, length]`` but ``keys`` ``[batch]``.
-    """
-
-    input_ids: Tensor
-    """int64."""
-    segments: Tensor
-    """int64: 0 at padding, else the number of the document piece within its row, from 1."""
-    is_special: Tensor
-    """bool: start, end and padding tokens, which are never masked."""
-    is_word_start: Tensor
-    """bool."""
-    is_whole_word: Tensor
-    """bool: the token is a word by itself, not one of several pieces."""
-    keys: Tensor
-    """int64: what the row's random draws are functions of (``keyed.example_keys``)."""
-    is_full: bool = False
-    """No row has padding or more than one piece, so attention needs no mask."""
-    is_packed: bool = False
-    """Some row may have more than one piece, so attention must stop at their borders."""
-    substitutes: Substitutes | None = None
-    """Of an annotated corpus."""
-
-
-@dataclass(frozen=True)
-class MaskedRows:
-    """Rows with some tokens hidden.
-
-    Shapes: ``input_ids`` ``[batch, length]``; the rest ``[batch, slots]``.
-    """
-
-    rows: Rows
-    """The uncorrupted rows."""
-    input_ids: Tensor
-    """int64: what the model sees."""
-    positions: Tensor
-    """int64: the column of each slot, distinct within a row, ascending in rows without empty slots."""
-    gold: Tensor
-    """int64: the original token there."""
-    is_masked: Tensor
-    """bool: the slot is in use."""
-    is_whole_word: Tensor
-    """bool: gold is a word by itself."""
-    draws: Tensor
-    """float32 in [0, 1): what a sampled prediction there is a function of."""
 
 
 def num_slots(length: int, rate: float) -> int:

@@ -9,39 +9,39 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.detectors.base import Detector
 from trueneg.detectors.combination import CombinedDetector, CombinedJudge
-from trueneg.detectors.judge import Judge
 from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.scorers.base import Judge
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.registry import load
 
 JUDGES = {
-    "lexical": "trueneg.detectors.lexical:relation_judge",
-    "first-sense": "trueneg.detectors.lexical:relation_judge",
-    "antonym": "trueneg.detectors.lexical:relation_judge",
-    "sister": "trueneg.detectors.lexical:relation_judge",
-    "hypernym": "trueneg.detectors.lexical:relation_judge",
-    "calendar": "trueneg.detectors.lexical:class_judge",
-    "number": "trueneg.detectors.lexical:class_judge",
-    "name": "trueneg.detectors.lexical:class_judge",
-    "fits": "trueneg.detectors.fits:make_judge",
-    "neighbours": "trueneg.detectors.neighbours:make_judge",
-    "contextual": "trueneg.detectors.contextual:make_judge",
-    "prototypes": "trueneg.detectors.prototypes:make_judge",
-    "teacher": "trueneg.detectors.teacher:make_judge",
-    "learned": "trueneg.detectors.learned:make_judge",
-    "calibrated": "trueneg.detectors.calibrated:make_judge",
+    "lexical": "trueneg.detectors.scorers.lexical:relation_judge",
+    "first-sense": "trueneg.detectors.scorers.lexical:relation_judge",
+    "antonym": "trueneg.detectors.scorers.lexical:relation_judge",
+    "sister": "trueneg.detectors.scorers.lexical:relation_judge",
+    "hypernym": "trueneg.detectors.scorers.lexical:relation_judge",
+    "calendar": "trueneg.detectors.scorers.lexical:class_judge",
+    "number": "trueneg.detectors.scorers.lexical:class_judge",
+    "name": "trueneg.detectors.scorers.lexical:class_judge",
+    "fits": "trueneg.detectors.scorers.compatible:make_judge",
+    "neighbours": "trueneg.detectors.scorers.neighbours:make_judge",
+    "contextual": "trueneg.detectors.scorers.contextual:make_judge",
+    "prototypes": "trueneg.detectors.scorers.prototypes:make_judge",
+    "teacher": "trueneg.detectors.scorers.teacher:make_judge",
+    "learned": "trueneg.detectors.scorers.learned:make_judge",
+    "calibrated": "trueneg.detectors.scorers.calibrated:make_judge",
 }
 """Name to a function of (leaf, resources) that makes the judge of words."""
 
 DETECTORS = {
-    "lexical": "trueneg.detectors.lexical:make_detector",
-    "neighbours": "trueneg.detectors.neighbours:make_detector",
+    "lexical": "trueneg.detectors.scorers.lexical:make_detector",
+    "neighbours": "trueneg.detectors.scorers.neighbours:make_detector",
     "prototypes": "trueneg.detectors.prototype_detector:make_detector",
-    "fits": "trueneg.detectors.fits:make_detector",
+    "fits": "trueneg.detectors.scorers.compatible:make_detector",
     "annotated": "trueneg.detectors.annotated:make_detector",
     "ema": "trueneg.detectors.ema:make_detector",
 }

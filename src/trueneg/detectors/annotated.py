@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import CorrectionConfig
+from trueneg.config.options import CorrectionConfig
 from trueneg.corpus.annotations import FULL, AnnotationsInfo
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.judge import acceptance
+from trueneg.detectors.scorers.base import acceptance
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError, ModelError
 from trueneg.tokenizer import fingerprint

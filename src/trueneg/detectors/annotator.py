@@ -12,11 +12,11 @@ from trueneg.corpus.annotate import Accepted, Annotator, TableAnnotator
 from trueneg.corpus.rows import RowBatch
 from trueneg.detectors import JUDGES, make_judge
 from trueneg.detectors.encoder import unit_vectors
-from trueneg.detectors.judge import Judge, Substitution, acceptance
 from trueneg.detectors.prototype_detector import prototype_table
-from trueneg.detectors.prototypes import THRESHOLD, RowReader, load_pair
 from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
+from trueneg.detectors.scorers.base import Judge, Substitution, acceptance
+from trueneg.detectors.scorers.prototypes import THRESHOLD, RowReader, load_pair
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.table import cached_table

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 
 
 class Detector(nn.Module, ABC):

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.judge import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
 
 Operator = Literal["!", "&", "|"]
 

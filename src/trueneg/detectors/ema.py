@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import CorrectionConfig
-from trueneg.corruption.masking import MaskedRows
+from trueneg.config.options import CorrectionConfig
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.judge import Judge, Substitution
 from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
+from trueneg.detectors.scorers.base import Judge, Substitution
 
 
 class OnlineDetector(Detector):

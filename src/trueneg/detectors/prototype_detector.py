@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import CorrectionConfig
-from trueneg.corruption.masking import MaskedRows, Rows
+from trueneg.config.options import CorrectionConfig
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, credit_of
 from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.reading import drop_layers_above
 from trueneg.detectors.rowtext import are_alike, substitution_kinds
+from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.digests import fingerprint_of

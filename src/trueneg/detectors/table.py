@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.lexicon.table import LookupTable
 

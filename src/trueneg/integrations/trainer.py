@@ -24,16 +24,17 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
-from trueneg.corpus.order import rows_at
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
 from trueneg.objectives.cline import Cline
 from trueneg.training.checkpoint import MODEL, load_checkpoint, save_weights
-from trueneg.training.data import Read, check_shares, held_out_batches, read_rows
+from trueneg.training.data import check_shares, held_out_batches
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.step import add_up
@@ -86,7 +87,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         eval_dataset: RowIndex | dict[str, RowIndex] | None = None,
         processing_class: PreTrainedTokenizerBase,
         eval_rows: int = 0,
-        read: Read = read_rows,
+        read: ReadRows = read_rows,
         **options: Any,
     ) -> None:
         _check(args)
@@ -246,7 +247,7 @@ class _RowsAt:
 
     index: RowIndex
     seed: int
-    read: Read
+    read: ReadRows
 
     def __call__(self, positions: list[int]) -> Any:
         at = np.array(positions, dtype=np.int64)

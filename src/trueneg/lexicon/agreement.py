@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from trueneg.lexicon.morphology import inflections, penn_tags
-from trueneg.lexicon.places import PartOfSpeech
 from trueneg.lexicon.surface import casing
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 _AUXILIARIES = frozenset(
     """

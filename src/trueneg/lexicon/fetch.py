@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from trueneg.errors import LexiconError
 from trueneg.files.digests import checksum
-from trueneg.lexicon.places import COUNTS, FILES, LARGEST_FILE, fetched_wordnet
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import COUNTS, FILES, LARGEST_FILE, fetched_wordnet
 
 NLTK_URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip"
 """NLTK's copy of WordNet 3.0, 10 MB."""
@@ -45,7 +45,7 @@ _BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError
 def fetch_wordnet(
     out: Path | None = None, url: str | None = None, archive: Path | None = None, sha256: str | None = None
 ) -> Path:
-    """Put WordNet into a folder that :func:`~trueneg.lexicon.places.find_wordnet` looks into.
+    """Put WordNet into a folder that :func:`~trueneg.lexicon.wordnet_location.find_wordnet` looks into.
 
     The folder appears whole or not at all, after what arrived was loaded: NLTK's copy must be the one that is known
     by its SHA-256, another one must be a WordNet. Of an archive, names and sizes are looked at first; only WordNet's

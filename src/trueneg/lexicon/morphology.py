@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from trueneg.lexicon.places import PartOfSpeech
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 _UNIVERSAL: dict[PartOfSpeech, str] = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}
 

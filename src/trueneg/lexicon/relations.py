@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
-from trueneg.lexicon.places import PARTS_OF_SPEECH, PartOfSpeech
 from trueneg.lexicon.wordnet import Synset, WordNet
+from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech
 
 Relation = Literal[
     "synonym",

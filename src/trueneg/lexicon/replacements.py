@@ -20,14 +20,14 @@ from typing import Literal, cast, get_args
 
 from trueneg.errors import ConfigError, LexiconError, unknown_name
 from trueneg.lexicon.agreement import agreeing_substitute
-from trueneg.lexicon.fit import is_number
+from trueneg.lexicon.compatibility import is_number
 from trueneg.lexicon.morphology import inflections, penn_tags
-from trueneg.lexicon.places import COUNTS, PartOfSpeech
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import coarse
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import Synset, WordNet
+from trueneg.lexicon.wordnet_location import COUNTS, PartOfSpeech
 
 Senses = Literal["first", "frequent", "all"]
 """Which meanings of a word count: the first that WordNet lists, those that WordNet's counts in tagged text show to be
@@ -57,7 +57,7 @@ class Kind(StrEnum):
 
 
 KINDS: tuple[Kind, ...] = tuple(Kind)
-"""Every kind; its place here is its number in a :class:`~trueneg.lexicon.replacement_table.ReplacementTable`."""
+"""Every kind; its place here is its number in a :class:`~replacement_table.ReplacementTable`."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Replacements:
         """The candidates for a form, by kind, most frequent meaning first; kinds without one are left out.
 
         Without the options that go by the counts of a corpus, and so without random words: those are in the
-        table of :func:`~trueneg.lexicon.replacement_table.compile_replacements`.
+        table of :func:`~trueneg.corruption.views.replacement_table.compile_replacements`.
 
         Args:
             form: a word in lower case.

@@ -23,10 +23,10 @@ from trueneg import __version__
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.morphology import penn_tags
-from trueneg.lexicon.places import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import MIN_LETTERS, Casing, Prefix, is_candidate, surfaces
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.tokenizer import fingerprint
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from trueneg.lexicon.places import PartOfSpeech
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 PENN: tuple[str, ...] = (
     "",

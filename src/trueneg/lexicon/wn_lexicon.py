@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import LexiconError, MissingExtraError
-from trueneg.lexicon.places import PartOfSpeech
 from trueneg.lexicon.wordnet import Pointer, Synset
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 _SYMBOLS = {
     "hypernym": "@",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trueneg.errors import LexiconError
-from trueneg.lexicon.places import (
+from trueneg.lexicon.wordnet_location import (
     HOW_TO_GET,
     PARTS_OF_SPEECH,
     SUFFIX,
@@ -22,7 +22,7 @@ from trueneg.lexicon.places import (
     read_files,
     wordnet_digest,
 )
-from trueneg.lexicon.places import find_wordnet as find_wordnet
+from trueneg.lexicon.wordnet_location import find_wordnet as find_wordnet
 
 _T = TypeVar("_T")
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from trueneg.corruption.masking import Rows
-from trueneg.corruption.views import Layout
+from trueneg.corruption.rows import Rows
+from trueneg.corruption.views.batch import Layout
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.modes import eval_mode
 

@@ -7,7 +7,7 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PretrainedConfig, PreTrainedTokenizerFast
 
-from trueneg.config import PROJECTED, ModelConfig
+from trueneg.config.options import PROJECTED, ModelConfig
 from trueneg.errors import ModelError
 from trueneg.tokenizer import special_ids
 

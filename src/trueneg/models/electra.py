@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows
 from trueneg.errors import ModelError
 from trueneg.models.backbone import Encoder, MaskedLanguageModel
 

@@ -13,8 +13,8 @@ from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.loading import REPLACED_TOKEN_HEAD, SEMANTIC_HEADS, semantic_heads
-from trueneg.models.quiet import quiet_transformers
 from trueneg.models.semantic import SemanticEncoder
+from trueneg.models.transformers_logging import quiet_transformers
 from trueneg.tokenizer import save_tokenizer
 
 

@@ -27,15 +27,15 @@ from transformers import (
 )
 from transformers.utils.hub import cached_file
 
-from trueneg.config import ModelConfig, PretrainConfig
+from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.files.records import read_record
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config, set_dropout
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
-from trueneg.models.quiet import quiet_transformers
 from trueneg.models.semantic import SemanticEncoder
+from trueneg.models.transformers_logging import quiet_transformers
 from trueneg.models.vocabulary import fit_vocabulary
 from trueneg.tokenizer import hub_answers
 

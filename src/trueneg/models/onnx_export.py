@@ -25,8 +25,8 @@ from trueneg.models.loading import (
     resolve_checkpoint,
     without_pooler,
 )
-from trueneg.models.quiet import quiet_exporter
 from trueneg.models.sentence_modules import SentenceHead, copy_modules, is_sentence_encoder
+from trueneg.models.transformers_logging import quiet_exporter
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 HEADS = ("auto", "task", "mlm", "discriminator", "encoder", "sentence")

@@ -20,7 +20,7 @@ from trueneg.models.backbone import Encoder
 from trueneg.models.electra import ElectraPair
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.sentence_modules import copy_modules, is_sentence_encoder, pooling_of
-from trueneg.printable import printable, short_path
+from trueneg.terminal.printable import printable, short_path
 from trueneg.tokenizer import save_tokenizer
 
 FILE = "origin.json"

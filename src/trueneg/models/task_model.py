@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
-from trueneg.config import ModelConfig
+from trueneg.config.options import ModelConfig
 from trueneg.errors import ModelError
 from trueneg.models.configurations import set_dropout
 from trueneg.models.loading import (

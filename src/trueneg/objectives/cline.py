@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ClineConfig, ObjectiveConfig
-from trueneg.corruption.masking import MaskedRows
-from trueneg.corruption.views import ANTONYM, KEPT, SYNONYM, Stack, View, Views
+from trueneg.config.options import ClineConfig, ObjectiveConfig
+from trueneg.corruption.rows import MaskedRows
+from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, Stack, View, Views
 from trueneg.errors import ConfigError
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives import mlm

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ObjectiveConfig
-from trueneg.corruption.masking import MaskedRows, Rows
-from trueneg.corruption.views import KEPT, SYNONYM, View
+from trueneg.config.options import ObjectiveConfig
+from trueneg.corruption.rows import MaskedRows, Rows
+from trueneg.corruption.views.batch import KEPT, SYNONYM, View
 from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
 from trueneg.detectors.rowtext import are_alike, substitution_kinds

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ObjectiveConfig
-from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.config.options import ObjectiveConfig
+from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.config import RegularizationConfig
-from trueneg.corruption.masking import MaskedRows
+from trueneg.config.options import RegularizationConfig
+from trueneg.corruption.rows import MaskedRows
 
 if TYPE_CHECKING:
     from trueneg.objectives.mlm import Prediction

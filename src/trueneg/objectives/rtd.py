@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import ObjectiveConfig
-from trueneg.corruption.masking import MaskedRows, Rows
+from trueneg.config.options import ObjectiveConfig
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.models.electra import ElectraPair
 from trueneg.objectives import mlm
 from trueneg.objectives.base import Objective, Outcome, Sums

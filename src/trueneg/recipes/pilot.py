@@ -13,20 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from trueneg.attacking import attack_with, load_adversaries, result_name
 from trueneg.attacks.attack_set import AttackSet
-from trueneg.config import FinetuneConfig
-from trueneg.decoding import differences, load_config, override, save_config
+from trueneg.attacks.runner import attack_with, load_adversaries, result_name
+from trueneg.config.codec import differences, load_config, override, save_config
+from trueneg.config.options import FinetuneConfig
+from trueneg.config.validation import Needs, refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
-from trueneg.evaluation.comparison import compare
-from trueneg.evaluation.results import find_results
+from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.store import find_results
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
-from trueneg.finetuned import evaluate_contrast_set
-from trueneg.finetuning import LEAST_NOISE, configure_finetuning, finetune
-from trueneg.limits import Needs, refuse_idle
 from trueneg.reporting.results import comparison_table, results_table
+from trueneg.runs.finetuned_models import evaluate_contrast_set
+from trueneg.runs.finetuning import LEAST_NOISE, configure_finetuning, finetune
 
 ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
 

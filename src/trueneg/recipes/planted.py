@@ -16,9 +16,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from trueneg.config.codec import override
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
-from trueneg.decoding import override
 from trueneg.errors import ConfigError, Interrupted, LostProcessError, unknown_name
 from trueneg.files.lock import locked
 from trueneg.files.whole import write_json

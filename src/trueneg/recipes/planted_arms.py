@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedTokenizerFast
 
-from trueneg.config import MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.config.options import MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.corruption.masking import MaskedRows, Masking, Rows
+from trueneg.corruption.masking import Masking
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, DivergedError, unknown_name
-from trueneg.evaluation.statistics import area_under_curve
+from trueneg.evaluation.statistics.intervals import area_under_curve
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config
 from trueneg.models.electra import Discriminator, ElectraPair

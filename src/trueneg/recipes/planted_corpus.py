@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.corpus.order import rows_at
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption import keyed

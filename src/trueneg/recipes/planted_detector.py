@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from trueneg.corruption import keyed
-from trueneg.corruption.masking import MaskedRows
+from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.recipes.planted_corpus import Planting
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from trueneg import __version__
-from trueneg.decoding import differences, encode, load_config, save_config
+from trueneg.config.codec import differences, encode, load_config, save_config
 from trueneg.errors import ConfigError
-from trueneg.evaluation.statistics import Interval, t_interval
+from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.files.records import read_record
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
 

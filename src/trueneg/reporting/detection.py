@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.files.whole import whole_file
-from trueneg.printable import printable
 from trueneg.reporting.plots import label, plain_labels
+from trueneg.terminal.printable import printable
 
 Summary = Mapping[str, Any]
 """What a ``substitution.json`` holds."""

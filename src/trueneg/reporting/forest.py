@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import math
 
-from trueneg.evaluation.comparison import Compared, Comparison
-from trueneg.printable import printable
+from trueneg.evaluation.results.comparison import Compared, Comparison
+from trueneg.terminal.printable import printable
 
 _STYLE = """<style>
 .forest { margin: 1rem 0; } .forest figcaption { opacity: .75; font-size: .9rem; }

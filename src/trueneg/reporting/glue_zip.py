@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.results import Result, load_answers
-from trueneg.evaluation.summary import Runs, read_runs
+from trueneg.evaluation.results.store import Result, load_answers
+from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.files.whole import whole_file
 
 _INFERENCE = ("entailment", "neutral", "contradiction")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trueneg.config import PretrainConfig
-from trueneg.decoding import encode, flatten, load_config
+from trueneg.config.codec import encode, flatten, load_config
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import TruenegError
-from trueneg.evaluation.corrections import Found, judgement, load_found, most_convincing
+from trueneg.evaluation.masked_lm.corrections import Found, judgement, load_found, most_convincing
 from trueneg.files.names import tell_apart
 from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page

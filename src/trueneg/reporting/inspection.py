@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.printable import printable
 from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
+from trueneg.terminal.printable import printable
 
 Summary = Mapping[str, Any]
 """What ``trueneg inspect … --json`` prints."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from trueneg import __version__
 from trueneg.files.whole import write_whole
-from trueneg.printable import printable
+from trueneg.terminal.printable import printable
 
 LAYOUT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">

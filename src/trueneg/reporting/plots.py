@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from trueneg.printable import printable
+from trueneg.terminal.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

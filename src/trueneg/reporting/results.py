@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.evaluation.comparison import Compared, Comparison
-from trueneg.evaluation.significance import CLAIM, LEAST_SEEDS
-from trueneg.evaluation.statistics import Interval
-from trueneg.evaluation.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
+from trueneg.evaluation.results.comparison import Compared, Comparison
+from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.evaluation.statistics.significance import CLAIM, LEAST_SEEDS
 from trueneg.files.names import tell_apart
 from trueneg.reporting.forest import forest_plot
 from trueneg.reporting.tables import Column, Table

@@ -13,8 +13,8 @@ from typing import Any
 
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.whole import write_json, write_whole
-from trueneg.printable import printable, spreadsheet_cell
 from trueneg.reporting.layout import lay_out, wrap
+from trueneg.terminal.printable import printable, spreadsheet_cell
 
 NONE = "–"
 """What people see where there is no value."""

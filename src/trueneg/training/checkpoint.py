@@ -21,8 +21,8 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg import __version__
-from trueneg.config import TrainConfig
-from trueneg.decoding import decode, differences, encode
+from trueneg.config.codec import decode, differences, encode
+from trueneg.config.options import TrainConfig
 from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning

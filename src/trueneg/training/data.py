@@ -5,20 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import torch
 
-from trueneg.config import PretrainConfig, TrainConfig
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.corpus.annotations import Annotations
-from trueneg.corpus.order import rows_at
-from trueneg.corpus.rows import RowBatch, RowIndex
+from trueneg.corpus.permutation import rows_at
+from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
-from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.masking import Rows, Substitutes
-from trueneg.decoding import override
+from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.training.distributed import Processes
@@ -35,8 +33,8 @@ def annotations_of(config: PretrainConfig) -> Path | None:
         ConfigError: if it names several.
 
     Example:
-        >>> from trueneg.config import PretrainConfig
-        >>> from trueneg.decoding import override
+        >>> from trueneg.config.options import PretrainConfig
+        >>> from trueneg.config.codec import override
         >>> annotations_of(override(PretrainConfig(), ["correction.detector=annotated:notes@0.6&!antonym"])).name
         'notes'
     """
@@ -102,44 +100,6 @@ def fingerprint_of(index: RowIndex) -> str:
     return "+".join([index.corpus.info.fingerprint, *beside])
 
 
-def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
-    """Read rows of a corpus as tensors.
-
-    Args:
-        index: The corpus's rows.
-        numbers: Which rows, int64 ``[batch]``.
-        seed: Of the random draws made on these rows.
-        positions: Where the examples stand in the training order, int64 ``[batch]``: the other part of what
-            their draws are functions of.
-    """
-    return rows_of(index.read(numbers), index, seed, positions)
-
-
-def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) -> Rows:
-    """Rows that were read, as tensors: see ``read_rows``."""
-    substitutes = None
-    if batch.substitutes is not None and batch.credits is not None:
-        substitutes = Substitutes(torch.from_numpy(batch.substitutes), torch.from_numpy(batch.credits))
-    return Rows(
-        input_ids=torch.from_numpy(batch.input_ids),
-        segments=torch.from_numpy(batch.segments.astype(np.int64)),
-        is_special=torch.from_numpy(batch.is_special),
-        is_word_start=torch.from_numpy(batch.is_word_start),
-        is_whole_word=torch.from_numpy(batch.is_whole_word),
-        keys=example_keys(seed, torch.from_numpy(positions)),
-        is_full=not index.is_packed and bool((batch.segments > 0).all()),
-        is_packed=index.is_packed,
-        substitutes=substitutes,
-    )
-
-
-class Read(Protocol):
-    """How rows of a corpus become what an objective is given: ``read_rows``, or something made of it."""
-
-    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
-        """Read rows: see ``read_rows``."""
-
-
 class TrainingOrder(Order[Any]):
     """The micro-batches of any step, of a corpus's rows.
 
@@ -150,7 +110,7 @@ class TrainingOrder(Order[Any]):
         ConfigError: if the batch size does not divide among processes and micro-batches.
     """
 
-    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes, read: Read = read_rows) -> None:
+    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes, read: ReadRows = read_rows) -> None:
         super().__init__(config, processes)
         self._index = index
         self._read = read
@@ -184,7 +144,7 @@ def check_shares(num_rows: int, processes: Processes) -> None:
 
 
 def held_out_batches(
-    index: RowIndex, num_rows: int, batch_size: int, processes: Processes, read: Read = read_rows
+    index: RowIndex, num_rows: int, batch_size: int, processes: Processes, read: ReadRows = read_rows
 ) -> Iterator[Any]:
     """This process's share of a sample of held-out rows, the same in every run, in batches."""
     numbers = rows_at(EVALUATION_SEED, np.arange(min(num_rows, len(index)), dtype=np.int64), len(index))

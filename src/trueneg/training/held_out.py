@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 
 from trueneg.corpus.rows import RowIndex
+from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.models.modes import eval_mode
-from trueneg.training.data import Read, held_out_batches, read_rows
+from trueneg.training.data import held_out_batches
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
 
 @torch.no_grad()
-def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: Read = read_rows) -> dict[str, float]:
+def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: ReadRows = read_rows) -> dict[str, float]:
     """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off.
 
     Of an objective that depends on the rows of a micro-batch they depend on them too.

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.config import TrainConfig
-from trueneg.corpus.order import permute, rows_at
+from trueneg.config.options import TrainConfig
+from trueneg.corpus.permutation import permute, rows_at
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.objectives.labelled import LabelledBatch
 from trueneg.training.distributed import Processes

@@ -16,7 +16,7 @@ from rich.console import Console
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
 from trueneg.files.records import parse_record
 from trueneg.files.whole import flush, write_whole
-from trueneg.progress import Bar
+from trueneg.terminal.progress import Bar
 
 Record = Mapping[str, float | int | str]
 

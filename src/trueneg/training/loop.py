@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from trueneg.config import TrainConfig
+from trueneg.config.options import TrainConfig
 from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.checkpoint import new_state, save_checkpoint
 from trueneg.training.folder import CHECKPOINTS

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig
+from trueneg.config.options import OptimizerConfig
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")
 BIAS_CORRECTION_DONE = 1_000_000.0

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.config import TrainConfig
+from trueneg.config.options import TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.training.distributed import Processes
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
-from trueneg.progress import Tell, counted, untold
+from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config import PretrainConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.models.loading import load_for_objective, model_of_shapes
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import load_model_weights

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
-from trueneg.config import OptimizerConfig, TrainConfig
+from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.corruption.masking import Rows
+from trueneg.corruption.rows import Rows
 from trueneg.objectives.base import Objective, Outcome, Sums, TrainingModule
 from trueneg.training.checkpoint import State, load_checkpoint
 from trueneg.training.distributed import Processes

@@ -1,0 +1,349 @@
+"""Turn a question and an answer into a sentence (AddSent, Jia and Liang 2017, step 3), with nothing but tags.
+
+A question is read (:mod:`question_structure`) as [words before ,] [preposition] question phrase,
+auxiliary, subject, predicate. The subject ends where the form of verb stands that the auxiliary calls for; the verb
+gets the tense of *do*; the answer goes to the gap (:mod:`clauses`): after a stranded preposition, after
+the last verb that has no object, or to the end. Patterns over a constituency tree, as the authors have them, are in
+:mod:`declarative_trees`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trueneg.attacks.squad.add_sentence.answer_phrases import (
+    POOL_VERBS,
+    after_preposition,
+    answer_adjunct,
+    answer_phrase,
+    as_words,
+)
+from trueneg.attacks.squad.add_sentence.clauses import (
+    BE,
+    DO,
+    HAVE,
+    MODAL,
+    NOMINAL,
+    NOT,
+    STRANDED,
+    SUBORDINATING,
+    base_form,
+    conjugated,
+    ends_nominal,
+    gap_place,
+    is_over,
+    is_stranded,
+    nominal_end,
+    predicate_place,
+    verb_place,
+    without_not,
+)
+from trueneg.attacks.squad.add_sentence.fake_answer import Asked, FakeAnswer, verb_phrase
+from trueneg.attacks.squad.add_sentence.question_structure import KINDS, Question, is_adjunct, read_question
+from trueneg.attacks.squad.add_sentence.question_words import Word, written
+from trueneg.lexicon.articles import agreeing_article
+
+_PARTICLES = frozenset(["up", "out", "off", "down"])
+_ATTRIBUTES = frozenset(
+    "nationality gender religion color colour size age shape language profession ethnicity denomination".split()  # noqa: SIM905
+)
+_NAMING = frozenset("called named known considered termed dubbed nicknamed titled referred used made".split())  # noqa: SIM905
+
+
+@dataclass(frozen=True)
+class Declarative:
+    """A sentence, and the rule that made it."""
+
+    text: str
+    rule: str
+
+
+def asked(words: Sequence[Word]) -> Asked | None:
+    """What a question asks for; None without a question phrase.
+
+    Example:
+        With the tagger "pattern", "Which Italian painter was depicted?" asks for ``Asked("what", "painter")``.
+    """
+    question = read_question(words)
+    if question is None:
+        return None
+    noun, rest = question.noun, question.rest
+    head = question.head
+    if not noun and question.wh == "what" and len(rest) > 1 and rest[0].low in BE:  # what is the name of the river
+        end = nominal_end(rest[1:]) + 1
+        of = [at for at in range(1, end) if rest[at].low == "of"]
+        end = of[0] if of and rest[of[0] - 1].low not in ("name", "names", "one") else end
+        head = rest[end - 1].low if rest[end - 1].tag in ("NN", "NNS") else ""
+    is_action = (
+        question.wh == "what" and not noun and any(word.low == "do" and word.tag[:2] == "VB" for word in rest[1:])
+    )
+    phrase = (question.start, noun[-1].end if noun else question.start + 1)
+    is_plural = noun[-1].tag in ("NNS", "NNPS") if noun else bool(rest) and rest[0].low in ("are", "were")
+    return Asked(question.wh, head, is_plural, any(word.low in KINDS for word in noun), phrase, is_action)
+
+
+def declarative(words: Sequence[Word], answer: FakeAnswer, *, last_resort: bool = True) -> Declarative | None:
+    """Make a sentence of a question and an answer to it.
+
+    Args:
+        words: the question, from :func:`~question_words.read_words`.
+        answer: what is put in the place of the question phrase.
+        last_resort: where no rule fits, replace the question phrase and leave the order of words ("replace").
+
+    Returns:
+        None for a question without a question phrase, or if no rule fits.
+    """
+    question = read_question(words)
+    if question is None:
+        return None
+    if not question.is_front:
+        before = question.before
+        if before and before[-1].tag == "DT":  # "ban a what?"
+            before = before[:-1]
+        if before and before[-1].low == "do" and answer.kind == "verb":  # "to do what?"
+            before, answer = before[:-1], replace(answer, text=answer.text.removeprefix("to "))
+        elif question.preposition or (before and before[-1].low in STRANDED):
+            answer = after_preposition(answer)
+        return Declarative(_sentence([*before, *answer_phrase(question, answer), *question.rest]), "in-situ")
+    found = _fronted(question, answer)
+    if found is None:
+        if not last_resort:
+            return None
+        found = [*answer_phrase(question, answer), *question.rest], "replace"
+    body, rule = found
+    return Declarative(_sentence([*question.before, *body]), rule)
+
+
+def _fronted(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] | None:
+    rest = question.rest
+    if not rest:
+        return None
+    first = rest[0].low
+    if first in DO and len(rest) > 1:
+        return _with_do(question, answer)
+    if first in BE:
+        return _with_be(question, answer)
+    if first in HAVE | MODAL:
+        return _with_auxiliary(question, answer)
+    if is_adjunct(question):
+        return None
+    if rest[0].tag == "NNS":
+        rest = (replace(rest[0], tag="VBZ"), *rest[1:])
+    if rest[0].tag[:2] in ("VB", "MD", "RB", "NN") or any(word.tag[:2] == "VB" for word in rest[1:4]):
+        return _agreeing(question, answer, list(rest)), "subject"
+    return None
+
+
+def _with_do(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] | None:
+    rest = list(question.rest)
+    tag = DO[rest[0].low]
+    body, negated = without_not(rest[1:])
+    at = verb_place(body, "VB")
+    if at is None:
+        if not is_adjunct(question) and (rest[1].low in ("a", "an") or (negated and rest[1].low in NOT)):
+            return _agreeing(question, answer, rest), "subject"  # who did a parody
+        return None
+    verb = body[at]
+    subject, tail = body[:at], body[at + 1 :]
+    if negated:
+        form = [Word(rest[0].low, tag), Word("not", "RB"), verb]
+    else:
+        form = [replace(verb, text=conjugated(verb.text, tag), tag=tag, is_glued=False)]
+    if verb.low == "do" and answer.kind == "verb" and question.wh == "what" and not question.noun:
+        head = answer.text.removeprefix("to ")
+        if not negated:
+            head = verb_phrase(head, tag) if head.split()[0] in POOL_VERBS else head
+        return [*subject, *form[:-1], *as_words(head), *tail], "do-verb"
+    return _filled(question, answer, [*subject, *form], tail, "do")
+
+
+def _with_be(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] | None:
+    rest = list(question.rest)
+    verb = replace(
+        rest[0], text={"'s": "is", "’s": "is", "'re": "are", "’re": "are"}.get(rest[0].low, rest[0].low), is_glued=False
+    )
+    body, negated = without_not(rest[1:])
+    be = [verb, Word("not", "RB")] if negated else [verb]
+    if not body:
+        return None
+    if question.wh.startswith("how ") and question.wh not in ("how many", "how much", "how long", "how often"):
+        return _measured(question, answer, be, body)
+    if body[0].tag == "EX" or body[0].low == "there":
+        phrase = answer_adjunct(question, answer) if is_adjunct(question) else answer_phrase(question, answer)
+        if is_adjunct(question):
+            return [body[0], *be, *body[1:], *phrase], "there"
+        return [body[0], *be, *phrase, *body[1:]], "there"
+    starts_nominal = body[0].tag in NOMINAL | {"PRP$", "JJ", "JJS", "JJR", "PDT"} or body[0].text in (
+        '"',
+        "“",
+        "'",
+        "(",
+    )
+    if is_adjunct(question):
+        at = predicate_place(body)
+        if at is None:
+            if question.wh == "why":
+                return None
+            split = nominal_end(body)
+            at = split if split < len(body) and body[split].low in ("a", "an", "the") else len(body)
+            if body[-1].low in STRANDED and body[-1].tag in ("IN", "TO") and question.wh == "where":
+                at -= 1
+        elif body[-1].tag in ("VBN", "VBD") and ends_nominal(body, len(body) - 1):
+            at = len(body) - 1  # the beaker called Luck was dated
+        return _filled(question, answer, [*body[:at], *be], body[at:], "be-adjunct")
+    if not starts_nominal or (body[0].tag[:2] in ("JJ", "VB") and is_over(body, 1)):
+        return _agreeing(question, answer, [*be, *body]), "be-subject"
+    at = predicate_place(body)
+    if at is not None and _takes_answer(question, body, at):
+        end = next(place for place in range(at, len(body)) if not body[place].tag.startswith("RB")) + 1
+        return _filled(question, answer, [*body[:at], *be, *body[at:end]], body[end:], "be-object")
+    if body[-1].low in STRANDED and body[-1].tag in ("IN", "TO", "RP") and question.wh in ("what", "who"):
+        split = nominal_end(body)
+        if (
+            split < len(body)
+            and body[split].tag in NOMINAL
+            and body[split].low not in ("a", "an")
+            and body[0].tag != "PRP"
+        ):  # what are the duties they deal with
+            return [*body, *be, *answer_phrase(question, answer)], "be-copula"
+        return [*body[:split], *be, *body[split:], *answer_phrase(question, after_preposition(answer))], "be-stranded"
+    if question.wh in ("how many", "how much") and body[0].tag == "DT" and at is None:
+        return [*body, *be, *answer_phrase(question, answer)], "be-copula"
+    if question.noun and question.head not in _ATTRIBUTES and not body[0].tag.startswith("NNP"):
+        return _agreeing(question, answer, [*be, *body]), "be-noun"
+    if question.wh in ("how many", "how much") and at is not None:
+        return [*answer_phrase(question, answer), *be, *body], "be-subject"
+    plain = replace(question, noun=()) if question.head in _ATTRIBUTES or body[0].tag.startswith("NNP") else question
+    if answer.kind == "verb" and not answer.text.startswith("to "):
+        return [*body, *be, *as_words("to " + answer.text)], "be-copula"
+    return [*body, *be, *answer_phrase(plain, answer)], "be-copula"
+
+
+def _with_auxiliary(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] | None:
+    rest = list(question.rest)
+    auxiliary = [replace(rest[0], text=rest[0].low, is_glued=False)]
+    body, negated = without_not(rest[1:])
+    if negated:
+        auxiliary.append(Word("not", "RB"))
+    wanted = "VB" if rest[0].low in MODAL else "VBN"
+    if not body:
+        return None
+    adverbs = 0
+    while adverbs + 1 < len(body) and body[adverbs].tag.startswith("RB"):
+        adverbs += 1
+    if not is_adjunct(question):
+        is_verb = body[adverbs].tag.startswith("VB") or (wanted == "VB" and body[adverbs].low in ("be", "have"))
+        if is_verb:
+            return _agreeing(question, answer, [*auxiliary, *body]), "auxiliary-subject"
+    at = verb_place(body, wanted)
+    if at is None:
+        if rest[0].low in HAVE and not is_adjunct(question):
+            return _agreeing(question, answer, rest), "subject"
+        return None
+    start = at
+    while start > 1 and body[start - 1].tag.startswith("RB"):
+        start -= 1
+    return _filled(question, answer, [*body[:start], *auxiliary, *body[start : at + 1]], body[at + 1 :], "auxiliary")
+
+
+def _agreeing(question: Question, answer: FakeAnswer, predicate: list[Word]) -> list[Word]:
+    """The answer as the subject of a predicate, whose verb gets its number."""
+    phrase = answer_phrase(question, answer)
+    at = next((at for at, word in enumerate(predicate) if not word.tag.startswith("RB")), 0)
+    verb = predicate[at]
+    if answer.kind == "figure" or any(word.start >= 0 and word not in question.preposition for word in phrase):
+        return [*phrase, *predicate]
+    is_plural = answer.kind == "plural" or " and " in answer.text
+    numbers = {"is": "are", "was": "were", "has": "have", "does": "do"}
+    if is_plural:
+        text = numbers.get(verb.low) or (base_form(verb.low) if verb.tag == "VBZ" else verb.text)
+    else:
+        singular = {plural: one for one, plural in numbers.items()}.get(verb.low)
+        text = singular or (conjugated(verb.text, "VBZ") if verb.tag == "VBP" else verb.text)
+    return [*phrase, *predicate[:at], replace(verb, text=text), *predicate[at + 1 :]]
+
+
+def _measured(question: Question, answer: FakeAnswer, be: list[Word], body: list[Word]) -> tuple[list[Word], str]:
+    """How old was Tesla when he wrote it: Tesla was 42 when he wrote it."""
+    at = nominal_end(body)
+    if at < len(body) and body[at].low in ("that", "which", "who"):
+        at = len(body)
+    return [*body[:at], *be, *as_words(answer.text), *body[at:]], "how-measure"
+
+
+def _takes_answer(question: Question, body: Sequence[Word], at: int) -> bool:
+    """Whether a participle after a noun is the predicate, and not a clause about the noun."""
+    verb = next(word for word in body[at:] if not word.tag.startswith("RB"))
+    if any(is_stranded(body, place) for place in range(at, len(body))):
+        return True
+    if question.noun and question.wh in ("how many", "how much"):
+        return False
+    if verb.low in ("called", "named", "known", "considered", "termed", "dubbed", "nicknamed", "titled", "referred"):
+        return True
+    if verb.tag == "VBG":
+        return at + 1 == len(body) or body[at + 1].tag in ("IN", "TO", "RB")
+    is_short = body[0].tag in ("NNP", "PRP") or body[0].low in ("his", "her", "their", "its")
+    if verb.low in _NAMING:
+        following = body[body.index(verb) + 1 :]
+        return is_short or (bool(following) and following[0].low == "as") or body[-1].tag == "TO"
+    return is_short and at <= 2 and not question.noun and verb.tag != "JJ"
+
+
+def _filled(
+    question: Question, answer: FakeAnswer, head: list[Word], tail: list[Word], rule: str
+) -> tuple[list[Word], str]:
+    """Put the answer into its place in what follows the verb."""
+    if is_adjunct(question):
+        at = next(
+            (at for at, word in enumerate(tail) if word.low in SUBORDINATING or (at and word.text in (",", ";"))),
+            next(
+                (
+                    at
+                    for at, word in enumerate(tail)
+                    if word.low == "that" and (at == 0 or tail[at - 1].tag[:2] == "VB")
+                ),
+                len(tail),
+            ),
+        )
+        if tail and tail[-1].low in STRANDED - _PARTICLES and tail[-1].tag in ("IN", "TO") and at == len(tail):
+            if question.preposition and question.preposition[-1].low == tail[-1].low:
+                tail = tail[:-1]  # "in which city did he live in"
+                at -= 1
+            elif not question.preposition:
+                text = re.sub(r"^(?:in|on|at|from|to) ", "", answer.text)
+                return [*head, *tail, *as_words(text)], f"{rule}-stranded"
+        return [*head, *tail[:at], *answer_adjunct(question, answer), *tail[at:]], f"{rule}-adjunct"
+    at = gap_place(tail, is_person=question.wh in ("who", "whom"))
+    if tail and tail[0].low == "that" and head[-1].low in ("called", "named"):
+        at = 0  # the rock is called X that the river flows around
+    if at and tail[at - 1].low in STRANDED:
+        answer = after_preposition(answer)
+    phrase = answer_phrase(question, answer)
+    if at and tail[at - 1].low == "do" and answer.kind == "verb":
+        return [*head, *tail[: at - 1], *as_words(answer.text.removeprefix("to ")), *tail[at:]], f"{rule}-gap"
+    return [*head, *tail[:at], *phrase, *tail[at:]], f"{rule}-gap"
+
+
+def _sentence(words: Sequence[Word]) -> str:
+    """Words as a sentence: a capital, a full stop, articles that agree, no space before what is glued on."""
+    words = [word for word in words if word.text]
+    made: list[Word] = []
+    for at, word in enumerate(words):
+        if at == 0 or (
+            word.is_glued
+            and word.tag
+            and word.low not in ("'s", "’s", "'", "’", "n't", "n’t")
+            and words[at - 1].end != word.start
+        ):
+            word = replace(word, is_glued=False)
+        if made and made[-1].low in ("a", "an") and made[-1].start >= 0 and words[at - 1].end + 1 != word.start:
+            made[-1] = replace(made[-1], text=agreeing_article(made[-1].text, made[-1].text, word.text))
+        made.append(word)
+    first = made[0]
+    if first.start >= 0 and len(made) > 1 and first.text[:1].islower():
+        made[0] = replace(first, text=first.text[:1].upper() + first.text[1:])
+    text = re.sub(r"\s+([,.;:?!])", r"\1", written(made)).replace("?", "").strip(" .,;:-")
+    text = re.sub(r"\s{2,}", " ", text)
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,372 @@
+"""Make a question ask for something else: other names, other numbers, opposites (AddSent, Jia and Liang 2017, step 1).
+
+The rules ``tokens``, their order and their lists of words are those of ``convert_questions.py`` of
+github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence). It knows neighbours from GloVe and
+types of names from CoreNLP; here both are plug-ins (:mod:`trueneg.attacks.squad.add_sentence.word_neighbours`,
+:mod:`trueneg.attacks.squad.add_sentence.entities`), and WordNet stands in for them. The rules ``phrases`` are ours.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from trueneg.attacks.squad.add_sentence.entities import EntityTyper
+from trueneg.attacks.squad.add_sentence.question_structure import WH
+from trueneg.attacks.squad.add_sentence.question_words import Word
+from trueneg.attacks.squad.add_sentence.substitutes import MONTHS, NAMES, NATIONALITIES, RELIGIONS, changed_figure, free
+from trueneg.attacks.squad.add_sentence.word_neighbours import Neighbours
+from trueneg.attacks.squad.edits import Edit
+from trueneg.lexicon.articles import agreeing_article
+from trueneg.lexicon.surface import casing
+from trueneg.lexicon.tags import coarse
+
+AlterationRules = Literal["phrases", "tokens"]
+ALTERATION_RULES: tuple[AlterationRules, ...] = get_args(AlterationRules)
+
+# Of adversarial-squad (MIT), as are the two lists that follow.
+_SPECIAL = {
+    "States": "Kingdom",
+    "US": "UK",
+    "U.S": "U.K.",
+    "U.S.": "U.K.",
+    "UK": "US",
+    "U.K.": "U.S.",
+    "U.K": "U.S.",
+    "largest": "smallest",
+    "smallest": "largest",
+    "highest": "lowest",
+    "lowest": "highest",
+    "May": "April",
+    "Peyton": "Trevor",
+}
+_KEPT = frozenset(
+    """
+    many such few much other same general type record kind sort part form terms use place way old young bowl united one
+    likely different square war republic doctor color
+    """.split()  # noqa: SIM905
+)
+_NEVER_PUT = frozenset(["mx2004", "planet", "u.s.", "http://www.co.mo.md.us"])
+_CONTENT = frozenset("JJ JJR JJS NN NNP NNPS NNS RB RBR RBS VB VBD VBG VBN VBP VBZ".split())  # noqa: SIM905
+
+# Opposites that fixed swaps and first meanings of WordNet do not have, or have in words that nobody uses.
+_OPPOSITES = {
+    a: b
+    for pairs in (
+        "largest/smallest biggest/smallest highest/lowest oldest/newest longest/shortest best/worst",
+        "first/last earliest/latest northern/southern eastern/western north/south east/west upper/lower larger/smaller",
+        "higher/lower bigger/smaller longer/shorter older/younger major/minor male/female public/private",
+        "internal/external inner/outer maximum/minimum early/late before/after positive/negative rural/urban",
+    )
+    for pair in pairs.split()
+    for a, b in (pair.split("/"), pair.split("/")[::-1])
+}
+_KEPT_PHRASES = _KEPT | frozenset(
+    """
+    name names term year date amount number world people person man day time example examples thing things someone
+    anyone something anything everyone nothing little goal front back sound life home end order hand right left
+    top bottom whole multiple most least
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True)
+class AlteredQuestion:
+    """A question that asks for something else.
+
+    Attributes:
+        words: its words; those that come from the question as it was keep their places there.
+        edits: what was changed in the text of the question.
+        rules: the rule behind each edit.
+    """
+
+    words: tuple[Word, ...]
+    edits: tuple[Edit, ...]
+    rules: tuple[str, ...]
+
+
+def alter_question(
+    words: Sequence[Word],
+    *,
+    rules: AlterationRules,
+    neighbours: Neighbours,
+    entities: EntityTyper,
+    opposites: Callable[[str, str], Sequence[str]],
+    context: str,
+    randomness: random.Random,
+    phrase: tuple[int, int] = (0, 0),
+) -> AlteredQuestion:
+    """Alter every word that can be altered with confidence.
+
+    ``phrases`` takes a name as one: "Battle of Hastings" becomes "Battle of Lisbon". Names are drawn from those that
+    neither question nor context has. If neither name, number nor opposite is found outside the question phrase, one
+    noun or adjective there becomes its neighbour.
+
+    Args:
+        words: the question.
+        rules: see there.
+        neighbours: where other words come from.
+        entities: what names are names of.
+        opposites: the antonyms of a word with a tag.
+        context: what the question is about; names that it has are not drawn.
+        randomness: what is drawn from.
+        phrase: where the question phrase is in the text of the question.
+
+    Returns:
+        The question as it was, without edits, if nothing can be altered.
+    """
+    alteration = _Alteration(words, neighbours, entities, opposites, context, randomness, phrase)
+    return alteration.by_tokens() if rules == "tokens" else alteration.by_phrases()
+
+
+class _Alteration:
+    """The altering of one question."""
+
+    def __init__(
+        self,
+        words: Sequence[Word],
+        neighbours: Neighbours,
+        entities: EntityTyper,
+        opposites: Callable[[str, str], Sequence[str]],
+        context: str,
+        randomness: random.Random,
+        phrase: tuple[int, int],
+    ) -> None:
+        self._words, self._neighbours, self._entities, self._opposites = words, neighbours, entities, opposites
+        self._randomness = randomness
+        self._asked = {at for at, word in enumerate(words) if phrase[0] <= word.start < phrase[1]}
+        self._own = {word.low for word in words}
+        self._taken = " ".join([context, *(word.text for word in words)]).lower()
+        self._new: dict[tuple[int, int], tuple[str, str]] = {}  # what stands for words from one place up to another
+        self._drawn: dict[str, str] = {}  # a name that comes again is changed alike
+
+    def by_phrases(self) -> AlteredQuestion:
+        runs = _name_runs(self._words)
+        inside = {at for begin, end in runs for at in range(begin, end)}
+        for begin, end in runs:
+            self._alter_name(begin, end)
+        for at, word in enumerate(self._words):
+            if at in inside or word.low in WH or word.low in _KEPT_PHRASES:
+                continue
+            if (
+                word.tag in ("CD", "JJ")
+                and word.low != "one"
+                and (figure := changed_figure(word.text, self._randomness))
+            ):
+                self._put(at, at + 1, figure, "number")
+            elif pool := _adjectives(word.text):
+                self._put(at, at + 1, free(pool, self._taken, self._randomness), "adjective")
+            elif opposite := self._opposite(word):
+                self._put(at, at + 1, opposite, "antonym")
+        if not any(begin not in self._asked for begin, _ in self._new):
+            self._alter_one(inside | self._asked)
+        return self._done()
+
+    def by_tokens(self) -> AlteredQuestion:
+        """The rules of adversarial-squad, first that gives an acceptable word."""
+        types = {
+            at: self._entities(self._words, begin, end)
+            for begin, end in _name_runs(self._words)
+            for at in range(begin, end)
+        }
+        for at, word in enumerate(self._words):
+            if word.low in _KEPT or not word.tag:
+                continue
+            for rule, candidates in self._token_rules(word, types.get(at, "")):
+                found = next((c for c in candidates if c.lower() not in self._own | _NEVER_PUT), None)
+                if found:
+                    self._put(at, at + 1, found, rule)
+                    break
+        return self._done()
+
+    def _token_rules(self, word: Word, entity: str) -> list[tuple[str, Sequence[str]]]:
+        special = _SPECIAL.get(word.text)
+        is_upper = word.text.isupper()
+        rules: list[tuple[str, Sequence[str]]] = [("special", [special] if special else [])]
+        if word.tag in ("NN", "JJ", "JJR", "JJS"):
+            rules.append(("wn_antonyms", self._opposites(word.text, word.tag)))
+        if word.tag == "CD":
+            near = self._neighbours(word.low, word.tag) or [changed_figure(word.text, self._randomness) or ""]
+            rules.append(("nearbyNum", [n for n in near if n]))
+        if word.tag in ("NNP", "NNPS"):
+            rules.append(("nearbyProperNoun", self._neighbours(word.text, word.tag)))
+        if entity and word.tag in ("NN", "NNS", "JJ", "JJR", "JJS"):
+            rules.append(("nearbyEntity", self._neighbours(word.low, word.tag)))
+        if entity and word.tag in _CONTENT:
+            fixed = {"person": "Jackson", "place": "Berlin", "organization": "UNICEF" if is_upper else "Acme"}
+            rules.append(("entityType", [fixed.get(entity, "Daleks" if word.tag == "NNPS" else "Neptune")]))
+        return rules
+
+    def _alter_name(self, begin: int, end: int) -> None:
+        name = self._words[begin:end]
+        if self._entities(self._words, begin, end) == "role":
+            return
+        if len(name) == 1 and (pool := _adjectives(name[0].text)):
+            self._put(begin, end, free(pool, self._taken, self._randomness), "adjective")
+            return
+        if special := _SPECIAL.get(name[-1].text if len(name) == 1 else ""):
+            self._put(begin, end, special, "special")
+            return
+        figures = [at for at in range(begin, end) if _has_figure(self._words[at].text)]
+        for at in figures:
+            if figure := changed_figure(self._words[at].text, self._randomness):
+                self._put(at, at + 1, figure, "number")
+        if figures:
+            return
+        if " ".join(word.text for word in name) in ("United States", "United Kingdom"):
+            self._put(begin, end, free(("Soviet Union", "Dutch Republic"), self._taken, self._randomness), "place")
+            return
+        of = next((at for at in range(end - 2, begin, -1) if self._words[at].low == "of"), None)
+        if of is not None:  # the Treaty of Rome becomes the Treaty of Lisbon
+            begin = of + 1 + (self._words[of + 1].low == "the")
+            kind = "place" if begin == of + 1 else "other"
+            self._put_name(begin, end, kind)
+            return
+        self._put_name(*self._renamed(begin, end))
+
+    def _renamed(self, begin: int, end: int) -> tuple[int, int, str]:
+        """What part of a name is changed, and into a name of what."""
+        type_, head, num = self._entities(self._words, begin, end), self._words[end - 1], end - begin
+        before = self._words[begin - 1].low if begin else ""
+        following = self._words[end].tag if end < len(self._words) else ""
+        if head.text.isupper() and len(head.text) > 1:
+            return end - 1, end, "abbreviation"
+        if num > 1 and self._words[begin].low in _TITLES:
+            return begin + 1, end, "modifier" if self._words[begin].low in _PLACES else "surname"
+        if head.low.endswith("ism"):
+            return end - 1, end, "doctrine"
+        if head.low in WH:  # Doctor Who
+            return begin, end, "modifier" if following in ("NN", "NNS") else "other"
+        if (
+            head.low.endswith("s")
+            and not head.low.endswith(("ss", "us", "is"))
+            and (before == "the" or type_ != "place")
+        ):
+            return begin, end, "group"
+        if following in ("NN", "NNS"):
+            return begin, end, "modifier"
+        if num > 1 and type_ != "person" and _is_common(head.low):
+            return begin, end - 1, "modifier"
+        if num == 1 and type_ == "person":
+            return begin, end, "surname"
+        return begin, end, "river" if type_ == "place" and before == "the" else type_
+
+    def _put_name(self, begin: int, end: int, kind: str) -> None:
+        old = " ".join(word.text for word in self._words[begin:end])
+        if old not in self._drawn:
+            self._drawn[old] = free([n for n in NAMES[kind] if n != old], self._taken, self._randomness)
+            self._taken += self._drawn[old].lower()
+        self._put(begin, end, self._drawn[old], f"name:{kind}")
+
+    def _opposite(self, word: Word) -> str | None:
+        if word.low in _OPPOSITES and coarse(word.tag) in ("a", "r"):
+            return _OPPOSITES[word.low]
+        opposites = self._opposites(word.low, word.tag)
+        return next((o for o in opposites if o not in self._own and not o.startswith(("non", word.low))), None)
+
+    def _alter_one(self, inside: set[int]) -> None:
+        """One noun, else one adjective, becomes its neighbour."""
+        for pos in "na":
+            places = [at for at, word in enumerate(self._words) if coarse(word.tag) == pos and at not in inside]
+            for at in reversed(places):
+                word = self._words[at]
+                if word.low in _KEPT_PHRASES or word.tag.startswith("NNP"):
+                    continue
+                near = [n for n in self._neighbours(word.low, word.tag) if not self._is_like_own(n)][:3]
+                if near:
+                    self._put(at, at + 1, self._randomness.choice(near), f"neighbour:{pos}")
+                    return
+
+    def _is_like_own(self, word: str) -> bool:
+        return any(word.lower()[:4] == own[:4] for own in self._own)
+
+    def _put(self, begin: int, end: int, new: str, rule: str) -> None:
+        old = self._words[begin].text
+        if rule not in ("number", "special", "adjective") and not rule.startswith("name"):
+            new = (
+                {"upper": new.upper(), "title": new[:1].upper() + new[1:]}.get(casing(old), new) if old != "I" else new
+            )
+        if new.lower() != " ".join(word.text for word in self._words[begin:end]).lower():
+            self._new[begin, end] = (new, rule)
+
+    def _done(self) -> AlteredQuestion:
+        words: list[Word] = []
+        edits: list[Edit] = []
+        rules: list[str] = []
+        at = 0
+        for (begin, end), (new, rule) in sorted(self._new.items()):
+            words += self._words[at:begin]
+            first, last = self._words[begin], self._words[end - 1]
+            if words and words[-1].low in ("a", "an"):
+                before = words[-1]
+                article = agreeing_article(before.text, first.text, new)
+                if article != before.text:
+                    words[-1] = replace(before, text=article)
+                    edits.append(Edit(before.start, before.end, article))
+                    rules.append("agreement")
+            words.append(replace(first, text=new, tag=last.tag))
+            edits.append(Edit(first.start, last.end, new))
+            rules.append(rule)
+            at = end
+            if end < len(self._words) and self._words[end].text in ("'", "’") and not new.endswith("s"):
+                after = self._words[end]  # Dioscorides' book becomes Porter's book
+                words.append(replace(after, text=f"{after.text}s"))
+                edits.append(Edit(after.start, after.end, f"{after.text}s"))
+                rules.append("agreement")
+                at = end + 1
+        return AlteredQuestion((*words, *self._words[at:]), tuple(edits), tuple(rules))
+
+
+def _is_common(word: str) -> bool:
+    """Whether the last word of a name is a common noun, too: "Canal", "Act"."""
+    from lemminflect import getAllLemmas
+
+    return "NOUN" in getAllLemmas(word)
+
+
+_PLACES = frozenset(["lake", "mount", "fort", "cape", "port"])
+_TITLES = _PLACES | frozenset("president king queen pope emperor prince saint st. dr. mr. mrs. sir general".split())  # noqa: SIM905
+
+
+def _name_runs(words: Sequence[Word]) -> list[tuple[int, int]]:
+    """Where names begin and end: proper nouns, with numbers after them and "of" between them."""
+    runs: list[tuple[int, int]] = []
+    at = 0
+    while at < len(words):
+        begin = at
+        if (
+            at
+            and at + 1 < len(words)
+            and words[at].tag == "JJ"
+            and words[at].text.istitle()
+            and words[at + 1].tag == "NNP"
+        ):
+            at += 1  # Scottish Parliament
+        while at < len(words) and (words[at].tag in ("NNP", "NNPS") or (at > begin and _goes_on(words, at))):
+            at += 1
+        if at > begin and words[begin].low not in WH and words[at - 1].tag != "JJ":
+            runs.append((begin, at))
+        at += at == begin
+    return runs
+
+
+def _goes_on(words: Sequence[Word], at: int) -> bool:
+    """Whether a word goes on with the name that ends before it."""
+    if words[at].tag == "CD":
+        return words[at - 1].tag == "NNP" and words[at - 1].low not in ("in", "of")
+    following = [word.tag for word in words[at + 1 : at + 3]] + ["", ""]
+    if words[at].low != "of":
+        return words[at].low == "the" and words[at - 1].low == "of" and following[0] in ("NNP", "NNPS")
+    is_the = at + 1 < len(words) and words[at + 1].low == "the"
+    return following[1 if is_the else 0] in ("NNP", "NNPS")
+
+
+def _adjectives(word: str) -> Sequence[str]:
+    return next((pool for pool in (NATIONALITIES, RELIGIONS) if word in pool), ())
+
+
+def _has_figure(text: str) -> bool:
+    is_roman = len(text) > 1 and set(text) <= set("IVXL")
+    return any(letter.isdigit() for letter in text) or is_roman or text in MONTHS

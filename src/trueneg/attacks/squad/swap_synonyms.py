@@ -1,0 +1,268 @@
+"""SwapSynWordNet: words of a context become synonyms, and every answer stays as it is (TextFlint, Gui et al. 2021).
+
+Written from a description of TextFlint's behaviour; none of its code is here. :meth:`SwapOptions.textflint` behaves as
+described, with these differences: it goes by our tagger and our list of stop words instead of spaCy's tags and a list
+of 55 words, and the synonym that it draws in the order of Python's hashes, which is another in every process, is drawn
+by the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from trueneg.attacks.base import Adversary
+from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
+from trueneg.attacks.squad.sense_frequencies import UsualWords
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.lexicon.articles import agreeing_article
+from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements
+from trueneg.lexicon.stopwords import STOP_WORDS
+from trueneg.lexicon.surface import casing
+from trueneg.lexicon.tagging import Tagger, tag_text
+from trueneg.lexicon.tags import PENN, coarse
+from trueneg.lexicon.wordnet import WordNet
+from trueneg.tasks.squad_reading import SquadExample
+
+SwapProfile = Literal["strict", "textflint"]
+SWAP_PROFILES: tuple[SwapProfile, ...] = get_args(SwapProfile)
+
+
+_BEFORE_NOUNS = frozenset(["DT", "JJ", "JJR", "JJS", "PRP$", "POS", "CD"])
+
+
+@dataclass(frozen=True)
+class SwapOptions:
+    """How synonyms are swapped in.
+
+    Attributes:
+        profile: "strict" (ours) asks of a synonym that the words share the usual meaning of both, that it is not a much
+            rarer word, no opposite in another meaning and more than another spelling; names, parts of compounds and
+            fixed expressions stay, and "a" and "an" follow. "textflint" takes any lemma of any meaning, as it stands
+            in WordNet; the lemmas of satellite adjectives never, another capitalization of the word itself as well.
+        share: how many words are swapped, as a share of the words and punctuation marks of the context.
+        most: how many are swapped at most. One is swapped at least, if there is one.
+        min_share: how much of a word's occurrences its first meaning has, at least, in the word and in its synonym, by
+            WordNet's tagged text, in which every meaning is taken to be half a time more than it is ("strict" only).
+        min_ratio: how often a synonym occurs there, at least, as a part of how often the word does; once in any case
+            ("strict" only).
+        agree: inflect a synonym as the word it replaces ("strict" only).
+        num_candidates: the synonyms of a word that are drawn from, most frequent meaning first; 0 for all.
+
+    Raises:
+        ConfigError: if an option has no such value.
+    """
+
+    profile: SwapProfile = "strict"
+    share: float = 0.1
+    most: int = 10
+    min_share: float = 0.65
+    min_ratio: float = 0.2
+    agree: bool = True
+    num_candidates: int = 2
+
+    def __post_init__(self) -> None:
+        if self.profile not in SWAP_PROFILES:
+            raise ConfigError(unknown_name("profile", self.profile, SWAP_PROFILES))
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share is a share above 0 and up to 1, not {self.share}")
+        if self.most < 1:
+            raise ConfigError(f"most is 1 or more, not {self.most}")
+        if self.num_candidates < 0:
+            raise ConfigError(f"num_candidates is 0 (for all) or more, not {self.num_candidates}")
+        for name, value in (("min_share", self.min_share), ("min_ratio", self.min_ratio)):
+            if not 0 <= value <= 1:
+                raise ConfigError(f"{name} is a share from 0 to 1, not {value}")
+
+    @classmethod
+    def textflint(cls) -> SwapOptions:
+        """As TextFlint does it."""
+        return cls(profile="textflint", agree=False, num_candidates=0)
+
+
+def swap_synonyms(
+    examples: Sequence[SquadExample],
+    *,
+    seed: int,
+    wordnet: WordNet,
+    tagger: Tagger,
+    options: SwapOptions | None = None,
+) -> list[Adversary[SquadExample]]:
+    """Swap words of contexts for synonyms; questions, answers and all other text stay as they are, byte for byte.
+
+    No word of any answer is changed wherever it stands, and none becomes one.
+
+    Args:
+        examples: what to attack.
+        seed: which words and synonyms are drawn; for an example it counts together with its key only.
+        wordnet: where synonyms come from.
+        tagger: what tells the part of speech.
+        options: see there.
+
+    Returns:
+        One for each example: ``changed``, with the words in ``notes["swaps"]`` as ``[start, old, new]`` by their place
+        in the original context; or ``unchanged``, with a ``reason``.
+
+    Raises:
+        LexiconError: if WordNet lacks the counts of senses that "strict" goes by.
+    """
+    options = options or SwapOptions()
+    swapper = _Swapper(wordnet, options)
+    read: dict[str, list[_Word]] = {}  # the questions about a paragraph come one after another
+    adversaries = []
+    for example in examples:
+        if reason := hindrance(example):
+            adversaries.append(Adversary(example, example, "unchanged", notes={"reason": reason}))
+            continue
+        if example.context not in read:
+            read = {example.context: _words(example.context, tagger)}
+        adversaries.append(swapper.swap(example, read[example.context], example_randomness(seed, example.key)))
+    return adversaries
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    start: int
+    end: int
+    text: str
+    tag: str
+
+
+def _words(text: str, tagger: Tagger) -> list[_Word]:
+    tagged = tag_text(text, tagger)
+    places = zip(tagged.starts.tolist(), tagged.ends.tolist(), tagged.tags.tolist(), strict=True)
+    return [_Word(start, end, text[start:end], PENN[tag]) for start, end, tag in places]
+
+
+class _Swapper:
+    """The synonyms of words in a context, under some options."""
+
+    def __init__(self, wordnet: WordNet, options: SwapOptions) -> None:
+        self._wordnet = wordnet
+        self._options = options
+        self._lemmas: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._synonyms: Callable[[Sequence[_Word], int, str], tuple[str, ...]] = self._any_lemma
+        if options.profile == "strict":
+            self._replacements = Replacements(wordnet, ReplacementOptions(min_share=1.0, agree=options.agree))
+            self._usual = UsualWords(wordnet)
+            self._synonyms = self._close_synonyms
+
+    def swap(self, example: SquadExample, words: Sequence[_Word], randomness: random.Random) -> Adversary[SquadExample]:
+        context, options = example.context, self._options
+        protected = _answer_words(example)
+        found = {
+            at: candidates
+            for at, word in enumerate(words)
+            if word.text.isalnum()
+            and word.text.casefold() not in protected
+            and not is_in_answer(word.start, word.end, example)
+            if (candidates := self._admitted(words, at, context, protected, example))
+        }
+        if not found:
+            return Adversary(example, example, "unchanged", notes={"reason": "no word has a synonym"})
+        num = max(1, min(options.most, int(options.share * len(words))))
+        edits: list[Edit] = []
+        swaps = []
+        for at in sorted(randomness.sample(sorted(found), min(num, len(found)))):
+            word, new = words[at], randomness.choice(found[at])
+            edits += [*_article_edit(words, at, new, options), Edit(word.start, word.end, new)]
+            swaps.append([word.start, word.text, new])
+        return Adversary(example, edited_context(example, edits), "changed", notes={"swaps": swaps})
+
+    def _admitted(
+        self, words: Sequence[_Word], at: int, context: str, protected: frozenset[str], example: SquadExample
+    ) -> tuple[str, ...]:
+        """What may stand for a word: no answer's word, and nothing that would ask for a change within an answer."""
+        candidates = tuple(c for c in self._synonyms(words, at, context) if c.casefold() not in protected)
+        if at and self._options.profile == "strict" and is_in_answer(words[at - 1].start, words[at - 1].end, example):
+            candidates = tuple(c for c in candidates if not _article_edit(words, at, c, self._options))
+        return candidates[: self._options.num_candidates or None]
+
+    def _close_synonyms(self, words: Sequence[_Word], at: int, context: str) -> tuple[str, ...]:
+        word = words[at]
+        if (
+            not word.text.isalpha()
+            or _is_joined(word, context)
+            or self._is_name(words, at)
+            or self._may_be_verb(words, at)
+        ):
+            return ()
+        form = word.text.lower()
+        if (form, word.tag) not in self._lemmas:
+            self._lemmas[form, word.tag] = tuple(self._usual_synonyms(form, word.tag))
+        candidates = self._lemmas[form, word.tag]
+        if not candidates or self._in_expression(words, at):
+            return ()
+        return tuple(map(str.capitalize, candidates)) if casing(word.text) == "title" else candidates
+
+    def _usual_synonyms(self, form: str, tag: str) -> Iterator[str]:
+        pos, min_share, usual = coarse(tag), self._options.min_share, self._usual
+        readings = self._replacements.readings(form, tag)
+        if not pos or not all(usual.is_settled(base, pos, min_share) for base in readings):
+            return
+        least = max(1, self._options.min_ratio * usual.count(form, pos))
+        for synonym in self._replacements.of(form, tag).get(Kind.SYNONYM, ()):
+            bases = self._wordnet.morphy(synonym, pos)
+            if usual.count(synonym, pos) >= least and all(usual.is_settled(base, pos, min_share) for base in bases):
+                yield synonym
+
+    def _any_lemma(self, words: Sequence[_Word], at: int, context: str) -> tuple[str, ...]:
+        word = words[at]
+        if word.text.lower() in STOP_WORDS:
+            return ()
+        if (word.text, word.tag) not in self._lemmas:
+            synsets = self._wordnet.synsets(word.text, coarse(word.tag) or None)
+            # A satellite's part of speech is "s", which is not the "a" that a tag stands for.
+            lemmas = (
+                lemma for synset in synsets if not (synset.is_satellite and coarse(word.tag)) for lemma in synset.lemmas
+            )
+            self._lemmas[word.text, word.tag] = tuple(
+                dict.fromkeys(lemma for lemma in lemmas if lemma != word.text and " " not in lemma)
+            )
+        return self._lemmas[word.text, word.tag]
+
+    def _is_name(self, words: Sequence[_Word], at: int) -> bool:
+        """Whether a word has a capital that is not due to its place at the beginning of a sentence."""
+        if casing(words[at].text) == "lower":
+            return False
+        return casing(words[at].text) != "title" or (at > 0 and words[at - 1].text not in tuple(".?!"))
+
+    def _may_be_verb(self, words: Sequence[_Word], at: int) -> bool:
+        """Whether a word tagged as a noun could be a verb, and nothing before it calls for a noun: "it results in"."""
+        word = words[at]
+        if coarse(word.tag) != "n" or (at and words[at - 1].tag in _BEFORE_NOUNS):
+            return False
+        return bool(self._wordnet.morphy(word.text, "v"))
+
+    def _in_expression(self, words: Sequence[_Word], at: int) -> bool:
+        """Whether WordNet has the word and a neighbour as one entry: "high school", "takes place"."""
+        around = [word.text.lower() for word in words[max(at - 2, 0) : at + 3]]
+        place = min(at, 2)
+        spans = [around[first : last + 1] for first in range(place + 1) for last in range(place, len(around))]
+        return any(
+            " ".join([first, *span[1:]]) in self._wordnet
+            for span in spans
+            if len(span) in (2, 3)
+            for first in {span[0], *self._wordnet.morphy(span[0], "v")}
+        )
+
+
+def _answer_words(example: SquadExample) -> frozenset[str]:
+    return frozenset(word.casefold() for answer in example.answers for word in re.findall(r"\w+", answer.text))
+
+
+def _is_joined(word: _Word, context: str) -> bool:
+    """Whether a hyphen, an apostrophe or the like makes a word a part of a longer one."""
+    before, after = context[max(word.start - 2, 0) : word.start], context[word.end : word.end + 2]
+    return bool(re.search(r"[-–—/'’&@_.]$", before) or re.match(r"[-–/&@_]|['’.]\w", after))
+
+
+def _article_edit(words: Sequence[_Word], at: int, new: str, options: SwapOptions) -> Iterable[Edit]:
+    if not at or options.profile != "strict" or words[at - 1].text.lower() not in ("a", "an"):
+        return ()
+    before = words[at - 1]
+    article = agreeing_article(before.text, words[at].text, new)
+    return () if article == before.text else (Edit(before.start, before.end, article),)

@@ -1,0 +1,1 @@
+"""Word substitution attacks on classifiers."""

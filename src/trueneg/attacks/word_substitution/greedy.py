@@ -1,0 +1,364 @@
+"""Greedy word substitution: rank words by what the victim loses without them, then replace one after another.
+
+The search of TextFooler (Jin et al. 2020) as two implementations of it have it, with any source of candidates. Where
+they differ, an option says whose way it is: the authors' (https://github.com/jind11/TextFooler, ``jin2019``) or
+TextAttack's (``TextFoolerJin2019`` of 0.3.11, ``textattack``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueneg.attacks.base import Adversary
+from trueneg.attacks.victim import Classifier
+from trueneg.attacks.word_substitution.batched_search import search_together
+from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
+from trueneg.attacks.word_substitution.similarity import Similarity
+from trueneg.attacks.words import WORDS, Attacked, Passage
+from trueneg.errors import ConfigError, TaskError
+from trueneg.lexicon.tagging import Tagger
+from trueneg.tasks.text import TextExample
+
+Way = Literal["jin2019", "textattack"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedyOptions:
+    """How words are chosen, replaced and judged; by default as TextAttack does."""
+
+    words: Way = "textattack"
+    """What a word is: see ``words.WORDS``."""
+    attacked: Attacked = "second"
+    """Which texts of a pair may change: of NLI the hypothesis."""
+    pair_is_context: bool = True
+    """Whether the text that may not change counts as words around those that may (``jin2019``: no)."""
+    stop_words: frozenset[str] = frozenset()
+    """Words that stay."""
+    ignores_case: bool = False
+    """Whether a stop word with a capital is one (``jin2019``, whose texts are all small letters: yes)."""
+    importance: Way = "textattack"
+    """A word's importance. ``textattack``: how improbable the label is once the word is deleted; asked of the words
+    that may change. ``jin2019``: by how much it is less probable with ``unknown`` in the word's place, and if the
+    label changes, also by how much the new one is more probable; asked of every word."""
+    unknown: str = "<oov>"
+    part_of_speech: Literal["textattack", "jin2019", "any"] = "textattack"
+    """Whether a candidate must be the same part of speech, nouns and verbs being one. ``textattack``: both tagged
+    among four words before and three after of the original, and where words repeat there, the first counts.
+    ``jin2019``: the word in the original; the candidate in the text as it is, among four words on either side if it
+    has more than ten."""
+    max_angle: float = 0.5
+    """How far the window around a change may turn, in radians; ``jin2019``'s similarity of 0.5 is 1 - 0.5, and
+    ``textattack``'s of 0.8408 is 1 - 0.5 / pi."""
+    max_angle_short: float = math.pi
+    """The same for texts with fewer words than the window; at pi, no limit, these are not read (``jin2019``: 0.9)."""
+    window: int = 15
+    """Words of the window; compared with what they were before this change."""
+    steps: Way = "textattack"
+    """What a word becomes. ``textattack``: the candidate with the lowest probability of the label, if that is lower
+    than before; if it and others next to it in that order change the label, the most similar of these.
+    ``jin2019``: the most similar of all that change the label; if none does, the one with the lowest probability, if
+    that is lower than that of the original."""
+    counts_filtered: bool = False
+    """Whether candidates that a filter drops count as queries. The authors ask about all and filter after, which
+    changes no result: a candidate that fails is never chosen."""
+    counts_skipped: bool = True
+    """Whether the one query about an example that the victim has wrong already counts."""
+
+    def described(self) -> dict[str, Any]:
+        """The options as JSON, the stop words by their number and digest."""
+        digest = hashlib.sha256(" ".join(sorted(self.stop_words)).encode()).hexdigest()[:16]
+        return {**asdict(self), "stop_words": f"{len(self.stop_words)} words, {digest}"}
+
+
+class Candidates(Protocol):
+    """Says what words could stand in a place; which of them are fit to is the search's business."""
+
+    def __call__(self, places: Sequence[Place]) -> Sequence[Sequence[str]]:
+        """Words for each place, best first, in the case that they are to be written in.
+
+        What is given for a place must not depend on the other places. The word itself is left out afterwards.
+        """
+
+
+@dataclass(frozen=True)
+class Place:
+    """A word of an example under attack: asks for candidates."""
+
+    original: Passage
+    current: Passage
+    """With what was replaced so far; the word itself still stands."""
+    position: int
+
+    @property
+    def word(self) -> str:
+        """What stands there."""
+        return self.original.words[self.position]
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What does the victim say?"""
+
+    texts: Sequence[Passage]
+
+
+@dataclass(frozen=True)
+class _Tag:
+    """What parts of speech are the words?"""
+
+    sentences: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Compare:
+    """How far are texts from this one?"""
+
+    reference: str
+    texts: Sequence[str]
+
+
+_Search = Generator[Any, Any, Adversary[TextExample]]
+
+
+def greedy_attack(
+    victim: Classifier,
+    examples: Sequence[TextExample],
+    candidates: Candidates,
+    *,
+    options: GreedyOptions,
+    tagger: Tagger | None = None,
+    similarity: Similarity | None = None,
+    at_once: int = 32,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Adversary[TextExample]]:
+    """Attack examples by replacing words.
+
+    An example's result is a function of the example, the options and what it is told by victim, tagger, similarity
+    and candidates; other examples are attacked beside it so that these have more to do at once.
+
+    Args:
+        victim: The model.
+        examples: Texts, or pairs of texts, with labels of the victim's.
+        candidates: What words may become.
+        options: How it is done.
+        tagger: Needed unless ``options.part_of_speech`` is "any".
+        similarity: None for no limit on similarity: all candidates are then equally similar.
+        at_once: Examples that are attacked side by side. The more, the faster; but a model's last digits depend on what
+            it reads together, so a near tie may be decided otherwise (one text of 200 at 8, none at 32 or on AG's).
+            With 1, nothing but the example counts.
+        progress: Told after each example how many are done, of how many.
+
+    Returns:
+        One adversary an example, in order. ``notes`` has ``changed``, ``[place, old, new]`` for each word that was
+        replaced, and ``predicted``, the label that the victim gives the result. An example that the victim has wrong
+        is ``skipped``; one with nothing to replace has ``failed``.
+
+    Raises:
+        TaskError: for an example without a label, or with one that is not the victim's.
+        ConfigError: if there is no tagger and one is needed.
+    """
+    for example in examples:
+        _check_label(example, victim.num_labels)
+    if tagger is None and options.part_of_speech != "any":
+        raise ConfigError("no tagger to tell parts of speech: give one, or part_of_speech='any'")
+    tag = UniversalTagger(tagger) if tagger else None
+
+    def ask(questions: Sequence[_Ask]) -> list[NDArray[np.float64]]:
+        rows = victim.probabilities([passage.to_example() for asked in questions for passage in asked.texts])
+        return _parted(rows, [len(asked.texts) for asked in questions])
+
+    def tagged(questions: Sequence[_Tag]) -> list[Sequence[tuple[str, ...]]]:
+        assert tag is not None
+        found = tag([sentence for asked in questions for sentence in asked.sentences])
+        return _parted(found, [len(asked.sentences) for asked in questions])
+
+    def compare(questions: Sequence[_Compare]) -> list[NDArray[np.float64]]:
+        assert similarity is not None
+        found = similarity([(asked.reference, text) for asked in questions for text in asked.texts])
+        return _parted(found, [len(asked.texts) for asked in questions])
+
+    return search_together(
+        (_search(example, options, similarity is not None) for example in examples),
+        {Place: candidates, _Tag: tagged, _Compare: compare, _Ask: ask},
+        at_once=at_once,
+        progress=None if progress is None else lambda done: progress(done, len(examples)),
+    )
+
+
+def _check_label(example: TextExample, num_labels: int) -> None:
+    label = example.label
+    if label is None:
+        raise TaskError(
+            f"'{example.key}' has no label, so nothing says when an attack succeeds: attack a labelled split"
+        )
+    if not isinstance(label, int) or not 0 <= label < num_labels:
+        raise TaskError(
+            f"'{example.key}' has the label {label}, and the victim knows 0 to {num_labels - 1}: attack a "
+            f"model of this task"
+        )
+
+
+def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) -> _Search:
+    """Attack one example."""
+    original = current = Passage.of(
+        example, WORDS[options.words], options.attacked, is_alone=not options.pair_is_context
+    )
+    label = cast(int, example.label)
+    (at_first,) = yield _Ask([original])
+    if (predicted := int(at_first.argmax())) != label:
+        return Adversary(
+            example, example, "skipped", int(options.counts_skipped), _notes(original, original, predicted)
+        )
+    order, num_queries = yield from _ranked(original, label, at_first, options)
+    num_queries += 1
+    before = at_first
+    for position in order:
+        proposed = yield Place(original, current, position)
+        words = [word for word in proposed if word != current.words[position]]
+        kept = yield from _fit(original, current, position, words, options)
+        num_queries += len(words) if options.counts_filtered else 0
+        kept, angles = yield from _alike(current, position, kept, options, has_similarity)
+        num_queries += 0 if options.counts_filtered else len(kept)
+        if not kept:
+            continue
+        texts = [current.with_word(position, word) for word in kept]
+        rows = yield _Ask(texts)
+        choose = _textattack_step if options.steps == "textattack" else _jin_step
+        chosen = choose(rows, label, angles, at_first, before, texts)
+        if chosen is None:
+            continue
+        current, before = texts[chosen], rows[chosen]
+        if (predicted := int(before.argmax())) != label:
+            notes = _notes(original, current, predicted)
+            return Adversary(example, current.to_example(), "succeeded", num_queries, notes)
+    return Adversary(example, current.to_example(), "failed", num_queries, _notes(original, current, label))
+
+
+def _ranked(
+    original: Passage, label: int, at_first: NDArray[np.float64], options: GreedyOptions
+) -> Generator[Any, Any, tuple[list[int], int]]:
+    """Places of words that may change, the most important first, and how many queries that took."""
+    places = [place for place in original.attackable if not _is_stop_word(original.words[place], options)]
+    if options.importance == "textattack":
+        rows = (yield _Ask([original.without(place) for place in places])) if places else np.zeros((0, len(at_first)))
+        importance = 1 - rows[:, label]
+        return [places[number] for number in np.argsort(-importance, kind="stable")], len(places)
+    asked = list(original.attackable)
+    rows = (yield _Ask([original.with_word(place, options.unknown) for place in asked])) if asked else np.zeros((0, 1))
+    importance = {place: _loss(row, label, at_first) for place, row in zip(asked, rows, strict=True)}
+    return sorted(places, key=lambda place: -importance[place]), len(asked)
+
+
+def _loss(row: NDArray[np.float64], label: int, at_first: NDArray[np.float64]) -> float:
+    """The authors' importance of a word, from the probabilities without and with it."""
+    predicted = int(row.argmax())
+    rise = row[predicted] - at_first[predicted] if predicted != label else 0.0
+    return float(at_first[label] - row[label] + rise)
+
+
+def _is_stop_word(word: str, options: GreedyOptions) -> bool:
+    return (word.lower() if options.ignores_case else word) in options.stop_words
+
+
+def _fit(
+    original: Passage, current: Passage, position: int, words: Sequence[str], options: GreedyOptions
+) -> Generator[Any, Any, list[str]]:
+    """The words that are the right part of speech."""
+    if options.part_of_speech == "any" or not words:
+        return list(words)
+    if options.part_of_speech == "textattack":
+        left, right = original.words[max(position - 4, 0) : position], original.words[position + 1 : position + 4]
+        all_words = (original.words[position], *words)
+        sentences = [(*left, word, *right) for word in all_words]
+        # Where the word occurs twice in its context, TextAttack looks at the first.
+        places = [sentence.index(word) for sentence, word in zip(sentences, all_words, strict=True)]
+    else:
+        is_long = len(current.words) > 10
+        start, stop = (max(position - 4, 0), position + 5) if is_long else (0, len(current.words))
+        left, right = current.words[start:position], current.words[position + 1 : stop]
+        sentences = [original.words, *((*left, word, *right) for word in words)]
+        places = [position, *[position - start] * len(words)]
+    tags = yield _Tag(sentences)
+    old, *new = (sentence[place] for sentence, place in zip(tags, places, strict=True))
+    return [word for word, part in zip(words, new, strict=True) if may_replace(old, part)]
+
+
+def _alike(
+    current: Passage, position: int, words: list[str], options: GreedyOptions, has_similarity: bool
+) -> Generator[Any, Any, tuple[list[str], NDArray[np.float64]]]:
+    """The words that leave the text around them alike, and the angles by which they turn it."""
+    is_short = len(current.words) < options.window
+    limit = options.max_angle_short if is_short else options.max_angle
+    if not words or not has_similarity or limit >= math.pi:
+        return words, np.zeros(len(words))
+    start, stop = _window(position, len(current.words), options)
+    texts = [current.with_word(position, word).window(start, stop) for word in words]
+    angles = yield _Compare(current.window(start, stop), texts)
+    is_alike = angles <= limit
+    return [word for word, alike in zip(words, is_alike, strict=True) if alike], angles[is_alike]
+
+
+def _window(position: int, length: int, options: GreedyOptions) -> tuple[int, int]:
+    """The first word of the window around a word, and the one after its last."""
+    half = (options.window - 1) // 2
+    if position < half:
+        return 0, min(options.window, length)
+    if position + half >= length:
+        start = length - options.window
+        # In the authors' code a negative start counts from the end of a short text.
+        return max(0, start + (length if start < 0 and options.steps == "jin2019" else 0)), length
+    return position - half, position + half + 1
+
+
+def _textattack_step(
+    rows: NDArray[np.float64],
+    label: int,
+    angles: NDArray[np.float64],
+    at_first: NDArray[np.float64],
+    before: NDArray[np.float64],
+    texts: Sequence[Passage],
+) -> int | None:
+    """Which candidate is taken, if any."""
+    alphabetic = sorted(range(len(texts)), key=lambda number: texts[number].text)
+    order = sorted(alphabetic, key=lambda number: rows[number, label])
+    if rows[order[0], label] >= before[label]:
+        return None
+    flipping = []
+    for number in order:
+        if rows[number].argmax() == label:
+            break
+        flipping.append(number)
+    return min(flipping, key=lambda number: angles[number], default=order[0])
+
+
+def _jin_step(
+    rows: NDArray[np.float64],
+    label: int,
+    angles: NDArray[np.float64],
+    at_first: NDArray[np.float64],
+    before: NDArray[np.float64],
+    texts: Sequence[Passage],
+) -> int | None:
+    """Which candidate is taken, if any."""
+    flipping = np.flatnonzero(rows.argmax(axis=1) != label)
+    if len(flipping):
+        return int(flipping[angles[flipping].argmin()])
+    lowest = int(rows[:, label].argmin())
+    return lowest if rows[lowest, label] < at_first[label] else None
+
+
+def _parted(rows: Any, sizes: Sequence[int]) -> list[Any]:
+    """Rows cut into parts of these sizes."""
+    ends = np.cumsum(sizes).tolist()
+    return [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _notes(original: Passage, current: Passage, predicted: int) -> dict[str, Any]:
+    return {"changed": current.changed_from(original), "predicted": predicted}

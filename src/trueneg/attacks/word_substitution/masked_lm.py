@@ -1,0 +1,267 @@
+"""Words that a masked language model proposes: BERT-Attack (Li et al. 2020) and BAE-R (Garg and Ramakrishnan 2020).
+
+The model alone says what could stand in a place; no WordNet and no word vectors have a say. So opposites are proposed
+too: "good" and "bad" fit the same places. ``strict`` leaves WordNet's opposites out, and words put together of pieces,
+of which many are made up. The search is that of ``greedy``. What differs from the authors:
+
+- BERT-Attack. The word that changes the label is the one that lowers its probability most, where the authors take the
+  first in the model's order and ask about no more: other texts and more queries, the same successes. The words of
+  several pieces are ranked by what the model says at each piece in the text, not by perplexity without it. Their
+  filter of opposites, an option, goes by counter-fitted vectors.
+- BAE. Only its replacements, no insertions. A change is compared with the text before it, not with the original.
+- Both. Stop words are neither replaced nor proposed, and a word is proposed if the model's tokenizer would write it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.attacks.word_substitution.greedy import GreedyOptions, Place, Way
+from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS
+from trueneg.attacks.words import WORDS, Passage, with_case_of
+from trueneg.config.options import ModelConfig
+from trueneg.detectors.encoder import Span, SpanReader, by_budget, padded
+from trueneg.errors import ConfigError
+from trueneg.lexicon.relations import Relations
+from trueneg.models.backbone import max_length
+from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.tokenizer import load_tokenizer, special_ids
+
+BERT_MASK = "[MASK]"
+
+_REMEMBERED = 1 << 13  # words that were read: 40 MB of them
+_PIECES_AT_ONCE = 512  # of which there are logits over the vocabulary: 60 MB of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLMOptions(GreedyOptions):
+    """One of the ``PROFILES``, or a variation.
+
+    Raises:
+        ConfigError: if an option has no such value.
+    """
+
+    stop_words: frozenset[str] = TEXTFOOLER_STOP_WORDS
+    ignores_case: bool = True
+    importance: Way = "jin2019"
+    unknown: str = BERT_MASK
+    """What hides a word from the victim: its own mask token, which ``make_masked_lm`` puts in BERT's place."""
+    part_of_speech: Literal["jin2019", "textattack", "any"] = "any"
+    is_masked: bool = False
+    """Whether the masked LM sees a mask in the word's place, in the text as it is; else the word, in the original."""
+    num_candidates: int = 48
+    """Proposals at each place, before those that are no words are left out."""
+    max_pieces: int = 12
+    """Of a word that may change without being masked. 1 for no made-up words: of pieces put together many are none."""
+    opposites: bool = True
+    """Whether a word may become its opposite, as WordNet tells: "happy" unhappy, and sad."""
+    max_changed: float = 0.4
+    """Share of the words that may change, rounded down; one may in any case."""
+    context: int = 128
+    """Tokens that the masked LM reads at most; of a longer text those around the word."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_changed <= 1:
+            raise ConfigError(f"max_changed: more than 0, at most 1 is wanted, not {self.max_changed}")
+        for name in ("num_candidates", "max_pieces"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}: at least 1 is wanted, not {getattr(self, name)}")
+
+
+PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
+    {
+        "bert-attack": MaskedLMOptions(),
+        "bae": MaskedLMOptions(
+            importance="textattack",
+            part_of_speech="textattack",
+            is_masked=True,
+            num_candidates=50,
+            max_changed=1.0,
+            max_angle=0.359,  # a cosine of 0.936
+        ),
+        "strict": MaskedLMOptions(max_pieces=1, opposites=False),
+    }
+)
+"""``bert-attack``: no limit on similarity unless one is asked for. ``bae``: TextAttack's ``BAEGarg2019``.
+``strict``: the first, with fewer changes of meaning."""
+
+
+class MaskedLMCandidates:
+    """Candidates for a word, the most probable first.
+
+    A word of several pieces becomes one of as many, if it is not masked; masked, it becomes one of one piece. Words
+    are proposed as the model writes them; one in small letters gets the capitals of the word that it replaces. What a
+    text is read beside shows in the last digits of probabilities (about 1e-6), nowhere else.
+
+    Args:
+        source: A checkpoint with a masked-LM head: a run, a Hugging Face folder or a hub name; any fast tokenizer.
+        options: How it is read.
+        relations: Knows opposites; needed if these are left out.
+        device: Where it runs.
+
+    Raises:
+        ConfigError: if opposites are to be left out, and nothing knows them.
+        ModelError: if the checkpoint has no such head.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        options: MaskedLMOptions = PROFILES["bert-attack"],
+        relations: Relations | None = None,
+        device: str = "cpu",
+    ) -> None:
+        if relations is None and not options.opposites:
+            raise ConfigError("opposites=false: WordNet says which words are opposites, and none was given")
+        self._relations = relations
+        self.provenance: Mapping[str, str] = {"masked_lm": source}
+        self.options = options
+        self._tokenizer = load_tokenizer(resolve_checkpoint(source))
+        self._model = load_masked_lm(ModelConfig(start_from=source), self._tokenizer).to(device).eval()
+        self._model.requires_grad_(False)
+        self._reader = SpanReader(self._tokenizer, min(options.context, max_length(self._model.model)))
+        self._mask = str(self._tokenizer.convert_ids_to_tokens(special_ids(self._tokenizer)["mask"]))  # type: ignore[arg-type]
+        self._known: dict[Span, list[tuple[int, ...]]] = {}
+        self._word = lru_cache(maxsize=1 << 16)(self._word_of)
+
+    def __call__(self, places: Sequence[Place]) -> list[list[str]]:
+        """Words for each place."""
+        spans = [self._span(place) for place in places if self._may_change(place)]
+        self._read_new(spans if self.options.is_masked else self._with_others(places, spans))
+        answers = iter([self._known[span] for span in spans])
+        found = [self._words(place, next(answers)) if self._may_change(place) else [] for place in places]
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return found
+
+    def _may_change(self, place: Place) -> bool:
+        """Whether the limit on changes allows another one."""
+        num_changed = len(place.current.changed_from(place.original))
+        return num_changed < max(1, int(self.options.max_changed * len(place.original.attackable) + 1e-9))
+
+    def _span(self, place: Place) -> Span:
+        """The text that is read for a place, and where in it the place is."""
+        if not self.options.is_masked:
+            return _span_of(place.original, place.position)
+        return _span_of(place.current.with_word(place.position, self._mask), place.position)
+
+    def _with_others(self, places: Sequence[Place], spans: Sequence[Span]) -> list[Span]:
+        """With the other words of these texts, which will be asked for too and cost nothing to read now."""
+        passages = {place.original.text: place.original for place in places}
+        read = {span[0] for span in spans if span not in self._known}
+        others = [_span_of(passages[text], at) for text in passages if text in read for at in passages[text].attackable]
+        return [*spans, *others]
+
+    def _read_new(self, spans: Iterable[Span]) -> None:
+        new = [span for span in dict.fromkeys(spans) if span not in self._known]
+        rows: dict[str, list[tuple[Span, int, int]]] = {}
+        for span in new:
+            text, start, end = self._reader.cut(span)
+            rows.setdefault(text, []).append((span, start, end))
+        # A word that no token sees stays without candidates.
+        self._known.update((span, []) for span in new)
+        if rows:
+            self._known.update(self._read(rows))
+
+    @torch.no_grad()
+    def _read(
+        self, rows: Mapping[str, Sequence[tuple[Span, int, int]]]
+    ) -> Iterator[tuple[Span, list[tuple[int, ...]]]]:
+        """The best tokens in the places of words' pieces, for the words of each text."""
+        texts = list(rows)
+        encoded = self._tokenizer(
+            texts, return_offsets_mapping=True, truncation=True, max_length=self._reader.window, verbose=False
+        )
+        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+        device = self._model.embeddings.device
+        for chosen in by_budget(np.argsort(lengths, kind="stable"), lengths):
+            ids, mask = padded([encoded["input_ids"][number] for number in chosen], self._tokenizer)
+            given = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+            hidden = self._model.model.base_model(**given, return_dict=True).last_hidden_state
+            pieces = [
+                (span, [(line, at) for at in _between(start, end, encoded["offset_mapping"][number])])
+                for line, number in enumerate(chosen.tolist())
+                for span, start, end in rows[texts[number]]
+            ]
+            wanted = torch.tensor([place for _, found in pieces for place in found], dtype=torch.int64).view(-1, 2)
+            best, scores = self._best(hidden[wanted[:, 0], wanted[:, 1]])
+            first = 0
+            for span, found in pieces:
+                part = slice(first, first := first + len(found))
+                is_short = len(found) <= self.options.max_pieces
+                yield span, combinations(best[part], scores[part], self.options.num_candidates) if is_short else []
+
+    def _best(self, hidden: torch.Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The best tokens for hidden states, and their log probabilities: ``[pieces, num_candidates]``."""
+        known = len(self._tokenizer)  # a padded model has more rows than there are tokens
+        num = min(self.options.num_candidates, known)
+        logits = (self._model.logits(part)[:, :known].float() for part in hidden.split(_PIECES_AT_ONCE))
+        parts = [part.log_softmax(-1).topk(num) for part in logits]
+        scores, ids = (torch.cat([part[side] for part in parts]).cpu() for side in (0, 1))
+        return ids.numpy(), scores.double().numpy()
+
+    def _words(self, place: Place, proposed: Sequence[tuple[int, ...]]) -> list[str]:
+        """What of the proposed tokens is a word other than the one that stands there."""
+        text, start, _ = self._span(place)
+        has_space = text[:start][-1:].isspace()
+        words = [word for ids in proposed if (word := self._word(ids, has_space))]
+        kept = [w for w in words if w.lower() != place.word.lower() and w.lower() not in self.options.stop_words]
+        if self._relations is not None and not self.options.opposites:
+            kept = [w for w in kept if "opposite" not in self._relations.between(place.word, w)]
+        return list(dict.fromkeys(with_case_of(word, place.word) if word.islower() else word for word in kept))
+
+    def _word_of(self, ids: tuple[int, ...], has_space: bool) -> str:
+        """The word that tokens are, after a space or not; empty if they are none, or only a part of one."""
+        word = str(self._tokenizer.decode(list(ids))).strip()
+        is_word = WORDS[self.options.words].fullmatch(word) and any(letter.isalpha() for letter in word)
+        # A tokenizer that knows spaces knows the pieces of longer words by their having none.
+        if not is_word or len(self._ids(f" {word}")) != len(ids):
+            return ""
+        return word if self._ids(f" {word}" if has_space else word) == ids else ""
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def combinations(ids: NDArray[np.int64], scores: NDArray[np.float64], num: int) -> list[tuple[int, ...]]:
+    """Tokens one after another, of all that can be made of those at each place the ones with the highest sums.
+
+    Args:
+        ids: Tokens at each place, ``[places, tokens]``.
+        scores: Theirs, in the same shape.
+        num: How many combinations at most.
+
+    Returns:
+        The best first; of equals the one whose tokens come first. None for no places.
+
+    Example:
+        >>> combinations(np.array([[1, 2], [3, 4]]), np.array([[0.0, -1.0], [0.0, -3.0]]), 3)
+        [(1, 3), (2, 3), (1, 4)]
+    """
+    found: list[tuple[int, ...]] = [()]
+    sums = np.zeros(1)
+    for there, theirs in zip(ids, scores, strict=True):
+        longer = (sums[:, None] + theirs).ravel()
+        order = np.argsort(-longer, kind="stable")[:num]
+        found = [(*found[number // len(there)], int(there[number % len(there)])) for number in order.tolist()]
+        sums = longer[order]
+    return found if len(ids) else []
+
+
+def _between(start: int, end: int, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Which tokens lie, with some of their characters, within these."""
+    return [number for number, (first, last) in enumerate(offsets) if first < min(last, end) and last > start]
+
+
+def _span_of(passage: Passage, position: int) -> Span:
+    """The passage's text and the characters of a word in it."""
+    before = passage.gaps[0] + (passage.window(0, position) + passage.gaps[position] if position else "")
+    return passage.text, len(before), len(before) + len(passage.words[position])

@@ -1,0 +1,73 @@
+"""How alike the words around a change still are to an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueneg.evaluation.encoders.sentence_similarity import States, TextReader, cosines
+
+_REMEMBERED = 1 << 14  # vectors: 50 MB of them at 384 numbers
+
+
+class Similarity(Protocol):
+    """Says how far texts are from each other, as an angle."""
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What its answers depend on."""
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The angle between the two texts of each pair, in radians, ``[pairs]``; of a pair by itself."""
+
+
+class MeanVectors:
+    """The angle between mean vectors of an encoder's last layer.
+
+    TextFooler's authors use the Universal Sentence Encoder, with other angles for the same texts: a limit on the angle
+    means something only together with the encoder, and results name both.
+
+    Args:
+        source: A checkpoint: a run, a Hugging Face folder or a hub name, with a fast tokenizer.
+        device: Where it runs.
+
+    Raises:
+        ModelError: if the checkpoint is no encoder.
+    """
+
+    def __init__(self, source: str, device: str = "cpu") -> None:
+        self.provenance = {"similarity": source, "pooling": "mean of the last layer"}
+        self._reader = TextReader(source, device=device)
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The angle between the two texts of each pair, in radians, ``[pairs]``."""
+        texts = dict.fromkeys(text for pair in pairs for text in pair)
+        if new := [text for text in texts if text not in self._known]:
+            self._known.update(zip(new, self._read(new), strict=True))
+        vectors = [np.stack([self._known[pair[side]] for pair in pairs]) for side in (0, 1)] if pairs else []
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return angles(*vectors) if pairs else np.zeros(0)
+
+    def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        ids = self._reader.tokenize(texts)
+        found = np.zeros((len(texts), int(self._reader.model.config.hidden_size)), dtype=np.float32)
+        for chosen in self._reader.batches(ids):
+            states = self._reader.states([ids[number] for number in chosen])
+            last = States(states.hidden[-1:], states.is_token, states.is_special)
+            found[chosen] = last.pooled("mean")[0].cpu().numpy()
+        return found
+
+
+def angles(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Angles between vectors along the last axis, in radians; a right one with a vector that has no length.
+
+    Example:
+        >>> angles(np.array([[1.0, 0], [1, 1]]), np.array([[0.0, 2], [0, 0]])).round(2).tolist()
+        [1.57, 1.57]
+    """
+    return np.arccos(np.clip(cosines(left, right), -1, 1))

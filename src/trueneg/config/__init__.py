@@ -1,0 +1,1 @@
+"""Options, their bounds and presets, and how they are read and written."""

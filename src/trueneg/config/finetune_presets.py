@@ -1,0 +1,104 @@
+"""Hyper-parameters for fine-tuning, as published, by task and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from trueneg.config.options import FinetuneConfig, OptimizerConfig, TaskConfig, TrainConfig
+from trueneg.errors import ConfigError, unknown_name
+
+SMALL, BASE = 384, 768
+"""Widest encoder that is called small, and base."""
+
+_TRAIN = TrainConfig(steps=0, batch_size=32, log_every=100, eval_every=0, save_every=0)
+
+
+def electra_paper(task: str, hidden_size: int) -> FinetuneConfig:
+    """Clark et al. 2020, appendix B: no weight decay, layers learn ever more slowly downwards, Adam as it should be."""
+    return FinetuneConfig(
+        preset="electra-paper",
+        task=_electra_task(task),
+        epochs=_electra_epochs(task),
+        dropout=0.1,
+        optimizer=OptimizerConfig(
+            learning_rate=_by_size(hidden_size, 3e-4, 1e-4, 5e-5),
+            layer_decay=_by_size(hidden_size, 0.8, 0.8, 0.9),
+            weight_decay=0.0,
+        ),
+        train=_TRAIN,
+    )
+
+
+def electra_code(task: str, hidden_size: int) -> FinetuneConfig:
+    """What ``google-research/electra`` runs, as in its published numbers.
+
+    Weight decay, Adam without bias correction, warm-up times decay, and the top layer two steps below the head.
+    """
+    paper = electra_paper(task, hidden_size)
+    optimizer = replace(
+        paper.optimizer,
+        name="electra-code",
+        learning_rate=_by_size(hidden_size, 1e-4, 1e-4, 5e-5),
+        weight_decay=0.01,
+    )
+    return replace(paper, preset="electra-code", optimizer=optimizer)
+
+
+def bert(task: str, hidden_size: int) -> FinetuneConfig:
+    """From the middle of the grid of Devlin et al. 2019, appendix A.3; for small encoders of Turc et al. 2019."""
+    is_squad = task.startswith("squad")
+    return FinetuneConfig(
+        preset="bert",
+        task=TaskConfig(name=task, length=384 if is_squad else 128),
+        epochs=2.0 if is_squad else _by_size(hidden_size, 4.0, 3.0, 3.0),
+        dropout=0.1,
+        optimizer=OptimizerConfig(learning_rate=_by_size(hidden_size, 1e-4, 3e-5, 2e-5)),
+        train=_TRAIN,
+    )
+
+
+FINETUNE_PRESETS: dict[str, Callable[[str, int], FinetuneConfig]] = {
+    "electra-paper": electra_paper,
+    "electra-code": electra_code,
+    "bert": bert,
+}
+
+
+def finetune_preset(name: str, task: str, model_type: str, hidden_size: int) -> FinetuneConfig:
+    """Hyper-parameters for a task and an encoder.
+
+    Args:
+        name: One of ``FINETUNE_PRESETS``; empty for ``electra-paper`` if the encoder is an ELECTRA, else ``bert``.
+        task: ``glue/mrpc``, ``squad``, …
+        model_type: Of the encoder, as transformers names it.
+        hidden_size: Of the encoder.
+
+    Raises:
+        ConfigError: for an unknown name.
+
+    Example:
+        >>> finetune_preset("", "glue/rte", "electra", 256).epochs
+        10.0
+    """
+    chosen = name or ("electra-paper" if model_type == "electra" else "bert")
+    if chosen not in FINETUNE_PRESETS:
+        raise ConfigError(unknown_name("preset", chosen, FINETUNE_PRESETS))
+    return FINETUNE_PRESETS[chosen](task, hidden_size)
+
+
+def _name(task: str) -> str:
+    return task.rpartition("/")[2]
+
+
+def _electra_task(task: str) -> TaskConfig:
+    name = _name(task)
+    return TaskConfig(name=task, length=512 if task.startswith("squad") else 128, swap_pairs=name in ("mrpc", "stsb"))
+
+
+def _electra_epochs(task: str) -> float:
+    return 2.0 if task.startswith("squad") else 10.0 if _name(task) in ("rte", "stsb") else 3.0
+
+
+def _by_size(hidden_size: int, small: float, base: float, large: float) -> float:
+    return small if hidden_size <= SMALL else base if hidden_size <= BASE else large

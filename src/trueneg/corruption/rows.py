@@ -1,0 +1,115 @@
+"""Rows of a corpus on a device, before and after masking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trueneg.corpus.rows import RowBatch, RowIndex
+from trueneg.corruption.batch import Batch
+from trueneg.corruption.keyed import example_keys
+
+
+@dataclass(frozen=True)
+class Substitutes(Batch):
+    """What annotations list in the place of each token.
+
+    Shapes: ``[batch, length, width]``, the best first; nothing at special tokens.
+    """
+
+    tokens: Tensor
+    """int32."""
+    credit: Tensor
+    """uint8, in 255ths: 0 where there are no more."""
+
+
+@dataclass(frozen=True)
+class Rows(Batch):
+    """A batch of uncorrupted rows, on one device.
+
+    Shapes: all ``[batch, length]`` but ``keys`` ``[batch]``.
+    """
+
+    input_ids: Tensor
+    """int64."""
+    segments: Tensor
+    """int64: 0 at padding, else the number of the document piece within its row, from 1."""
+    is_special: Tensor
+    """bool: start, end and padding tokens, which are never masked."""
+    is_word_start: Tensor
+    """bool."""
+    is_whole_word: Tensor
+    """bool: the token is a word by itself, not one of several pieces."""
+    keys: Tensor
+    """int64: what the row's random draws are functions of (``keyed.example_keys``)."""
+    is_full: bool = False
+    """No row has padding or more than one piece, so attention needs no mask."""
+    is_packed: bool = False
+    """Some row may have more than one piece, so attention must stop at their borders."""
+    substitutes: Substitutes | None = None
+    """Of an annotated corpus."""
+
+
+@dataclass(frozen=True)
+class MaskedRows:
+    """Rows with some tokens hidden.
+
+    Shapes: ``input_ids`` ``[batch, length]``; the rest ``[batch, slots]``.
+    """
+
+    rows: Rows
+    """The uncorrupted rows."""
+    input_ids: Tensor
+    """int64: what the model sees."""
+    positions: Tensor
+    """int64: the column of each slot, distinct within a row, ascending in rows without empty slots."""
+    gold: Tensor
+    """int64: the original token there."""
+    is_masked: Tensor
+    """bool: the slot is in use."""
+    is_whole_word: Tensor
+    """bool: gold is a word by itself."""
+    draws: Tensor
+    """float32 in [0, 1): what a sampled prediction there is a function of."""
+
+
+def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
+    """Read rows of a corpus as tensors.
+
+    Args:
+        index: The corpus's rows.
+        numbers: Which rows, int64 ``[batch]``.
+        seed: Of the random draws made on these rows.
+        positions: Where the examples stand in the training order, int64 ``[batch]``: the other part of what
+            their draws are functions of.
+    """
+    return rows_of(index.read(numbers), index, seed, positions)
+
+
+def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) -> Rows:
+    """Rows that were read, as tensors: see ``read_rows``."""
+    substitutes = None
+    if batch.substitutes is not None and batch.credits is not None:
+        substitutes = Substitutes(torch.from_numpy(batch.substitutes), torch.from_numpy(batch.credits))
+    return Rows(
+        input_ids=torch.from_numpy(batch.input_ids),
+        segments=torch.from_numpy(batch.segments.astype(np.int64)),
+        is_special=torch.from_numpy(batch.is_special),
+        is_word_start=torch.from_numpy(batch.is_word_start),
+        is_whole_word=torch.from_numpy(batch.is_whole_word),
+        keys=example_keys(seed, torch.from_numpy(positions)),
+        is_full=not index.is_packed and bool((batch.segments > 0).all()),
+        is_packed=index.is_packed,
+        substitutes=substitutes,
+    )
+
+
+class ReadRows(Protocol):
+    """How rows of a corpus become what an objective is given: ``read_rows``, or something made of it."""
+
+    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
+        """Read rows: see ``read_rows``."""

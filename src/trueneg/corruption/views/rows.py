@@ -1,0 +1,175 @@
+"""Rows of a corpus with both views of them: what CLINE trains on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.options import ViewsConfig
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.tags import Tags
+from trueneg.corruption.rows import rows_of
+from trueneg.corruption.views.articles import Articles
+from trueneg.corruption.views.batch import Views
+from trueneg.corruption.views.generator import Substitution, TableCandidates, TextRows
+from trueneg.corruption.views.names import Names
+from trueneg.corruption.views.replacement_table import (
+    REPLACEMENTS_VERSION,
+    ReplacementTable,
+    Word,
+    compile_replacements,
+)
+from trueneg.corruption.views.word_pieces import WordPieces
+from trueneg.errors import ConfigError, LexiconError, TruenegWarning
+from trueneg.lexicon.replacements import KINDS, ReplacementOptions
+from trueneg.lexicon.tags import PENN
+from trueneg.lexicon.wn_lexicon import WnLexicon
+from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import cache_folder, find_wordnet, wordnet_digest
+from trueneg.tokenizer import special_ids
+
+LEAST_COVERAGE, FEWEST_WORDS = 0.35, 100
+"""Share of content words that must have a replacement, in a corpus of so many: of English text 0.92 have one; of German
+and Spanish, which share "war" and "piano" with it, 0.2 have."""
+
+
+class ViewReader:
+    """Reads rows and makes their views: a ``corruption.rows.ReadRows``.
+
+    Args:
+        substitution: What makes views.
+    """
+
+    def __init__(self, substitution: Substitution) -> None:
+        self.substitution = substitution
+
+    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
+        """Read rows with their views.
+
+        Args:
+            index: A corpus's rows, with tags.
+            numbers: Which rows, int64 ``[batch]``.
+            seed: Of the draws.
+            positions: Where the examples stand in the training order, int64 ``[batch]``: an example of the next epoch
+                gets other views.
+        """
+        batch = index.read(numbers)
+        if batch.tags is None:
+            raise AssertionError("rows for views are opened with their tags")
+        rows = rows_of(batch, index, seed, positions)
+        text = TextRows(
+            batch.input_ids,
+            batch.segments,
+            batch.is_word_start,
+            batch.is_special,
+            batch.tags,
+            rows.keys,
+            is_full=rows.is_full,
+            is_packed=rows.is_packed,
+        )
+        return Views(rows, *self.substitution.views(text))
+
+
+def make_substitution(
+    config: ViewsConfig, tags: Tags, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
+) -> Substitution:
+    """What makes the views of a corpus: its words' replacements, compiled once and then read from the cache.
+
+    Args:
+        config: How much is replaced, and by what.
+        tags: Of the corpus's training split, whose words are counted.
+        tokenizer: The corpus's.
+        wordnet: WordNet's folder; empty to look for it.
+
+    Raises:
+        ConfigError: for names told by capitals, with a tokenizer that has none; for options that a lexicon of ``wn``
+            has nothing for.
+        LexiconError: if there is no WordNet, the cache cannot be written, or the text and the lexicon are of different
+            languages.
+        CorpusError: if the table of words is torn.
+    """
+    table = cached_replacements(tags, options_of(config), config.lexicon or wordnet)
+    _check_coverage(table, tags)
+    pad_id = special_ids(tokenizer)["pad"]
+    if pad_id is None:
+        raise AssertionError("load_tokenizer lets no tokenizer without a padding token pass")
+    return Substitution(
+        TableCandidates(table),
+        WordPieces.of(table.forms, tokenizer),
+        config,
+        pad_id,
+        Articles.of(table.forms, tokenizer) if config.articles else None,
+        Names.of(tokenizer) if config.entities == "capitals" else None,
+    )
+
+
+def options_of(config: ViewsConfig) -> ReplacementOptions:
+    """What is asked of a candidate."""
+    return ReplacementOptions(
+        senses=config.senses,
+        agree=config.agree,
+        multiword=config.multiword,
+        indirect=config.indirect,
+        random="band" if config.random == "none" else config.random,
+    )
+
+
+def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = "") -> ReplacementTable:
+    """The replacements of a corpus's words, compiled once for its tags, a WordNet and options.
+
+    Args:
+        tags: Of a corpus's training split, whose words are counted.
+        options: What is asked of a candidate.
+        wordnet: WordNet's folder, empty to look for it; or ``wn:LEXICON``.
+
+    Raises:
+        ConfigError: for another ``wn:LEXICON`` than an English one, if the tags are of an English tagger.
+        LexiconError: if there is no WordNet, or the cache cannot be written.
+    """
+    lexicon = WnLexicon(wordnet.removeprefix("wn:")) if wordnet.startswith("wn:") else None
+    if lexicon is None:
+        place = find_wordnet(wordnet or None)
+        digest = wordnet_digest(place)
+    else:
+        digest = lexicon.digest
+        if not lexicon.is_english and not tags.info.tagger.startswith("spacy:"):
+            raise ConfigError(
+                f"{lexicon.name} is of the language '{lexicon.language}', and the corpus was tagged by "
+                f"'{tags.info.tagger}', which knows English: build it with --tag --tagger spacy:MODEL"
+            )
+    asked = json.dumps([asdict(options), tags.corpus.split, REPLACEMENTS_VERSION], sort_keys=True)
+    name = f"{tags.info.fingerprint}-{digest}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+    path = cache_folder() / "replacements" / f"{name}.safetensors"
+    if path.exists():
+        try:
+            return ReplacementTable.load(path)
+        except LexiconError as error:
+            warnings.warn(f"compiling the replacements again: {error}", TruenegWarning, stacklevel=2)
+    table = compile_replacements(_words(tags), lexicon or WordNet.load(place), options)
+    table.save(path)
+    return table
+
+
+def _check_coverage(table: ReplacementTable, tags: Tags) -> None:
+    """Refuse text that the lexicon hardly knows a word of: both views would be the text itself."""
+    num_words, share = int(table.provenance["num_content_words"]), table.coverage(*KINDS)
+    if num_words >= FEWEST_WORDS and share < LEAST_COVERAGE:
+        source = table.provenance["source"]
+        english = ", which is English" if source == "WordNet" else ""
+        raise LexiconError(
+            f"only {share:.1%} of the nouns, verbs, adjectives and adverbs of '{tags.corpus.path}' have anything in "
+            f"{source}{english}, to be replaced by: if the text is in another "
+            f"language, name a lexicon of it, views.lexicon=wn:LEXICON, and tag it with --tagger spacy:MODEL"
+        )
+
+
+def _words(tags: Tags) -> Iterable[Word]:
+    words = tags.words()
+    for text, tag, count in zip(words.texts, words.tags.tolist(), words.counts.tolist(), strict=True):
+        yield text, PENN[tag], count

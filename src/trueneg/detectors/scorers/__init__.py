@@ -1,0 +1,1 @@
+"""Scorers: how acceptable a substitute is in the place of a word."""

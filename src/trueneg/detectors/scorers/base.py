@@ -1,0 +1,101 @@
+"""The judgement that detectors are made of: how well a word stands in for another in its sentence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.files.digests import fingerprint_of
+from trueneg.lexicon.wordnet_location import PartOfSpeech
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A word of a text, and what is put in its place.
+
+    Example:
+        >>> Substitution("its primary function", 4, 11, "main").substituted
+        'its main function'
+    """
+
+    text: str
+    start: int
+    """Character at which the word begins."""
+    end: int
+    """Character after its last one."""
+    substitute: str
+    """The words put there, in the form and casing they would have: one word or several."""
+    pos: PartOfSpeech | None = None
+    """Part of speech of the word, where it is known; it restricts what lexicons consider."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end <= len(self.text):
+            raise ValueError(f"characters {self.start} to {self.end} are no word of a text of {len(self.text)}")
+
+    @property
+    def target(self) -> str:
+        """The word that stands in the text."""
+        return self.text[self.start : self.end]
+
+    @property
+    def substituted(self) -> str:
+        """The text with the substitute in it; the substitute begins at the same character."""
+        return self.text[: self.start] + self.substitute + self.text[self.end :]
+
+
+class Judge(ABC):
+    """Says how well substitutes stand in the place of a word.
+
+    A *score* is a number in [0, 1], higher for better; substitutes with a score of at least ``threshold`` are
+    acceptable. Scores of different judges are on different scales; their *acceptance* is not.
+    """
+
+    threshold: float = 0.5
+    provenance: Mapping[str, str] = {}
+    """Where its resources and its threshold come from."""
+
+    @abstractmethod
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Score each substitution: float64 ``[n]``, in [0, 1]."""
+
+    def acceptance(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, and straight lines to 0 and 1."""
+        return acceptance(self.scores(substitutions), self.threshold)
+
+    def reads(self) -> tuple[object, ...]:
+        """What scores follow from: digests of the weights, vectors and lexicons that are read, and settings.
+
+        As JSON has it, and never where a file lies: a moved one is the same.
+        """
+        return ()
+
+    def digest(self) -> str:
+        """A name for the judgement, 16 hexadecimal digits: another one if what is read, or the threshold, is."""
+        return fingerprint_of([type(self).__name__, self.threshold, *self.reads()])
+
+    def to(self, device: torch.device) -> None:  # noqa: B027  most judges have nothing to move
+        """Move what it computes with to a device, if it has anything."""
+
+
+def acceptance(scores: Scores, threshold: float) -> Scores:
+    """Map scores in [0, 1] so that the threshold comes to lie at 1/2: the order stays, and so do 0 and 1.
+
+    A threshold outside (0, 1) accepts everything, or nothing but a score beyond it.
+
+    Example:
+        >>> acceptance(np.array([0.0, 0.4, 0.8, 0.9, 1.0]), threshold=0.8).round(3).tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    if threshold <= 0:
+        return 0.5 + scores / 2
+    if threshold >= 1:
+        return np.where(scores >= threshold, 1.0, scores / (2 * threshold))
+    below, above = np.minimum(scores, threshold) / (2 * threshold), 0.5 + (scores - threshold) / (2 * (1 - threshold))
+    return np.where(scores >= threshold, above, below)

@@ -1,0 +1,67 @@
+"""A detector out of a file of ``trueneg detect calibrate``: its specification, what was learned, its threshold."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.specification import Leaf, Resources, leaves, parse
+from trueneg.errors import ConfigError
+from trueneg.files.records import read_record
+
+KIND = "trueneg calibration"
+
+
+def make_judge(leaf: Leaf, resources: Resources) -> Judge:
+    """Make the judge that a calibration describes.
+
+    Raises:
+        ConfigError: if there is no such file, or it holds none.
+    """
+    from trueneg.detectors import make_judge as make
+    from trueneg.detectors.scorers.learned import LearnedJudge
+
+    leaf.check(argument=True, what="FILE, written by 'trueneg detect calibrate'")
+    content = read_calibration(leaf.argument)
+    described = parse(content["detector"])
+    if any(part.name == "calibrated" and Path(part.argument) == Path(leaf.argument) for part in leaves(described)):
+        raise ConfigError(f"'{leaf.argument}' is calibrated from itself: calibrate what it was made from again")
+    judge = make(described, resources)
+    if parameters := content["parameters"]:
+        if not isinstance(judge, LearnedJudge):
+            raise ConfigError(f"'{leaf.argument}': '{content['detector']}' has nothing to learn, yet it has parameters")
+        judge = judge.with_parameters(parameters, leaf.argument)
+    judge.threshold = float(content["threshold"])
+    about = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
+    judge.provenance = {
+        **judge.provenance,
+        "calibration": Path(leaf.argument).name,
+        "threshold": str(judge.threshold),
+        **about,
+    }
+    return judge
+
+
+def read_calibration(path: str) -> dict[str, Any]:
+    """Read a calibration's file.
+
+    Raises:
+        ConfigError: if there is none, it lacks a detector or a threshold in [0, 1], or its parameters are no numbers.
+    """
+    remedy = "make one with 'trueneg detect calibrate'"
+    content = read_record(dict[str, Any], Path(path), ConfigError, remedy)
+    if content.get("kind") != KIND:
+        raise ConfigError(f"'{path}' is no calibrated detector: {remedy}")
+    threshold, parameters = content.get("threshold"), content.get("parameters", {})
+    is_whole = (
+        isinstance(content.get("detector"), str)
+        and isinstance(threshold, int | float)
+        and 0 <= threshold <= 1
+        and isinstance(parameters, dict)
+        and all(isinstance(value, int | float) and abs(value) <= sys.float_info.max for value in parameters.values())
+    )
+    if not is_whole:
+        raise ConfigError(f"the detector '{path}' lacks a name, a threshold in [0, 1] or finite parameters: {remedy}")
+    return {**content, "parameters": parameters}

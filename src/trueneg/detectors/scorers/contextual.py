@@ -1,0 +1,107 @@
+"""Words judged in their sentence: does an encoder still see the same word there when another is put in its place?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.detectors.digest import weights_digest
+from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.specification import Leaf, Resources
+from trueneg.errors import ConfigError
+
+OPTIONS = ("layer", "pooling", "window", "center")
+THRESHOLD = 0.65
+"""Without one of its own a contextual judge takes this; encoders differ, so calibrate: ``trueneg detect calibrate``."""
+
+
+class ContextualJudge(Judge):
+    """Cosine of a word's vector in its sentence and its substitute's vector in the same place.
+
+    An encoder reads the sentence twice, with the word and with the substitute, and the two states at that place are
+    compared, each taken relative to the rest of its sentence. Of several layers, the cosines are averaged. A negative
+    cosine scores 0, as does a word that the encoder does not see.
+
+    Args:
+        encoder: Reads words in sentences.
+        threshold: The least score to accept.
+    """
+
+    def __init__(self, encoder: TextEncoder, threshold: float = THRESHOLD) -> None:
+        self.encoder = encoder
+        self.threshold = threshold
+        self.provenance = {
+            "encoder": encoder.name,
+            "layers": " ".join(map(str, encoder.layers)),
+            "pooling": encoder.pooling,
+            "window": str(encoder.reader.window),
+            "center": "sentence" if encoder.center else "none",
+        }
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Score each substitution; every text is read once."""
+        return np.asarray(self.cosines(substitutions).mean(1).clip(0.0, 1.0))
+
+    def cosines(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
+        """Cosine at each layer, float64 ``[n, layers]``."""
+        original, changed = self.vectors(substitutions)
+        return np.asarray((original * changed).sum(-1), np.float64)
+
+    def vectors(self, substitutions: Sequence[Substitution]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Unit vectors of the words and of their substitutes, each ``[n, layers, hidden]``."""
+        spans: dict[Span, int] = {}
+        places = [
+            [
+                spans.setdefault((text, s.start, end), len(spans))
+                for text, end in ((s.text, s.end), (s.substituted, s.start + len(s.substitute)))
+            ]
+            for s in substitutions
+        ]
+        units = unit_vectors(self.encoder.vectors(list(spans)))
+        rows = np.array(places, np.int64).reshape(-1, 2)
+        return units[rows[:, 0]], units[rows[:, 1]]
+
+    def reads(self) -> tuple[object, ...]:
+        """The encoder, and how words are read with it."""
+        encoder = self.encoder
+        settings = (encoder.layers, encoder.pooling, encoder.center, encoder.reader.window)
+        return weights_digest(encoder.model, encoder.tokenizer), *settings
+
+    def to(self, device: torch.device) -> None:
+        """Move the encoder."""
+        self.encoder.to(device)
+
+
+def make_judge(leaf: Leaf, resources: Resources) -> ContextualJudge:
+    """Make ``contextual:ENCODER[layer=4,pooling=mean,window=128,center=sentence]``; ``layer=3-5`` averages layers.
+
+    Raises:
+        ConfigError: for an unknown option, or a value that is none.
+        ModelError: if there is no such encoder, or it has no such layer.
+    """
+    leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
+    encoder = TextEncoder(
+        leaf.argument,
+        _layers(leaf),
+        leaf.choice("pooling", ("mean", "first")),  # type: ignore[arg-type]
+        leaf.count("window", 128, least=8),
+        leaf.choice("center", ("sentence", "none")) == "sentence",
+        resources.device,
+    )
+    return ContextualJudge(encoder, leaf.threshold_or(THRESHOLD))
+
+
+def _layers(leaf: Leaf) -> tuple[int, ...]:
+    text = leaf.options.get("layer", "")
+    if not text:
+        return ()
+    first, _, last = text.partition("-")
+    if not (first.isdigit() and (last.isdigit() or not last)):
+        raise ConfigError(f"detector '{leaf.text}': layer={text}: a number is wanted, or two as 3-5")
+    if int(last or first) < int(first):
+        raise ConfigError(f"detector '{leaf.text}': layer={text}: the lower one first")
+    return tuple(range(int(first), int(last or first) + 1))

@@ -1,0 +1,118 @@
+"""What WordNet says of two words, whatever the sentence says: the paper's synonyms, and grounds for a veto."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.options import CorrectionConfig
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.specification import Leaf, Resources
+from trueneg.detectors.table import TableDetector
+from trueneg.lexicon.compatibility import MONTHS_AND_DAYS, is_individual, is_number
+from trueneg.lexicon.relations import Relation, Relations
+from trueneg.lexicon.stopwords import STOP_WORDS
+from trueneg.lexicon.surface import casing
+from trueneg.lexicon.table import cached_table
+from trueneg.lexicon.wordnet import WordNet
+
+
+class RelationJudge(Judge):
+    """Score 1 where WordNet has one of some relations between the words, in any of their forms, else 0.
+
+    Args:
+        relations: The lexicon.
+        names: The relations that count.
+        except_for: Relations of which none may hold besides.
+    """
+
+    def __init__(
+        self, relations: Relations, names: frozenset[Relation], except_for: frozenset[Relation] = frozenset()
+    ) -> None:
+        self.relations = relations
+        self.names = names
+        self.except_for = except_for
+        self.provenance = {"wordnet": relations.wordnet.version, "relations": ", ".join(sorted(names))}
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """1 for related words, else 0."""
+        found = (self.relations.between(s.target, s.substitute, s.pos) for s in substitutions)
+        return np.array([bool(self.names & names) and not self.except_for & names for names in found], np.float64)
+
+    def reads(self) -> tuple[object, ...]:
+        """WordNet."""
+        return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
+
+
+class SameClassJudge(Judge):
+    """Score 1 where both words are months or days, both are numbers, or one is a name: close, never interchangeable.
+
+    Args:
+        kind: ``calendar``, ``number`` or ``name``.
+        wordnet: Tells names from other words, in texts without capitals too.
+    """
+
+    def __init__(self, kind: str, wordnet: WordNet) -> None:
+        self.kind = kind
+        self.wordnet = wordnet
+        self.provenance = {"class": kind, "wordnet": wordnet.version}
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """1 where the class applies, else 0."""
+        return np.array([self._applies(s) for s in substitutions], dtype=np.float64)
+
+    def reads(self) -> tuple[object, ...]:
+        """WordNet, of which only names are asked."""
+        return self.kind, self.wordnet.digest if self.kind == "name" else ""
+
+    def _applies(self, substitution: Substitution) -> bool:
+        words = (substitution.target, substitution.substitute)
+        if self.kind == "name":
+            return any(self._is_name(word, substitution) for word in words)
+        if self.kind == "number":
+            return all(is_number(word) for word in words)
+        return all(word.lower() in MONTHS_AND_DAYS for word in words)
+
+    def _is_name(self, word: str, place: Substitution) -> bool:
+        """A word that WordNet lists only as an instance of something, or a capitalised one it lists nowhere."""
+        if word in self.wordnet:
+            return is_individual(word, self.wordnet)
+        begins_sentence = place.text[: place.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
+        return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
+
+
+_RELATIONS: dict[str, frozenset[Relation]] = {
+    "lexical": frozenset({"synonym"}),
+    "first-sense": frozenset({"first synonym"}),
+    "antonym": frozenset({"antonym", "opposite"}),
+    "sister": frozenset({"sister"}),
+    "hypernym": frozenset({"hypernym"}),
+}
+
+
+def relation_judge(leaf: Leaf, resources: Resources) -> RelationJudge:
+    """Make the judge that a specification names: ``lexical``, ``first-sense``, ``antonym``, ``sister``, ``hypernym``.
+
+    ``antonym`` takes the opposites of synonyms in too. ``sister`` leaves out words that are synonyms in another sense.
+    """
+    leaf.check(argument=False)
+    except_for: frozenset[Relation] = frozenset({"synonym"}) if leaf.name == "sister" else frozenset()
+    return RelationJudge(resources.relations, _RELATIONS[leaf.name], except_for)
+
+
+def class_judge(leaf: Leaf, resources: Resources) -> SameClassJudge:
+    """Make the judge that a specification names: ``calendar``, ``number`` or ``name``."""
+    leaf.check(argument=False)
+    return SameClassJudge(leaf.name, resources.relations.wordnet)
+
+
+def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:
+    """Compile WordNet's synonyms into a table of a tokenizer, or read it from the cache.
+
+    Raises:
+        LexiconError: if WordNet is not found.
+    """
+    leaf.check(argument=False)
+    return TableDetector(cached_table(tokenizer, wordnet=config.wordnet or None, forms=config.forms))

@@ -1,0 +1,278 @@
+"""Prototypes: what a word looks like to an encoder on average, so that one reading of a text judges every substitute.
+
+Putting a substitute into the sentence and reading it again (``contextual``) costs a pass for every pair. A substitute's
+vector there is much like its vector anywhere, so its average over a corpus will do: the text is read once, as it is,
+and each word's vector is compared with the prototypes of all that could stand there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.corpus.permutation import rows_at
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.detectors.digest import vectors_digest, weights_digest
+from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
+from trueneg.detectors.reading import WholeTextReader
+from trueneg.detectors.rowtext import TokenText, substitution_kinds
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.specification import Leaf, Resources
+from trueneg.errors import ModelError
+from trueneg.files.arrays import ArrayFile
+from trueneg.terminal.progress import Tell, untold
+
+_FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
+THRESHOLD = 0.62
+"""At most 5 % of WordNet's antonyms pass: see docs/detectors.md."""
+LEAST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Prototypes:
+    """The mean contextual vector of words.
+
+    Attributes:
+        words: each once, cased as in the corpus's vocabulary.
+        matrix: float32 [num_words, hidden], of length one.
+        counts: how many occurrences each is the mean of, int64 [num_words].
+        provenance: encoder, layer, corpus.
+    """
+
+    words: tuple[str, ...]
+    matrix: NDArray[np.float32] = field(repr=False)
+    counts: NDArray[np.int64] = field(repr=False)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The row of each word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    def find(self, word: str) -> int | None:
+        """The row of a word as it is written, else in lower case; None if there is neither."""
+        return self.index.get(word, self.index.get(word.lower()))
+
+    def __post_init__(self) -> None:
+        if self.matrix.ndim != 2 or self.matrix.shape[0] != len(self.words) or self.counts.shape != (len(self.words),):
+            raise ModelError(f"{len(self.words)} words, a matrix {self.matrix.shape} and counts {self.counts.shape}")
+        if not np.isfinite(self.matrix).all():
+            raise ModelError("a vector is not finite")
+
+    def save(self, path: str | Path) -> None:
+        """Write them as safetensors, whole or not at all.
+
+        Raises:
+            ModelError: if the file cannot be written.
+        """
+        words = np.frombuffer("\n".join(self.words).encode(), np.uint8)
+        arrays: dict[str, NDArray[Any]] = {
+            "matrix": self.matrix.astype(np.float16),
+            "counts": self.counts,
+            "words": words,
+        }
+        _FILE.write(Path(path), arrays, dict(self.provenance))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Prototypes:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ModelError: if there is no such file, it holds no prototypes, or it is damaged.
+        """
+        arrays, about = _FILE.read(Path(path), dict[str, str])
+        try:
+            matrix, words = arrays["matrix"], arrays["words"].tobytes().decode().split("\n")
+            digest = hashlib.sha256(matrix.tobytes()).hexdigest()[:16]
+            provenance = {**about, "prototypes": Path(path).name, "digest": digest}
+            if not (about.get("encoder") and about.get("layer", "").isdecimal()):
+                raise ModelError("it does not say of which encoder and layer it is")
+            with np.errstate(invalid="ignore"):  # of what is not finite, which is refused
+                vectors = unit_vectors(matrix.astype(np.float32))
+            return cls(tuple(words), vectors, arrays["counts"], provenance)
+        except (KeyError, ValueError, ModelError) as error:
+            raise _FILE.damaged(Path(path), error) from error
+
+
+class RowReader:
+    """Reads rows of a corpus once and gives the vectors of words in them.
+
+    Args:
+        reader: Its encoder may have another tokenizer than the corpus.
+        text: Turns the corpus's tokens into text.
+    """
+
+    def __init__(self, reader: WholeTextReader, text: TokenText) -> None:
+        self.reader = reader
+        self._text = text
+
+    def __call__(
+        self, input_ids: NDArray[np.int64], is_wanted: NDArray[np.bool_], segments: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
+        """Vectors of the wanted tokens, in the order of ``is_wanted.nonzero()``: float32 ``[wanted, hidden]``.
+
+        Args:
+            input_ids: ``[rows, length]``.
+            is_wanted: Tokens that are words, ``[rows, length]``.
+            segments: Pieces of documents within rows, 0 at padding: each piece is a text of its own.
+        """
+        texts: list[str] = []
+        words: list[list[tuple[int, int]]] = []
+        for row in range(len(input_ids)):
+            for piece in range(1, int(segments[row].max(initial=0)) + 1):
+                columns = np.flatnonzero(segments[row] == piece)
+                wanted = np.flatnonzero(is_wanted[row, columns])
+                if len(wanted):
+                    read = self._text(input_ids[row, columns].tolist())
+                    texts.append(read.text)
+                    words.append([(read.starts[n], read.ends[n]) for n in wanted.tolist()])
+        # Rows, the pieces within a row and the words within a piece ascend: that is the order of ``nonzero``.
+        return self.reader(texts, words)
+
+
+def learn_prototypes(
+    source: str,
+    corpus: Corpus,
+    *,
+    layer: int | None = None,
+    device: str = "cpu",
+    max_rows: int = 0,
+    length: int = 128,
+    batch_size: int = 64,
+    least: int = LEAST,
+    seed: int = 0,
+    progress: Tell = untold,
+) -> Prototypes:
+    """Average the vectors of every word of a vocabulary over a corpus.
+
+    Args:
+        source: The encoder: a checkpoint or a hub name.
+        corpus: With its tokenizer; words are its whole-word tokens that could be substitutes.
+        layer: Whose states to read; None for the one two thirds of the way up.
+        device: Where the encoder runs.
+        max_rows: Rows to read, drawn at random; 0 for all.
+        length: Tokens of a row.
+        batch_size: Rows read at once.
+        least: Occurrences that a word needs.
+        seed: Draws the rows.
+        progress: Told how many rows are read, of how many.
+
+    Raises:
+        ModelError: if no word occurs so often.
+    """
+    tokenizer = corpus.load_tokenizer()
+    text = TokenText(tokenizer)
+    kinds = substitution_kinds(text.surfaces).numpy()
+    encoder = TextEncoder(source, () if layer is None else (layer,), window=length + 32, device=device)
+    reader = RowReader(WholeTextReader(encoder), text)
+    index = RowIndex(corpus, length)
+    num_rows = min(max_rows or len(index), len(index))
+    numbers = rows_at(seed, np.arange(num_rows, dtype=np.int64), len(index))
+    sums, counts = np.zeros((len(kinds), reader.reader.hidden_size)), np.zeros(len(kinds), np.int64)
+    for start in range(0, num_rows, batch_size):
+        batch = index.read(numbers[start : start + batch_size])
+        is_wanted = batch.is_whole_word & (kinds[np.minimum(batch.input_ids, len(kinds) - 1)] >= 0)
+        tokens = batch.input_ids[is_wanted]
+        np.add.at(sums, tokens, reader(batch.input_ids, is_wanted, batch.segments))
+        counts += np.bincount(tokens, minlength=len(counts))
+        progress(start + len(batch.input_ids), num_rows)
+    # "Ġcity" and "city" are one word.
+    by_word: dict[str, list[int]] = defaultdict(list)
+    for token in np.flatnonzero(counts).tolist():
+        by_word[text.surfaces[token].word].append(token)
+    kept = {word: tokens for word, tokens in by_word.items() if counts[tokens].sum() >= least}
+    if not kept:
+        raise ModelError(f"no word occurs {least} times in {num_rows:,} rows of '{corpus.path}': read more rows")
+    matrix = np.stack([sums[tokens].sum(0) for tokens in kept.values()])
+    return Prototypes(
+        tuple(kept),
+        unit_vectors(matrix.astype(np.float32)),
+        np.array([counts[tokens].sum() for tokens in kept.values()]),
+        {
+            "encoder": source,
+            "layer": str(encoder.layers[0]),
+            "corpus": corpus.info.fingerprint,
+            "rows": str(num_rows),
+            "length": str(length),
+            "least": str(least),
+            "num_words": str(len(kept)),
+        },
+    )
+
+
+class PrototypesJudge(Judge):
+    """Cosine of a word's vector in its sentence and the prototype of its substitute; a negative one scores 0.
+
+    A substitute without a prototype, several words or a rare one, scores 0.
+
+    Args:
+        encoder: The one that the prototypes are of, at their layer.
+        prototypes: Of words.
+        threshold: The least score to accept.
+    """
+
+    def __init__(self, encoder: TextEncoder, prototypes: Prototypes, threshold: float = THRESHOLD) -> None:
+        self.encoder = encoder
+        self.prototypes = prototypes
+        self.threshold = threshold
+        self.provenance = dict(prototypes.provenance)
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Score each substitution; every text is read once."""
+        rows = [self.prototypes.find(s.substitute) for s in substitutions]
+        spans: dict[Span, int] = {}
+        known = [(n, row) for n, row in enumerate(rows) if row is not None]
+        places = [
+            spans.setdefault((substitutions[n].text, substitutions[n].start, substitutions[n].end), len(spans))
+            for n, _ in known
+        ]
+        scores = np.zeros(len(substitutions))
+        if known:
+            vectors = unit_vectors(self.encoder.vectors(list(spans))[:, 0])
+            cosines = (vectors[places] * self.prototypes.matrix[[row for _, row in known]]).sum(-1)
+            scores[[n for n, _ in known]] = cosines.clip(0, 1)
+        return scores
+
+    def reads(self) -> tuple[object, ...]:
+        """The encoder, and the prototypes."""
+        encoder, prototypes = self.encoder, self.prototypes
+        return (
+            weights_digest(encoder.model, encoder.tokenizer),
+            encoder.layers,
+            vectors_digest(prototypes.words, prototypes.matrix),
+        )
+
+    def to(self, device: torch.device) -> None:
+        """Move the encoder."""
+        self.encoder.to(device)
+
+
+def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]:
+    """The prototypes that a leaf names, and their encoder.
+
+    Raises:
+        ModelError: if either is not there, or they do not belong together.
+    """
+    leaf.check(argument=True, options=("encoder", "top"), what="FILE, written by 'trueneg detect prototypes'")
+    prototypes = Prototypes.load(leaf.argument)
+    source = leaf.options.get("encoder", prototypes.provenance["encoder"])
+    encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
+    if encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
+        raise ModelError(f"'{leaf.argument}' holds prototypes of another encoder than '{source}'")
+    return encoder, prototypes
+
+
+def make_judge(leaf: Leaf, resources: Resources) -> PrototypesJudge:
+    """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
+    encoder, prototypes = load_pair(leaf, resources.device)
+    return PrototypesJudge(encoder, prototypes, leaf.threshold_or(THRESHOLD))

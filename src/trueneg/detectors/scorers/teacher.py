@@ -1,0 +1,122 @@
+"""A masked model as judge: it sees the sentence with the word in it, and says what else it expects there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.config.options import ModelConfig
+from trueneg.detectors.digest import weights_digest
+from trueneg.detectors.encoder import Span, SpanReader
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.specification import Leaf, Resources
+from trueneg.models.backbone import MaskedLanguageModel, max_length
+from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.tokenizer import load_tokenizer, special_ids
+
+OPTIONS = ("window",)
+
+
+class TeacherJudge(Judge):
+    """Share of a substitute's probability in that of both: p(substitute) / (p(substitute) + p(word)).
+
+    The teacher reads the text as it is, the word unmasked: so it knows what is meant, and its distribution at the
+    word is over what could be said instead. It is the likelihood ratio p(substitute) / p(word) on a scale from 0
+    to 1, so a ratio of at least r is a score of at least r / (1 + r).
+
+    If either has several pieces, both are scored by the mean log probability of their pieces with as many mask tokens
+    in the word's place: one distribution cannot say what a word of another length is worth. A word of which the
+    teacher's tokenizer knows a piece only as unknown scores 0, on either side.
+
+    Args:
+        model: A masked language model.
+        reader: Reads texts with its tokenizer.
+        threshold: The least score to accept.
+    """
+
+    def __init__(self, model: MaskedLanguageModel, reader: SpanReader, name: str, threshold: float = 0.5) -> None:
+        self.model = model.eval()
+        self.reader = reader
+        self.threshold = threshold
+        self.provenance = {"teacher": name, "window": str(reader.window)}
+        mask_id = special_ids(reader.tokenizer)["mask"]
+        assert mask_id is not None, "load_tokenizer lets no tokenizer without a mask token pass"
+        self._mask_token = str(reader.tokenizer.convert_ids_to_tokens(mask_id))
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """Score each substitution."""
+        return np.asarray(np.exp(-np.logaddexp(0, -self.log_ratios(substitutions))))
+
+    def log_ratios(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
+        """Log p(substitute) - log p(word), float64 ``[n]``, in nats; -inf where either is unknown to the teacher."""
+        ratios = np.full(len(substitutions), -np.inf)
+        seen: dict[Span, list[tuple[int, list[int], list[int]]]] = {}
+        masked: dict[Span, list[tuple[int, list[int], float]]] = {}
+        pieces = cache(self._pieces)
+        for n, s in enumerate(substitutions):
+            has_space = s.text[: s.start][-1:].isspace()
+            word, other = pieces(s.target, has_space), pieces(s.substitute, has_space)
+            if not word or not other:
+                continue
+            if len(word) == len(other) == 1:
+                seen.setdefault((s.text, s.start, s.end), []).append((n, word, other))
+                continue
+            ratios[n] = 0.0
+            for ids, sign in ((other, 1.0), (word, -1.0)):
+                masks = self._mask_token * len(ids)
+                text = s.text[: s.start] + masks + s.text[s.end :]
+                masked.setdefault((text, s.start, s.start + len(masks)), []).append((n, ids, sign))
+        for span, found in self._log_probabilities(list(seen)):
+            for n, word, other in seen[span]:
+                ratios[n] = float(found[0, other[0]] - found[0, word[0]])
+        for span, found in self._log_probabilities(list(masked)):
+            for n, ids, sign in masked[span]:
+                # A word longer than the window is judged by its beginning.
+                num = min(len(ids), len(found))
+                ratios[n] += sign * float(found[np.arange(num), ids[:num]].mean())
+        return ratios
+
+    def _log_probabilities(self, spans: Sequence[Span]) -> Iterator[tuple[Span, NDArray[np.float32]]]:
+        """The distribution at each piece of each span's word, float32 ``[pieces, vocab]``; none for one not seen."""
+        device = next(self.model.parameters()).device
+        for chosen, read in self.reader.batches(spans):
+            given = {"input_ids": read.input_ids.to(device), "attention_mask": read.attention_mask.to(device)}
+            with torch.no_grad():
+                with torch.autocast(device.type, torch.bfloat16):
+                    hidden = self.model.model.base_model(**given, return_dict=True).last_hidden_state
+                # A logit of 16 has steps of 1/8 in bfloat16: a tenth of a likelihood ratio.
+                logits = self.model.logits(hidden[read.is_word.to(device)].float())
+                found = logits.log_softmax(-1).cpu()
+            counts: list[int] = read.is_word.sum(1).tolist()
+            for number, part in zip(chosen.tolist(), found.split(counts), strict=True):
+                if len(part):
+                    yield spans[number], part.numpy()
+
+    def _pieces(self, word: str, has_space: bool) -> list[int]:
+        """Tokens of a word as it stands in a text, after a space or not; none if one of them is unknown."""
+        tokenizer = self.reader.tokenizer
+        ids = [int(i) for i in tokenizer(f" {word}" if has_space else word, add_special_tokens=False)["input_ids"]]
+        return [] if tokenizer.unk_token_id in ids else ids
+
+    def reads(self) -> tuple[object, ...]:
+        """The teacher."""
+        return weights_digest(self.model, self.reader.tokenizer), self.reader.window
+
+    def to(self, device: torch.device) -> None:
+        """Move the teacher."""
+        self.model.to(device)
+
+
+def make_judge(leaf: Leaf, resources: Resources) -> TeacherJudge:
+    """Make ``teacher:MASKED_LM[window=128]``."""
+    leaf.check(argument=True, options=OPTIONS, what="MASKED_LM, a checkpoint or a hub name")
+    tokenizer = load_tokenizer(resolve_checkpoint(leaf.argument))
+    model = load_masked_lm(ModelConfig(start_from=leaf.argument), tokenizer).to(resources.device)
+    model.requires_grad_(False)
+    window = min(leaf.count("window", 128, least=8), max_length(model.model))
+    threshold = leaf.threshold_or(0.5)
+    return TeacherJudge(model, SpanReader(tokenizer, window), leaf.argument, threshold)

@@ -1,0 +1,1 @@
+"""Detectors against human judgement of substitutes."""

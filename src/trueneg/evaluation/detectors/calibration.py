@@ -1,0 +1,242 @@
+"""Choose the threshold above which a judge's score counts as acceptable, on data that people have judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+
+from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.calibrated import KIND, read_calibration
+from trueneg.errors import ConfigError
+from trueneg.evaluation.detectors.swords import Item, level_named
+from trueneg.evaluation.results.provenance import versions
+from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A judge that is learned from judged substitutions.
+
+    It is fitted once a fold: one whose parts are expensive keeps their scores between calls.
+    """
+
+    def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> Judge:
+        """Learn from the share of judges that accept each substitution, float64 ``[n]``; give the learned judge."""
+        ...
+
+    def parameters(self) -> Mapping[str, float]:
+        """What was learned; nothing before that."""
+        ...
+
+
+def is_to_be_fitted(judge: Judge) -> TypeGuard[Fittable]:
+    """Whether a judge has yet to learn; one that has learned is taken as it is."""
+    return isinstance(judge, Fittable) and not judge.parameters()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold and where it comes from.
+
+    The threshold is chosen on all the data; precision, recall and F1 are cross-validated: each item is accepted or
+    not by a threshold (and a fit) that has not seen its target.
+    """
+
+    detector: str
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+    level: str
+    wanted_precision: float | None
+    """None: the threshold with the best F1."""
+    folds: int
+    seed: int
+    num_items: int
+    num_targets: int
+    num_accepted: int
+    """In the cross-validation."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Files to the SHA-256 of their bytes."""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    """What a judge that is learned learned from all the data."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """The judge's own."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        content = {"kind": KIND, **dataclasses.asdict(self)}
+        place = Path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Calibration:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ConfigError: if there is no such file, or it is no calibration.
+        """
+        content = read_calibration(str(path))
+        del content["kind"]
+        try:
+            return cls(**content)
+        except TypeError as error:
+            raise ConfigError(
+                f"'{path}' is of another version ({error}): make one with 'trueneg detect calibrate'"
+            ) from error
+
+
+def grouped_folds(groups: Sequence[str], num_folds: int, seed: int = 0) -> Integers:
+    """Deal groups out to folds at random: the fold of each item, int64 ``[items]``.
+
+    Items of one group share a fold, and the numbers of groups in two folds differ by one at most.
+
+    Raises:
+        ConfigError: for fewer than two folds, or fewer groups than folds.
+    """
+    names = list(dict.fromkeys(groups))
+    if not 2 <= num_folds <= len(names):
+        raise ConfigError(f"--folds {num_folds} of {len(names)} targets: at least 2 folds, and a target for each")
+    fold_of = np.arange(len(names)) % num_folds
+    np.random.default_rng(seed).shuffle(fold_of)
+    by_name = dict(zip(names, fold_of.tolist(), strict=True))
+    return np.array([by_name[group] for group in groups], np.int64)
+
+
+def held_out_scores(
+    judge: Judge, substitutions: Sequence[Substitution], acceptability: Floats, folds: Integers
+) -> Scores:
+    """Score substitutions; those of a judge that is learned, by a fit to the other folds.
+
+    Args:
+        judge: Any judge.
+        substitutions: ``n`` of them.
+        acceptability: float64 ``[n]``; nan where nobody judged, and nothing is to be learned.
+        folds: int64 ``[n]``.
+
+    Returns:
+        float64 ``[n]``, in [0, 1].
+
+    Raises:
+        ValueError: if the judge breaks its contract.
+    """
+    if not is_to_be_fitted(judge):
+        return _checked(judge.scores(substitutions), len(substitutions))
+    scores = np.empty(len(substitutions))
+    for fold in np.unique(folds):
+        learned_from = np.flatnonzero((folds != fold) & ~np.isnan(acceptability)).tolist()
+        held_out = np.flatnonzero(folds == fold).tolist()
+        fitted = judge.fit([substitutions[at] for at in learned_from], acceptability[learned_from])
+        scores[held_out] = _checked(fitted.scores([substitutions[at] for at in held_out]), len(held_out))
+    return scores
+
+
+def _checked(scores: Scores, num: int) -> Scores:
+    if scores.shape != (num,) or not ((scores >= 0) & (scores <= 1)).all():
+        raise ValueError(
+            f"a judge gives {num} scores in [0, 1], not {scores.shape} from {scores.min()} to {scores.max()}"
+        )
+    return scores.astype(np.float64)
+
+
+def choose_threshold(is_right: Booleans, scores: Floats, precision: float | None) -> float:
+    """The lowest threshold with a precision of at least so much; without one, the threshold with the best F1.
+
+    Returns:
+        One of the scores; infinity where no threshold reaches the precision.
+    """
+    curve = Curve.of(is_right, scores)
+    if precision is None:
+        return float(curve.thresholds[np.argmax(curve.f1)])
+    reaching = np.flatnonzero(curve.precision >= precision)
+    return float(curve.thresholds[reaching[-1]]) if len(reaching) else math.inf
+
+
+def cross_validated_thresholds(is_right: Booleans, scores: Floats, folds: Integers, precision: float | None) -> Floats:
+    """For each fold, the threshold that the others choose.
+
+    Returns:
+        float64 ``[folds]``; infinity where the others cannot reach the precision, or have nothing right.
+    """
+    others = (folds != fold for fold in range(int(folds.max()) + 1))
+    return np.array(
+        [choose_threshold(is_right[o], scores[o], precision) if is_right[o].any() else math.inf for o in others]
+    )
+
+
+def calibrate(
+    items: Sequence[Item],
+    judge: Judge,
+    *,
+    precision: float | None = 0.6,
+    level: str = "most",
+    folds: int = 10,
+    seed: int = 0,
+    detector: str = "",
+    data: Mapping[str, str] | None = None,
+) -> Calibration:
+    """Choose a judge's threshold: the lowest one whose precision is at least ``precision``.
+
+    Args:
+        items: Judged substitutions.
+        judge: Any judge; one that is learned is fitted anew without each fold.
+        precision: In (0, 1]; None for the threshold with the best F1.
+        level: Who must accept a substitute: "most" or "any", see ``LEVELS``.
+        folds: Of the cross-validation, by target.
+        seed: Deals out the folds.
+        detector: What the judge is called.
+        data: Files that the items come from, with their digests.
+
+    Raises:
+        ConfigError: if no threshold has the precision (it says which is the best), or for an unknown level or an
+            impossible number of folds.
+    """
+    if precision is not None and not 0 < precision <= 1:
+        raise ConfigError(f"--precision {precision}: more than 0, at most 1")
+    acceptability = np.array([item.acceptability for item in items])
+    is_right = acceptability >= level_named(level)
+    if not is_right.any():
+        raise ConfigError(f"no substitute is acceptable to {level} of the judges: choose other data or another --level")
+    groups = [item.target_id for item in items]
+    fold_of = grouped_folds(groups, folds, seed)
+    substitutions = [item.substitution for item in items]
+    scores = held_out_scores(judge, substitutions, acceptability, fold_of)
+    threshold = choose_threshold(is_right, scores, precision)
+    if math.isinf(threshold):
+        curve = Curve.of(is_right, scores)
+        best = int(np.argmax(curve.precision))
+        raise ConfigError(
+            f"--precision {precision}: the best that '{detector or type(judge).__name__}' reaches is "
+            f"{curve.precision[best]:.3f} (threshold {curve.thresholds[best]:.4g}, recall {curve.recall[best]:.3f}): "
+            "ask for less"
+        )
+    final = judge.fit(substitutions, acceptability) if is_to_be_fitted(judge) else judge
+    thresholds = cross_validated_thresholds(is_right, scores, fold_of, precision)
+    verdicts = Verdicts.of(is_right, scores >= thresholds[fold_of])
+    return Calibration(
+        detector=detector,
+        threshold=threshold,
+        precision=verdicts.precision,
+        recall=verdicts.recall,
+        f1=verdicts.f1,
+        level=level,
+        wanted_precision=precision,
+        folds=folds,
+        seed=seed,
+        num_items=len(items),
+        num_targets=len(set(groups)),
+        num_accepted=verdicts.num_accepted,
+        data=dict(data or {}),
+        parameters=dict(final.parameters()) if isinstance(final, Fittable) else {},
+        provenance=dict(final.provenance),
+        versions=versions(),
+    )

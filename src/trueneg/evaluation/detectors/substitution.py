@@ -1,0 +1,290 @@
+"""Measure detectors against human judgement of substitutes in context (SWORDS, Lee et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trueneg.detectors.scorers.base import Judge
+from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.evaluation.detectors.calibration import (
+    choose_threshold,
+    cross_validated_thresholds,
+    grouped_folds,
+    held_out_scores,
+    is_to_be_fitted,
+)
+from trueneg.evaluation.detectors.detection import ErrorRate, Measured, Reading, SubstitutionResult, Threshold
+from trueneg.evaluation.detectors.distractors import KINDS, Distractor
+from trueneg.evaluation.detectors.swords import LEVELS, Item
+from trueneg.evaluation.results.provenance import versions
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Resamples, Verdicts, interval
+
+REFERENCE = "lexical"
+"""The detector at whose recall the precision of the others is read."""
+
+_NUM_POINTS = 200  # of a curve in a result file
+_PARTS = {"n": "nouns", "v": "verbs", "a": "adjectives", "r": "adverbs"}
+
+
+def evaluate_judges(
+    items: Sequence[Item],
+    judges: Mapping[str, Judge],
+    *,
+    single: Booleans | None = None,
+    wrong: Sequence[Distractor] = (),
+    threshold: Threshold = "calibrated",
+    keep_threshold: Collection[str] = (),
+    precision: float | None = None,
+    folds: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+    data: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = lambda message: None,
+) -> SubstitutionResult:
+    """Measure judges on the same items, in the same bootstrap draws.
+
+    Args:
+        items: Judged substitutions, some of them accepted by most judges.
+        judges: Name to judge; the others are compared with the first. One that is learned
+            (:class:`~calibration.Fittable`) is fitted anew without each fold, unless it has
+            learned already.
+        single: bool ``[items]``, those that a vocabulary holds whole; they get readings of their own.
+        wrong: Words of the wrong meaning, see :func:`~trueneg.evaluation.detectors.distractors.distractors`.
+        threshold: "calibrated": precision, recall and F1 are those of thresholds that other folds choose, at the
+            level "most"; "own": those of the judges' own thresholds. A judge that gives scores of 0 and 1 only has
+            nothing to calibrate and keeps its own.
+        keep_threshold: Names of judges that keep their own in any case.
+        precision: What calibration asks for: the lowest threshold with at least this precision; None for the
+            threshold with the best F1.
+        folds: Of the cross-validation, by target.
+        resamples: Of the bootstrap, by target.
+        seed: Deals out the folds and draws the resamples.
+        data: Files that the items come from, with their digests.
+        options: What else the result file should tell of how it was made.
+        say: Told of each judge that is done.
+
+    Raises:
+        ConfigError: for an impossible number of folds, or items of which nothing is acceptable to most judges.
+    """
+    table = _Table.of(items, single, wrong, folds, resamples, seed)
+    if not (table.acceptability >= LEVELS["most"]).any():
+        raise ConfigError("no substitute of this data is acceptable to most judges: choose other data, or more targets")
+    if single is not None and not (table.acceptability[single] >= LEVELS["most"]).any():
+        warnings.warn("of the single tokens, none is acceptable to most judges", TruenegWarning, stacklevel=2)
+    scored: dict[str, _Scored] = {}
+    for name, judge in judges.items():
+        scored[name] = table.score(judge, "own" if name in keep_threshold else threshold, precision)
+        say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s")
+        if math.isinf(scored[name].threshold):
+            warnings.warn(f"{name}: no threshold has a precision of {precision:g}", TruenegWarning, stacklevel=2)
+        if not is_to_be_fitted(judge) and _has_seen(judge, data or {}):
+            message = f"{name} was made from this data: its figures are not held out"
+            warnings.warn(message, TruenegWarning, stacklevel=2)
+    reference = _reference_recall(table, scored)
+    draws: dict[str, dict[str, Floats]] = {}
+    measured = []
+    for name, judge in judges.items():
+        readings, draws[name] = table.readings(scored[name])
+        measured.append(
+            Measured(
+                detector=name,
+                threshold=scored[name].threshold if math.isfinite(scored[name].threshold) else None,
+                threshold_from=scored[name].threshold_from,
+                is_fitted=is_to_be_fitted(judge),
+                readings=readings,
+                precision_at_reference_recall=(
+                    None if reference is None else table.curve(scored[name]).precision_at_recall(reference)
+                ),
+                errors=table.errors(scored[name]),
+                differences=_differences(table, scored, draws, name),
+                curve=_points(table.curve(scored[name])),
+                seconds=scored[name].seconds,
+                provenance=dict(judge.provenance),
+            )
+        )
+    about = {
+        "threshold": threshold,
+        "precision": precision,
+        "folds": folds,
+        "resamples": resamples,
+        "seed": seed,
+        **(options or {}),
+    }
+    return SubstitutionResult(tuple(measured), dict(data or {}), about, versions())
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """One judge's scores, and what it accepts, of the items and of the wrong words."""
+
+    scores: Floats
+    is_accepted: Booleans
+    is_wrong_accepted: Booleans
+    threshold: float
+    threshold_from: Threshold
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The items as columns, and the draws of targets that all judges share."""
+
+    items: Sequence[Item]
+    wrong: Sequence[Distractor]
+    acceptability: Floats
+    groups: Integers
+    wrong_groups: Integers
+    folds: Integers
+    """Of items, then of wrong words."""
+    subsets: Mapping[str, Booleans]
+    resamples: Resamples
+
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[Item],
+        single: Booleans | None,
+        wrong: Sequence[Distractor],
+        folds: int,
+        resamples: int,
+        seed: int,
+    ) -> _Table:
+        number = {name: at for at, name in enumerate(dict.fromkeys(item.target_id for item in items))}
+        groups = np.array([number[item.target_id] for item in items], np.int64)
+        wrong_groups = np.array([number[word.target_id] for word in wrong], np.int64)
+        subsets = {"all": np.ones(len(items), np.bool_)}
+        if single is not None:
+            subsets["single tokens"] = single
+        pos = np.array([item.substitution.pos or "" for item in items])
+        subsets |= {name: pos == part for part, name in _PARTS.items()}
+        return cls(
+            items=items,
+            wrong=wrong,
+            acceptability=np.array([item.acceptability for item in items]),
+            groups=groups,
+            wrong_groups=wrong_groups,
+            folds=grouped_folds([*(i.target_id for i in items), *(w.target_id for w in wrong)], folds, seed),
+            subsets=subsets,
+            resamples=Resamples.draw(len(number), resamples, seed),
+        )
+
+    def score(self, judge: Judge, wanted: Threshold, precision: float | None) -> _Scored:
+        """Ask a judge about everything at once."""
+        num = len(self.items)
+        asked = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
+        acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
+        started = time.perf_counter()
+        both = held_out_scores(judge, asked, acceptability, self.folds)
+        seconds = time.perf_counter() - started
+        scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
+        if wanted == "own" or np.isin(both, (0.0, 1.0)).all():
+            accepted = both >= judge.threshold
+            return _Scored(scores, accepted[:num], accepted[num:], judge.threshold, "own", seconds)
+        threshold = choose_threshold(is_right, scores, precision)
+        by_fold = cross_validated_thresholds(is_right, scores, self.folds[:num], precision)
+        # What all the data cannot reach, some folds may by luck.
+        accepted = both >= (by_fold[self.folds] if math.isfinite(threshold) else threshold)
+        return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", seconds)
+
+    def curve(self, scored: _Scored) -> Curve:
+        """Its curve over all items, at "most"."""
+        return Curve.of(self.acceptability >= LEVELS["most"], scored.scores)
+
+    def readings(self, scored: _Scored) -> tuple[tuple[Reading, ...], dict[str, Floats]]:
+        """Its readings; and for each level its average precision on all items in every draw."""
+        readings, draws = [], {}
+        for level, share in LEVELS.items():
+            for name, chosen in self.subsets.items():
+                is_right = (self.acceptability >= share)[chosen]
+                if not is_right.any():
+                    continue
+                reading, drawn = self._reading(level, name, is_right, chosen, scored)
+                readings.append(reading)
+                if name == "all":
+                    draws[level] = drawn
+        return tuple(readings), draws
+
+    def _reading(
+        self, level: str, name: str, is_right: Booleans, chosen: Booleans, scored: _Scored
+    ) -> tuple[Reading, Floats]:
+        scores, accepted, groups = scored.scores[chosen], scored.is_accepted[chosen], self.groups[chosen]
+        verdicts = Verdicts.of(is_right, accepted)
+        drawn = self.resamples.average_precision(is_right, scores, groups)
+        both, ratio = (is_right & accepted).astype(float), self.resamples.ratio
+        draws = {
+            "average_precision": drawn,
+            "precision": ratio(both, accepted.astype(float), groups),
+            "recall": ratio(both, is_right.astype(float), groups),
+            "f1": ratio(2 * both, is_right.astype(float) + accepted, groups),
+        }
+        reading = Reading(
+            level=level,
+            items=name,
+            num_items=len(scores),
+            num_targets=len(np.unique(groups)),
+            num_accepted=verdicts.num_accepted,
+            chance=float(is_right.mean()),
+            average_precision=Curve.of(is_right, scores).average_precision,
+            precision=verdicts.precision if verdicts.num_accepted else None,
+            recall=verdicts.recall,
+            f1=verdicts.f1,
+            intervals={key: None if np.isnan(value).all() else interval(value) for key, value in draws.items()},
+        )
+        return reading, drawn
+
+    def errors(self, scored: _Scored) -> dict[str, ErrorRate]:
+        """How many wrong words of each kind it accepts."""
+        rates: dict[str, ErrorRate] = {}
+        for kind in KINDS:
+            chosen = np.array([entry.kind == kind for entry in self.wrong], np.bool_)
+            if chosen.any():
+                accepted = scored.is_wrong_accepted[chosen].astype(float)
+                drawn = self.resamples.ratio(accepted, np.ones(len(accepted)), self.wrong_groups[chosen])
+                share = Interval(float(accepted.mean()), *interval(drawn), len(np.unique(self.wrong_groups[chosen])))
+                rates[kind] = ErrorRate(len(accepted), int(accepted.sum()), share)
+        return rates
+
+
+def _has_seen(judge: Judge, data: Mapping[str, str]) -> bool:
+    """Whether the digest of a file is told among what a judge was made from."""
+    return any(digest in source for digest in data.values() for source in judge.provenance.values())
+
+
+def _reference_recall(table: _Table, scored: Mapping[str, _Scored]) -> float | None:
+    """Recall at "most" of the detector whose recall the others are held to."""
+    if REFERENCE not in scored:
+        return None
+    return Verdicts.of(table.acceptability >= LEVELS["most"], scored[REFERENCE].is_accepted).recall
+
+
+def _differences(
+    table: _Table, scored: Mapping[str, _Scored], draws: Mapping[str, Mapping[str, Floats]], name: str
+) -> dict[str, Interval]:
+    first = next(iter(scored))
+    if name == first:
+        return {}
+    found = {}
+    for level in draws[name]:
+        is_right = table.acceptability >= LEVELS[level]
+        value, other = (Curve.of(is_right, scored[n].scores).average_precision for n in (name, first))
+        drawn = draws[name][level] - draws[first][level]
+        found[level] = Interval(value - other, *interval(drawn), table.resamples.counts.shape[1])
+    return found
+
+
+def _points(curve: Curve) -> dict[str, tuple[float, ...]]:
+    thin = curve.thinned(_NUM_POINTS)
+    return {
+        "threshold": tuple(thin.thresholds.tolist()),
+        "precision": tuple(thin.precision.tolist()),
+        "recall": tuple(thin.recall.tolist()),
+    }

@@ -1,0 +1,1 @@
+"""Results on disk, their summary and their comparison."""

@@ -1,0 +1,320 @@
+"""Two or more models on the same examples: how much better, and whether that would be seen again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trueneg.config.codec import flatten
+from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.evaluation.results.store import Result, columns_of, load_answers
+from trueneg.evaluation.results.summary import Runs, read_runs
+from trueneg.evaluation.statistics.significance import (
+    LEAST_SEEDS,
+    Difference,
+    Scores,
+    SignTest,
+    difference,
+    holm,
+    resample,
+    sign_test,
+    stochastic_order,
+)
+from trueneg.files.names import tell_apart
+from trueneg.tasks.metrics import METRICS, Columns, Metric
+
+_OF_NO_EFFECT = frozenset(
+    {
+        *("preset", "start_from", "keep_model", "evals_per_epoch", "task.data", "train.seed", "train.device"),
+        *("train.accumulation", "train.compile", "train.gradient_checkpointing", "train.log_every"),
+        *("train.eval_every", "train.save_every", "train.save_minutes", "train.keep", "train.max_minutes"),
+        *("train.tracker",),
+    }
+)
+"""Settings that two ways of training may differ in and still be compared without a word."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric on one split of one task: the contender's mean over seeds against the baseline's."""
+
+    task: str
+    split: str
+    metric: str
+    is_primary: bool
+    baseline: str
+    contender: str
+    left: dict[int, float]
+    """The baseline's figure by seed."""
+    right: dict[int, float]
+    """The contender's."""
+    is_paired: bool
+    """Whether the difference is taken seed by seed."""
+    num_examples: int
+    num_groups: int
+    """Examples, or groups of them, that vary independently."""
+    difference: Difference
+    """Contender minus baseline."""
+    signs: SignTest
+    eps_min: float | None
+    """How far the contender's seeds are from being stochastically above the baseline's; None with fewer than
+    ``LEAST_SEEDS``, which say too little of an order."""
+    p_adjusted: float | None = None
+    """By Holm's method over all primary metrics of the comparison; None for other metrics."""
+    notes: list[str] = field(default_factory=list)
+    """What else differs between the two: seeds left out, settings."""
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether the difference speaks of ways of training, not only of these models."""
+        return self.difference.variance_seeds is not None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that two or more folders of results have in common."""
+
+    baseline: str
+    contenders: list[str]
+    confidence: float
+    rows: list[Compared]
+    notes: list[str]
+    """What could not be compared, and why."""
+
+
+def compare(
+    left: str | Path,
+    *right: str | Path,
+    metric: str = "primary",
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare folders of results with the first of them, task by task and split by split.
+
+    Seeds that both sides have are paired; with fewer than two in common all are taken, unpaired. Figures are computed
+    from the answers, and anew in each bootstrap sample of the examples (of whole groups, where answers have them).
+
+    Args:
+        left: The baseline's results.
+        right: One or more others.
+        metric: ``primary``, ``all``, or a metric's name.
+        confidence: Of the intervals.
+        resamples: Bootstrap samples.
+        seed: Of the bootstrap.
+
+    Raises:
+        ConfigError: for no contender, or options that nothing can have.
+        TaskError: if a folder has no results, answers are to other examples, or nothing is comparable.
+    """
+    if not right:
+        raise ConfigError("nothing to compare with: name a baseline's folder and at least one other")
+    if metric not in ("primary", "all", *METRICS):
+        raise ConfigError(unknown_name("metric", metric, ["primary", "all", *METRICS]))
+    if not 0 < confidence < 1:
+        raise ConfigError(f"--confidence {confidence}: between 0 and 1 is wanted, for example 0.95")
+    if resamples < 2:
+        raise ConfigError(f"{resamples} resamples: at least 2 are wanted")
+    names = tell_apart([left, *right])
+    ours = read_runs(left)
+    rows: list[Compared] = []
+    notes: list[str] = []
+    for name, folder in zip(names[1:], right, strict=True):
+        theirs = read_runs(folder)
+        notes += _one_sided(names[0], ours, name, theirs)
+        for key in ours:
+            if key in theirs:
+                pair = _Pair(names[0], name, *key, ours[key], theirs[key])
+                rows += pair.compared(metric, confidence, resamples, seed)
+    if not rows:
+        reason = "; ".join(notes) or f"none has the metric '{metric}'"
+        raise TaskError(f"'{left}' and the others have no labelled split in common: {reason}")
+    return Comparison(names[0], names[1:], confidence, _adjusted(rows), notes)
+
+
+class _Pair:
+    """One split of one task as two systems answered it, with the seeds that are compared."""
+
+    def __init__(
+        self,
+        baseline: str,
+        contender: str,
+        task: str,
+        split: str,
+        left: Mapping[int, tuple[Path, Result]],
+        right: Mapping[int, tuple[Path, Result]],
+    ) -> None:
+        self.names: dict[str, Any] = {"baseline": baseline, "contender": contender, "task": task, "split": split}
+        common = sorted(left.keys() & right.keys())
+        self.is_paired = len(common) > 1 or left.keys() == right.keys()
+        seeds = (common, common) if self.is_paired else (sorted(left), sorted(right))
+        self.sides = [{seed: side[seed] for seed in chosen} for side, chosen in zip((left, right), seeds, strict=True)]
+        self.notes = [
+            f"seeds {_listed(side.keys() - set(chosen))} of {name} are not used: the other has not run them"
+            for name, side, chosen in zip((baseline, contender), (left, right), seeds, strict=True)
+            if side.keys() - set(chosen)
+        ]
+        if not self.is_paired:
+            self.notes.append(f"unpaired: seeds {_listed(left)} against {_listed(right)}")
+        self.notes += _other_settings(self.sides)
+
+    def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[Compared]:
+        """Compare each metric that is wanted and that all results have."""
+        results = [result for side in self.sides for _, result in side.values()]
+        first = results[0]
+        known = [name for name in first.metrics if all(name in result.metrics for result in results)]
+        wanted = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
+        wanted = [name for name in wanted if name in known]
+        if unknown := [name for name in wanted if name not in METRICS]:
+            first_path = next(iter(self.sides[0].values()))[0]
+            raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
+        if not wanted:
+            return []
+        answers = self._answers()
+        self.notes += self._constants(answers)
+        return [
+            self._compared(METRICS[name], name == first.primary, answers, confidence, resamples, seed)
+            for name in wanted
+        ]
+
+    def _answers(self) -> list[list[Columns]]:
+        """Each side's answers by seed, all in the order of the first."""
+        order: dict[str, int] = {}
+        gold: list[Any] = []
+        sides = []
+        for side in self.sides:
+            systems = []
+            for path, _ in side.values():
+                answers = load_answers(path)
+                keys = [answer.get("key") for answer in answers]
+                if not order:
+                    order = {str(key): number for number, key in enumerate(keys)}
+                    gold = [answer.get("gold") for answer in answers]
+                    first = path
+                numbers = [order.get(str(key), -1) for key in keys]
+                if sorted(numbers) != list(range(len(gold))):
+                    strange = sum(number < 0 for number in numbers)
+                    raise TaskError(
+                        f"'{first}' and '{path}' are of different examples ({len(gold):,} and {len(keys):,}, "
+                        f"{strange:,} of them unknown to the first): evaluate both on the same split"
+                    )
+                ordered = [answers[number] for number in np.argsort(numbers)]
+                if [answer.get("gold") for answer in ordered] != gold:
+                    raise TaskError(
+                        f"'{first}' and '{path}' differ in their gold labels: evaluate both on the same data"
+                    )
+                systems.append(columns_of(ordered))
+            sides.append(systems)
+        return sides
+
+    def _constants(self, answers: Sequence[Sequence[Columns]]) -> list[str]:
+        """Say which seeds answer all examples alike: a fine-tuning that failed."""
+        return [
+            f"{name} gives one answer to everything with seeds {_listed(failed)}"
+            for name, side, systems in zip(
+                (self.names["baseline"], self.names["contender"]), self.sides, answers, strict=True
+            )
+            if (
+                failed := [
+                    seed
+                    for seed, columns in zip(side, systems, strict=True)
+                    if "predicted" in columns and len(np.unique(columns["predicted"])) == 1
+                ]
+            )
+        ]
+
+    def _compared(
+        self,
+        metric: Metric,
+        is_primary: bool,
+        answers: Sequence[Sequence[Columns]],
+        confidence: float,
+        resamples: int,
+        seed: int,
+    ) -> Compared:
+        figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, answers, strict=True)]
+        by_seed = [np.array(list(side.values())) for side in figures]
+        first = answers[0][0]
+        groups = first.get("group")
+        drawn = resample(metric, [*answers[0], *answers[1]], groups, resamples=resamples, seed=seed)
+        samples = np.split(drawn, [len(by_seed[0])], axis=1)
+        num_examples = len(first[metric.columns[0]])
+        num_groups = num_examples if groups is None else len(np.unique(groups))
+        left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
+        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in answers]
+        return Compared(
+            **self.names,
+            metric=metric.name,
+            is_primary=is_primary,
+            left=figures[0],
+            right=figures[1],
+            is_paired=self.is_paired,
+            num_examples=num_examples,
+            num_groups=num_groups,
+            difference=difference(left, right, num_groups, is_paired=self.is_paired, confidence=confidence),
+            signs=sign_test(mean_scores[1] - mean_scores[0], groups),
+            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) >= LEAST_SEEDS else None,
+            notes=self.notes,
+        )
+
+    def _figures(
+        self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
+    ) -> dict[int, float]:
+        """The metric of each seed, from its answers, which must give what the result file says."""
+        figures = {}
+        for (seed, (path, result)), columns in zip(side.items(), systems, strict=True):
+            figures[seed] = metric(columns)
+            if abs(figures[seed] - result.metrics[metric.name]) > 1e-6:
+                raise TaskError(
+                    f"the answers behind '{path}' give {metric.name} {figures[seed]:.6f}, the file says "
+                    f"{result.metrics[metric.name]:.6f}: one of them is not of this run, evaluate again"
+                )
+        return figures
+
+
+def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
+    adjusted = iter(holm([row.difference.p for row in rows if row.is_primary]))
+    return [replace(row, p_adjusted=next(adjusted)) if row.is_primary else row for row in rows]
+
+
+def _one_sided(left_name: str, left: Runs, right_name: str, right: Runs) -> list[str]:
+    notes = []
+    for name, ours, theirs in ((left_name, left, right), (right_name, right, left)):
+        if alone := [" ".join(key) for key in ours if key not in theirs]:
+            notes.append(f"only in {name}: {', '.join(alone)}")
+    both = [key for key in left if key in right]
+    unlabelled = [
+        " ".join(key)
+        for key in both
+        if not all(result.metrics for side in (left, right) for _, result in side[key].values())
+    ]
+    return [*notes, f"without labels: {', '.join(unlabelled)}"] if unlabelled else notes
+
+
+def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[str]:
+    """What runs were set up differently in, beyond the models and seeds that are compared."""
+    found: dict[str, list[set[str]]] = {}
+    for side in sides:
+        flat = [_settings(result) for _, result in side.values()]
+        for name in {name for settings in flat for name in settings}:
+            found.setdefault(name, []).append({str(settings.get(name, "not set")) or "(empty)" for settings in flat})
+    return [
+        f"{name} differs: {' against '.join('/'.join(sorted(values)) for values in by_side)}"
+        for name, by_side in sorted(found.items())
+        if len(by_side) < len(sides) or len(set().union(*by_side)) > 1
+    ]
+
+
+def _settings(result: Result) -> dict[str, Any]:
+    flat = flatten(result.config)
+    settings = {name: value for name, value in flat.items() if name not in _OF_NO_EFFECT}
+    settings |= {name: result.train[name] for name in ("num_examples",) if name in result.train}
+    return settings | {"selection": result.selection}
+
+
+def _listed(seeds: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(seeds)))

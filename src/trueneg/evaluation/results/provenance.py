@@ -1,0 +1,37 @@
+"""What made a result: versions, and the source's revision."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from trueneg import __version__
+
+
+def versions() -> dict[str, str]:
+    """Versions of what figures depend on; ``revision`` is the source's git commit, where it lies in a repository."""
+    found = {"python": platform.python_version(), "trueneg": __version__}
+    for package in ("torch", "transformers", "tokenizers", "numpy", "lemminflect"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    if revision := _revision(Path(__file__).parents[2]):
+        found["revision"] = revision
+    return found
+
+
+def _revision(folder: Path) -> str:
+    """Commit of a source tree, with ``+`` if it was changed since; empty outside a repository of its own."""
+    try:
+        asked = ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        is_tracked = subprocess.run(
+            ["git", "-C", str(folder), "ls-files", "--error-unmatch", "errors.py"], capture_output=True, check=False
+        )
+        if is_tracked.returncode:
+            return ""
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""  # there is no git

@@ -1,0 +1,148 @@
+"""A folder of results at a glance: each task's figures over seeds, and GLUE's average."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trueneg.errors import TaskError
+from trueneg.evaluation.results.store import Result, check_answers, find_results, load_result
+
+Runs = dict[tuple[str, str], dict[int, tuple[Path, Result]]]
+"""By task and split, in order, each seed's result file and what it says."""
+
+GLUE_AVERAGE: Mapping[str, tuple[str, str]] = {
+    "glue/cola": ("dev", "matthews"),
+    "glue/sst2": ("dev", "accuracy"),
+    "glue/mrpc": ("dev", "accuracy"),
+    "glue/stsb": ("dev", "spearman"),
+    "glue/qqp": ("dev", "accuracy"),
+    "glue/mnli": ("dev_matched", "accuracy"),
+    "glue/qnli": ("dev", "accuracy"),
+    "glue/rte": ("dev", "accuracy"),
+}
+"""Task to the split and metric that it gives to the average, as in Table 3 of "Pre-training on True Negatives"."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One metric of one split of one task, over all seeds."""
+
+    task: str
+    split: str
+    metric: str
+    is_primary: bool
+    by_seed: dict[int, float]
+    num_examples: int
+    selection: str
+    """How the evaluated weights were chosen."""
+    model: str
+
+    @property
+    def median(self) -> float:
+        """Of the seeds."""
+        return statistics.median(self.by_seed.values())
+
+    @property
+    def mean(self) -> float:
+        """Of the seeds."""
+        return statistics.fmean(self.by_seed.values())
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest seed's."""
+        return min(self.by_seed.values()), max(self.by_seed.values())
+
+
+@dataclass(frozen=True)
+class GlueAverage:
+    """Mean over GLUE's tasks of each one's median over seeds."""
+
+    value: float | None
+    """None where there is no task."""
+    medians: dict[str, float]
+    """By task."""
+    missing: list[str]
+    """Tasks that the average should be of, and is not."""
+
+
+def read_runs(folder: str | Path) -> Runs:
+    """Read all results below a folder, by task and split.
+
+    A task is called as its results say, with its folder's name where that tells two of a kind apart
+    (``classification reviews``).
+
+    Raises:
+        TaskError: if there are none, two of the same task, split and seed, or one that is damaged or has lost answers.
+    """
+    runs: Runs = {}
+    for path in find_results(Path(folder)):
+        result = load_result(path)
+        check_answers(path, result)
+        place = path.resolve().parents[1].name
+        is_named = place in (result.task.rpartition("/")[2], result.task.replace("/", "-"))
+        name = result.task if is_named else f"{result.task} {place}"
+        seeds = runs.setdefault((name, result.split), {})
+        if result.seed in seeds:
+            raise TaskError(
+                f"'{folder}' holds two results of {name}, {result.split}, seed {result.seed}: "
+                f"'{seeds[result.seed][0]}' and '{path}': name the folder of one model"
+            )
+        seeds[result.seed] = (path, result)
+    if not runs:
+        raise TaskError(f"'{folder}' holds no results (<task>/seed-<seed>/<split>.json): fine-tune with --out {folder}")
+    return {key: dict(sorted(runs[key].items())) for key in sorted(runs)}
+
+
+def summarise(runs: Runs) -> list[Summary]:
+    """Put seeds together: each metric of each labelled split, a task's primary metric first.
+
+    Raises:
+        TaskError: if the seeds of a split differ in their number of examples or in how weights were chosen.
+    """
+    summaries = []
+    for (task, split), seeds in runs.items():
+        results = [result for _, result in seeds.values()]
+        first = results[0]
+        for what, values in (
+            ("numbers of examples", {result.num_examples for result in results}),
+            ("rules of choosing weights", {result.selection for result in results}),
+        ):
+            if len(values) > 1:
+                known = " and ".join(map(str, sorted(values)))
+                raise TaskError(f"the seeds of {task}, {split}, have several {what} ({known}): evaluate all alike")
+        summaries += [
+            Summary(
+                task,
+                split,
+                metric,
+                metric == first.primary,
+                {seed: result.metrics[metric] for seed, (_, result) in seeds.items()},
+                first.num_examples,
+                first.selection,
+                first.model,
+            )
+            for metric in first.metrics
+            if all(metric in result.metrics for result in results)
+        ]
+    return summaries
+
+
+def glue_average(summaries: Sequence[Summary]) -> GlueAverage:
+    """Average what there is of GLUE by the paper's rule: see ``GLUE_AVERAGE``.
+
+    WNLI is left out, as in the papers; MNLI counts by its matched genres.
+    """
+    medians = {
+        task: summary.median
+        for task, wanted in GLUE_AVERAGE.items()
+        for summary in summaries
+        if summary.task == task and (summary.split, summary.metric) == wanted
+    }
+    return GlueAverage(
+        statistics.fmean(medians.values()) if medians else None,
+        medians,
+        [task for task in GLUE_AVERAGE if task not in medians],
+    )

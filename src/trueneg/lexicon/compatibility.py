@@ -1,0 +1,109 @@
+"""Whether a word could stand for another at all, whatever they mean: by its form, and by what never interchanges.
+
+Encoders see little of this. To them "takes" is all but "took", "november" all but "january", "low" all but "high".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trueneg.lexicon.morphology import penn_tags
+from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech
+
+_MONTHS_AND_DAYS = """
+    january february march april may june july august september october november december
+    monday tuesday wednesday thursday friday saturday sunday
+"""
+_UNITS = """
+    second minute hour day week month year decade century
+    inch foot yard mile millimetre millimeter centimetre centimeter metre meter kilometre kilometer
+    ounce pound ton tonne gram kilogram acre hectare dollar cent euro percent
+"""
+_NUMBERS = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
+    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half quarter once twice
+"""
+MONTHS_AND_DAYS, UNITS, NUMBERS = (frozenset(words.split()) for words in (_MONTHS_AND_DAYS, _UNITS, _NUMBERS))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a word is, as far as fitting goes.
+
+    Attributes:
+        tags: the Penn Treebank tags it can have; none if WordNet does not know it.
+        bases: what it is a form of.
+        is_date: a month or a day of the week.
+        is_unit: a unit of time, length, weight, … in any form.
+        is_number: a number, in letters or digits.
+        is_name: a word that WordNet lists only as an individual, such as "Sweden".
+    """
+
+    tags: frozenset[str]
+    bases: frozenset[tuple[PartOfSpeech, str]]
+    is_date: bool
+    is_unit: bool
+    is_number: bool
+    is_name: bool
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of which no word stands for another."""
+        kinds = {"date": self.is_date, "unit": self.is_unit, "number": self.is_number}
+        return frozenset(kind for kind, is_one in kinds.items() if is_one)
+
+
+class Fit:
+    """Says which words could stand for which, by a WordNet and the dictionary of inflections."""
+
+    def __init__(self, wordnet: WordNet) -> None:
+        self.wordnet = wordnet
+        self.profile = lru_cache(maxsize=1 << 17)(self._profile)
+        self.opposites = lru_cache(maxsize=1 << 17)(self._opposites)
+
+    def fits(self, word: str, other: str) -> bool:
+        """Whether ``other`` could stand for ``word``.
+
+        It could not if both are forms of one word, or both are known and have no form in common ("took", "taking"), if
+        they are opposites, both dates, both units or both numbers, or if one is a name.
+
+        Example:
+            With a WordNet loaded, "films" fits in the place of "movies"; "film" and "movie" do not.
+        """
+        here, there = self.profile(word.lower()), self.profile(other.lower())
+        if here.is_name or there.is_name or here.kinds & there.kinds:
+            return False
+        if here.bases & there.bases or (here.tags and there.tags and not here.tags & there.tags):
+            return False
+        bases = {base for _, base in there.bases} | {other.lower()}
+        return bases.isdisjoint(self.opposites(word.lower()))
+
+    def _profile(self, word: str) -> Profile:
+        bases = frozenset((pos, base) for pos in PARTS_OF_SPEECH for base in self.wordnet.morphy(word, pos))
+        tags = frozenset(tag for pos, base in bases for tag in penn_tags(word, base, pos))
+        is_unit = not UNITS.isdisjoint({word, word.removesuffix("s"), *(base for _, base in bases)})
+        is_name = is_individual(word, self.wordnet)
+        return Profile(tags, bases, word in MONTHS_AND_DAYS, is_unit, is_number(word), is_name)
+
+    def _opposites(self, word: str) -> frozenset[str]:
+        return frozenset(lemma.lower() for lemma in self.wordnet.antonyms(word, indirect=True))
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number, in letters or with digits.
+
+    Example:
+        >>> [is_number(word) for word in ("seven", "twenty-one", "1921", "severance")]
+        [True, True, True, False]
+    """
+    parts = word.lower().replace("-", " ").split()
+    return any(character.isdigit() for character in word) or (bool(parts) and NUMBERS.issuperset(parts))
+
+
+def is_individual(word: str, wordnet: WordNet) -> bool:
+    """Whether WordNet lists a word, and only as an individual: "Sweden", not "turkey"."""
+    synsets = wordnet.synsets(word)
+    return bool(synsets) and all(any(pointer.symbol == "@i" for pointer in s.pointers) for s in synsets)

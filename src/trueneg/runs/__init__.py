@@ -1,0 +1,1 @@
+"""Runs from beginning to end: pre-training, fine-tuning, and what comes of them."""

@@ -1,0 +1,280 @@
+"""Model cards: what a checkpoint is, how it was made and how to load it; true, and without a word of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trueneg import __version__
+from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
+from trueneg.evaluation.results.store import Result
+from trueneg.reporting.names import short_names
+from trueneg.terminal.printable import printable, short_path
+
+if TYPE_CHECKING:
+    from trueneg.models.origin import Origin
+
+CITATIONS = """```bibtex
+@inproceedings{zhang2023truenegatives,
+  title = {Language Model Pre-training on True Negatives},
+  author = {Zhang, Zhuosheng and Zhao, Hai and Utiyama, Masao and Sumita, Eiichiro},
+  booktitle = {AAAI},
+  year = {2023}
+}
+```"""
+
+PLACE = "path/to/this/folder"
+
+_OBJECTIVES = {
+    "mlm": "by masked language modelling",
+    "electra": "by replaced token detection (ELECTRA)",
+    "cline": "by contrastive learning with semantic negatives (CLINE)",
+}
+_USES = {
+    "drop": "are left out of the loss",
+    "weigh": "count less in the loss",
+    "set": "count as right, too",
+    "soft": "are given a share of the target",
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A format of a checkpoint: what hubs and people need to load it.
+
+    Attributes:
+        library: That loads it.
+        code: That does so.
+        tags: Besides ``trueneg``.
+        pipeline: The hub's name of what it does; empty for none.
+    """
+
+    library: str
+    code: str
+    tags: tuple[str, ...] = ()
+    pipeline: str = ""
+
+
+def run_card(config: PretrainConfig, run: Path, step: int, use: Use | None = None) -> str:
+    """Write the card of a run's model from what lies in the run's folder.
+
+    Args:
+        config: The run's.
+        run: Its folder.
+        step: Steps done.
+        use: The format, if it is not the run's own ``hf/``.
+
+    Raises:
+        TruenegError: for a file of the run that is damaged.
+    """
+    from trueneg.models.origin import read_origin
+    from trueneg.training.folder import METRICS, ORIGIN, SIMILARITY
+    from trueneg.training.log import read_metrics
+
+    path = run / METRICS
+    records = [record for record in read_metrics(path) if record["step"] <= step] if path.is_file() else []
+    origin, similarity = read_origin(run / ORIGIN, config.model.start_from), read_similarity(run / SIMILARITY)
+    return pretraining_card(config, records, step, run.name, origin, similarity, use)
+
+
+def pretraining_card(
+    config: PretrainConfig,
+    records: Sequence[Mapping[str, Any]],
+    step: int,
+    name: str,
+    origin: Origin | None = None,
+    similarity: SimilarityRecord | None = None,
+    use: Use | None = None,
+) -> str:
+    """Write the card of a pre-trained encoder.
+
+    Args:
+        config: The run's configuration.
+        records: Its ``metrics.jsonl``.
+        step: Steps done.
+        name: The run's name.
+        origin: Of what it continued.
+        similarity: What was measured of its vectors.
+        use: The format; by default a Hugging Face folder with the run's own heads.
+    """
+    use = use or _hugging_face(config)
+    correction, regularization = config.objective.correction, config.objective.regularization
+    start = short_path(config.model.start_from)
+    facts = {
+        "objective": config.objective.name,
+        **({"continued from": start} if start else {"architecture": config.model.architecture}),
+        "steps": f"{step:,} of {config.train.steps:,}",
+        "rows a step": f"{config.train.batch_size} of {config.corpus.length} tokens",
+        "hard correction": f"{_detector(config)}, {correction.use}" if correction.detector else "none",
+        "soft regularization": regularization.level or "none",
+        "seed": config.train.seed,
+        "trueneg": __version__,
+    }
+    parts = [
+        _front(use, origin),
+        f"# {_text(name)}",
+        _what_it_is(config),
+        _table(("", ""), facts.items()),
+        _readings(records),
+        _vectors(config, name, origin, similarity),
+        f"```python\n{use.code}\n```",
+        _licence(start, origin),
+        CITATIONS,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def finetuning_card(
+    config: FinetuneConfig, results: Sequence[Result], origin: Origin | None = None, use: Use | None = None
+) -> str:
+    """Write the card of a fine-tuned model.
+
+    Args:
+        config: The run's configuration.
+        results: Its results, one a split.
+        origin: Of the encoder.
+        use: The format; by default a Hugging Face folder.
+    """
+    encoder = short_path(config.start_from)
+    facts = {
+        "task": config.task.name,
+        "encoder": encoder,
+        "settings": config.preset,
+        "steps": f"{config.train.steps:,} of {config.train.batch_size} rows",
+        "learning rate": config.optimizer.learning_rate,
+        "seed": config.train.seed,
+        "trueneg": __version__,
+    }
+    figures = [
+        (result.split, metric, f"{value:.4f}", f"{result.num_examples:,}")
+        for result in results
+        for metric, value in result.metrics.items()
+    ]
+    use = use or Use("transformers", _transformers(("AutoTokenizer", "AutoModel")))
+    parts = [
+        _front(use, origin),
+        f"# {_text(config.task.name)}",
+        _table(("", ""), facts.items()),
+        _table(("split", "metric", "value", "examples"), figures),
+        f"```python\n{use.code}\n```",
+        _licence(encoder, origin),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def plain_card(name: str, origin: Origin, use: Use) -> str:
+    """Write the card of a checkpoint of whose making nothing is known here."""
+    what = f"`{_text(origin.name)}`, as {use.library} loads it, written by trueneg {__version__}."
+    parts = [
+        _front(use, origin),
+        f"# {_text(name)}",
+        what,
+        f"```python\n{use.code}\n```",
+        _licence(origin.name, origin),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front(use: Use, origin: Origin | None) -> str:
+    """What the hub reads."""
+    lines = [f"library_name: {use.library}", f"tags: [{', '.join(('trueneg', *use.tags))}]"]
+    if use.pipeline:
+        lines.append(f"pipeline_tag: {use.pipeline}")
+    if origin and origin.base_model:
+        lines.append(f"base_model: {origin.base_model}")
+    if origin and origin.license:
+        lines.append(f"license: {origin.license}")
+    return "\n".join(["---", *lines, "---"])
+
+
+def _what_it_is(config: PretrainConfig) -> str:
+    objective, correction = config.objective, config.objective.correction
+    made = "continued" if config.model.start_from else "pre-trained"
+    text = f"A text encoder {made} {_OBJECTIVES[objective.name]} with trueneg."
+    if correction.detector:
+        use = f" Predictions that the detector `{_detector(config)}` finds as good as the original token"
+        text += f"{use} {_USES[correction.use]}."
+    if objective.regularization.level:
+        text += f" Soft regularization at the level of {objective.regularization.level.replace('+', ' and ')}."
+    if not correction.detector and not objective.regularization.level and objective.name != "cline":
+        text += " A baseline: every prediction but the original token is punished."
+    return text
+
+
+def _vectors(config: PretrainConfig, name: str, origin: Origin | None, similarity: SimilarityRecord | None) -> str:
+    """What has become of a sentence encoder."""
+    is_sentence = origin is not None and origin.is_sentence_encoder
+    if not is_sentence and similarity is None:
+        return ""
+    said = []
+    if is_sentence:
+        assert origin is not None
+        said.append(
+            f"`{_text(origin.name)}` is a sentence encoder, and this run continued it with another objective "
+            f"({config.objective.name}), under which vectors lose what they knew of sentences."
+        )
+    if similarity is None:
+        said.append(
+            f"How much is not measured: run `trueneg evaluate {_text(name)} --task sts --data GLUE`, and export again."
+        )
+        return " ".join(said)
+    pooling = origin.pooling if origin is not None and origin.pooling in similarity.after else "mean"
+    before = f"{100 * similarity.before[pooling]:.1f} before, " if pooling in similarity.before else ""
+    said.append(
+        f"{similarity.task} {similarity.split}, {similarity.num_pairs:,} pairs, Spearman x 100 of {pooling} vectors: "
+        f"{before}{100 * similarity.after[pooling]:.1f} at step {similarity.step:,}."
+    )
+    return " ".join(said)
+
+
+def _licence(start: str, origin: Origin | None) -> str:
+    if origin and origin.license:
+        return ""
+    if not start:
+        return "No licence is stated: choose one before you share this."
+    return f"The licence of `{_text(start)}` is not known here: look it up, and state it, before you share this."
+
+
+def _hugging_face(config: PretrainConfig) -> Use:
+    is_electra = config.objective.name == "electra"
+    kind = "AutoModelForPreTraining" if is_electra else "AutoModelForMaskedLM"
+    folder = f"{PLACE}/generator" if is_electra else PLACE
+    code = _transformers(("AutoModel", "AutoTokenizer", kind, "pipeline"))
+    tag = "replaced-token-detection" if is_electra else "fill-mask"
+    pipeline = "feature-extraction" if is_electra else "fill-mask"
+    return Use("transformers", f'{code}\nfill = pipeline("fill-mask", "{folder}")', (tag,), pipeline)
+
+
+def _transformers(names: Sequence[str]) -> str:
+    variables = {"AutoTokenizer": "tokenizer", "AutoModel": "encoder"}
+    loaded = [
+        f'{variables.get(name, "model")} = {name}.from_pretrained("{PLACE}")' for name in names if name != "pipeline"
+    ]
+    return "\n".join([f"from transformers import {', '.join(names)}", "", *loaded])
+
+
+def _detector(config: PretrainConfig) -> str:
+    detector = config.objective.correction.detector
+    return _text(short_names([detector])[detector])
+
+
+def _readings(records: Sequence[Mapping[str, Any]]) -> str:
+    evaluations = [record for record in records if record.get("kind") == "eval"]
+    if not evaluations:
+        return "There was no held-out text to measure it on."
+    last = evaluations[-1]
+    shown = [(name, f"{value:.4g}") for name, value in last.items() if isinstance(value, float)]
+    return f"On held-out text, at step {last['step']:,}:\n\n{_table(('reading', 'value'), shown)}"
+
+
+def _table(heading: Sequence[str], rows: Any) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(_text(str(cell)) for cell in row)} |" for row in lines)
+
+
+def _text(value: str) -> str:
+    """A value of someone else's, in one line that is no markup."""
+    return printable(value).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")

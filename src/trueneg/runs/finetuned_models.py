@@ -1,0 +1,197 @@
+"""Fine-tuned models read back, and evaluated on their tasks and on contrast sets."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.codec import load_config, override
+from trueneg.config.options import FinetuneConfig
+from trueneg.errors import ConfigError, TaskError, TruenegWarning
+from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, answer_contrast_set, group_answers, training_counts
+from trueneg.evaluation.predictions import evaluate_model, make_result
+from trueneg.evaluation.results.store import Result, columns_of, find_results, load_result, save_result
+from trueneg.models.task_model import labels_of, load_finetuned
+from trueneg.runs.finetuning import chosen_examples, folder_of
+from trueneg.tasks import make_task
+from trueneg.tasks.base import Task, digest_of
+from trueneg.tasks.contrast_sets import ContrastSet, read_contrast_set
+from trueneg.terminal.progress import Tell, untold
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.distributed import choose_device
+from trueneg.training.folder import CONFIG, HUGGING_FACE
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A fine-tuned model read back, and what it was fine-tuned for."""
+
+    config: FinetuneConfig
+    task: Task[Any]
+    model: torch.nn.Module
+    tokenizer: PreTrainedTokenizerFast
+    trained: dict[str, Any]
+    """What its results say of its training."""
+
+
+def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[FinetuneConfig, Task[Any]]:
+    """How a model was fine-tuned, and its task with its labels, without reading its weights.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        settings: ``key=value``, where it is to be used otherwise than it was trained.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model.
+    """
+    folder = Path(folder)
+    source = folder / HUGGING_FACE
+    if not (source / "config.json").is_file():
+        mend = "fine-tune again into another --out, with keep_model=true" if any(find_results(folder)) else "finish it"
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: {mend}")
+    config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
+    return config, make_task(config.task, labels_of(str(source)))
+
+
+def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedModel:
+    """Read a fine-tuned model back.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        settings: ``key=value``, where it is to be used otherwise than it was trained.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model.
+        ModelError: if its labels are not the task's.
+    """
+    config, task = finetuned_task(folder, settings)
+    source = Path(folder) / HUGGING_FACE
+    model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
+    trained = next((load_result(path).train for path in find_results(Path(folder))), {})
+    return OpenedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
+
+
+def evaluate_finetuned(
+    folder: str | Path,
+    task: str = "",
+    splits: Sequence[str] = (),
+    *,
+    data: str = "",
+    settings: Sequence[str] = (),
+    progress: Tell = untold,
+) -> list[Result]:
+    """Evaluate a fine-tuned model, on its own task or on another with the same labels.
+
+    Of a single file of one's own only a part is asked about if the model was trained on the rest, else all of it.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        task: What is asked; by default what the model was trained for. The results of another one are written beside
+            those of its own: ``<out>/<other task>/seed-<seed>``.
+        splits: ``dev``, ``test``, …; by default the task's labelled ones.
+        data: The task's files, if they lie elsewhere now.
+        settings: ``key=value``, for example ``task.max_dev_examples=500``.
+        progress: Told how many rows of a split are read, of how many.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model, or a model of its own lies where the results would.
+        ModelError: if its labels are not the task's.
+        TaskError: if there is no such split.
+    """
+    named = {"task.name": task, "task.data": data}
+    opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
+    config, asked = opened.config, opened.task
+    own = Path(folder).resolve()
+    target = folder_of(asked.name, config.train.seed, own.parents[1])
+    if target != own and (target / CONFIG).exists():
+        raise ConfigError(
+            f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
+            f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
+        )
+    known = opened.trained.get("data", {}).get(asked.train_split)
+    if asked.is_split_off and known is not None and digest_of(asked.read(asked.train_split)) != known:
+        asked.ask_about_all()
+    results = []
+    for split in splits or asked.dev_splits:
+        result, answers = evaluate_model(
+            opened.model,
+            asked,
+            opened.tokenizer,
+            config,
+            split,
+            step=config.train.steps,
+            trained=opened.trained,
+            progress=progress,
+        )
+        save_result(result, answers, target)
+        results.append(result)
+    return results
+
+
+def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
+    """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
+
+    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it. Its counts say how
+    many originals the model was trained on (``trained_on``), and how many were left out of training for it.
+
+    Args:
+        folder: Of one seed: ``<out>/<task>/seed-<seed>``.
+        data: A folder with the contrast set as it was released.
+        splits: ``test``; of some tasks there is ``dev`` as well.
+
+    Raises:
+        ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
+        TaskError: if there is no such set.
+    """
+    folder = Path(folder)
+    opened = open_finetuned(folder)
+    config, task = opened.config, opened.task
+    sets = [read_contrast_set(task.name, data, split) for split in splits]
+    results = []
+    for split, contrast in zip(splits, sets, strict=True):
+        started = time.monotonic()
+        original, revised = answer_contrast_set(
+            opened.model,
+            task,
+            opened.tokenizer,
+            contrast,
+            length=config.task.length,
+            precision=config.train.precision,
+        )
+        answers = group_answers(contrast, original, revised)
+        columns = columns_of(answers)
+        result = make_result(
+            task,
+            f"contrast-{split}",
+            answers,
+            config,
+            metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
+            counts={**contrast.counts, **_seen(contrast, opened)},
+            step=config.train.steps,
+            trained=opened.trained,
+            started=started,
+        )
+        save_result(result, answers, folder)
+        results.append(result)
+    return results
+
+
+def _seen(contrast: ContrastSet, opened: OpenedModel) -> dict[str, int]:
+    """What a model has seen of a contrast set's originals, as far as its training files are still there."""
+    try:
+        return training_counts(contrast, opened.task, partial(chosen_examples, opened.task, opened.config))
+    except TaskError as error:
+        warnings.warn(
+            f"whether the contrast set's originals were trained on cannot be told: {error}",
+            TruenegWarning,
+            stacklevel=3,
+        )
+        return {}

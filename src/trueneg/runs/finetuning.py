@@ -1,0 +1,436 @@
+"""``finetune``: from a checkpoint and labelled data to results, with every example's answer."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from trueneg.config.codec import differences, encode, load_config, override, save_config
+from trueneg.config.finetune_presets import finetune_preset
+from trueneg.config.options import FinetuneConfig
+from trueneg.config.validation import check_effects, validate
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.evaluation.predictions import answer, evaluate_model, pad_id, score
+from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
+from trueneg.files.arrays import ArrayFile
+from trueneg.files.whole import replace_folder
+from trueneg.models.backbone import check_length
+from trueneg.models.export import save_hugging_face
+from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
+from trueneg.models.origin import origin_of
+from trueneg.models.task_model import load_for_task
+from trueneg.runs.card import finetuning_card
+from trueneg.tasks import check_name, make_task
+from trueneg.tasks.base import Encoded, Task, digest_of
+from trueneg.tasks.split import train_fraction
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.adversarial import with_adversary
+from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, write_error
+from trueneg.training.distributed import choose_device, join_processes
+from trueneg.training.features import Features
+from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
+from trueneg.training.labelled_order import LabelledOrder
+from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
+from trueneg.training.loop import Loop
+from trueneg.training.step import Run
+
+BEST = "best.safetensors"
+_BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's folder and fine-tune again")
+"""In a run's folder: the weights that did best on the validation part so far."""
+
+LEAST_NOISE = 1e-3
+"""Of SMART in bf16: at 1e-2 the cosine of its direction with that in float64 is 0.999, here 0.89, at 1e-5 none."""
+
+FREE = frozenset(FREE_TO_CHANGE | {"task.data", "task.max_dev_examples", "keep_model", "preset"})
+"""Options that a resumed run may change."""
+
+FREE_ONCE_FINISHED = FREE - {"task.max_dev_examples", "keep_model"}
+"""Options that may be others than those of a finished run and leave its results what they are."""
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What one fine-tuning run came to."""
+
+    folder: Path
+    """``<out>/<task>/seed-<seed>``."""
+    seed: int
+    reason: Literal["finished", "time", "interrupted"]
+    step: int
+    steps: int
+    seconds: float
+    results: dict[str, Result]
+    """By split; empty unless the run finished."""
+
+
+def configure_finetuning(
+    start_from: str = "",
+    task: str = "",
+    *,
+    preset: str = "",
+    config: str | Path | None = None,
+    settings: Sequence[str] = (),
+) -> FinetuneConfig:
+    """Put a fine-tuning run's configuration together.
+
+    Args:
+        start_from: A run folder, a Hugging Face folder or a hub name.
+        task: ``glue/mrpc``, ``squad``, …; see ``evaluation.tasks``.
+        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
+        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        settings: ``key=value``, applied last.
+
+    Raises:
+        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing here.
+    """
+    if config is not None:
+        path = Path(config)
+        base = load_config(FinetuneConfig, path / CONFIG if path.is_dir() else path)
+        base = replace(base, start_from=start_from or base.start_from)
+        base = replace(base, task=replace(base.task, name=task or base.task.name))
+    elif not start_from or not task:
+        raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
+    else:
+        encoder = config_of(resolve_checkpoint(start_from))
+        base = replace(finetune_preset(preset, task, encoder.model_type, encoder.hidden_size), start_from=start_from)
+    chosen = override(base, settings)
+    check_name(chosen.task.name)
+    check_effects(chosen, settings)
+    return chosen
+
+
+def folder_of(task: str, seed: int, out: str | Path) -> Path:
+    """Where a run's results lie: ``<out>/<task>/seed-<seed>``.
+
+    Example:
+        >>> folder_of("glue/mrpc", 2, "results/hc").as_posix()
+        'results/hc/mrpc/seed-2'
+    """
+    return Path(out) / task.removeprefix("glue/").replace("/", "-") / f"seed-{seed}"
+
+
+def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Finetuned:
+    """Fine-tune a checkpoint on a task with one seed, and evaluate it on the task's labelled splits.
+
+    The loop is that of pre-training: the same step under ``torchrun``, the same exact resume, the same stop at Ctrl-C.
+    The run's folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.answers.jsonl`` for
+    each split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not run again.
+
+    Args:
+        config: Everything that the result depends on.
+        out: The folder of results; see ``folder_of``.
+        resume: Continue an unfinished run; start if there is none.
+        quiet: Show no progress.
+
+    Raises:
+        TruenegError: for anything a user can fix; see the message.
+    """
+    _check(config)
+    task = make_task(config.task)
+    folder = folder_of(task.name, config.train.seed, out)
+    if finished := _finished(config, folder, task):
+        return finished
+    device = choose_device(config.train.device)
+    with join_processes(device.type) as processes, processes.holding(folder, "finetune", device):
+        if finished := _finished(config, folder, task):  # by a process that held the folder a moment ago
+            return finished
+        found = latest_checkpoint(folder / CHECKPOINTS)
+        if (found or (folder / METRICS).exists()) and not resume:
+            raise CheckpointError(f"'{folder}' holds a run: continue it with --resume, or give another --out")
+        source = resolve_checkpoint(config.start_from)
+        tokenizer = load_tokenizer(source)
+        data = _read(task, config, tokenizer)
+        padding = pad_id(tokenizer)
+        order = LabelledOrder(data.train.features, padding, config.length_window, config.train, processes)
+        config = _scheduled(config, order.steps_per_epoch)
+        validate(config)
+        fingerprint = _fingerprint(data.train.features)
+        if found:
+            check_same_run(found[1], config, fingerprint, folder, free=FREE)
+        torch.manual_seed(mixed_seed(config.train.seed))
+        model = load_for_task(
+            task.auto_class,
+            source,
+            task.num_outputs,
+            task.labels,
+            dropout=config.dropout,
+            attention=config.attention,
+        )
+        if config.train.gradient_checkpointing:
+            checkpoint_gradients(model)
+        check_length(model, config.task.length, "task.length", config.start_from)
+        objective, passes = with_adversary(config, task.objective())
+        run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)
+        if found:
+            run.restore(*found)
+        metrics = None
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_config(config, folder / CONFIG)
+            metrics = MetricsFile(folder / METRICS, run.step)
+        choice = _Choice(task, data, padding, run, folder) if data.valid else None
+        tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
+        with Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display:
+            for note in task.notes:
+                display.say(f"{task.name}: {note}")
+            display.say(_introduction(config, run, data, found is not None))
+            loop = Loop(
+                run,
+                config,
+                order,
+                choice,
+                fingerprint,
+                folder,
+                display,
+                on_save=lambda: None,
+                metrics=metrics,
+                tracker=tracker,
+                seconds_before=found[1].seconds if found else 0.0,
+            )
+            results = {}
+            try:
+                ending = loop.train()
+                if ending.reason == "finished":
+                    if choice is not None:
+                        _load_best(run.module, folder / BEST)
+                    trained = {
+                        "task": task.name,
+                        "data": data_digests(task),
+                        "num_examples": data.num_examples,
+                        "num_rows": len(data.train.features),
+                        "counts": dict(data.counts),
+                        "seconds": round(ending.seconds, 3),
+                        "tokens_per_second": round(run.step * order.tokens_per_step / ending.seconds, 1),
+                        "parameters": count_parameters(model),
+                    }
+                    for split in task.dev_splits:
+                        results[split], answers = evaluate_model(
+                            model,
+                            task,
+                            tokenizer,
+                            config,
+                            split,
+                            step=run.step,
+                            trained=trained,
+                            processes=processes,
+                        )
+                        if processes.is_main:
+                            save_result(results[split], answers, folder)
+            finally:
+                run.leave()
+        if results and processes.is_main:
+            _finish(model, tokenizer, config, results, folder)
+        return Finetuned(
+            folder, config.train.seed, ending.reason, ending.step, config.train.steps, ending.seconds, results
+        )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a run trains on and, if it chooses among its weights, what it chooses by."""
+
+    train: Encoded
+    valid_examples: Sequence[Any]
+    valid: Encoded | None
+    num_examples: int
+    counts: Mapping[str, int]
+
+
+class _Choice:
+    """Answers the validation part and keeps the best weights: what the loop evaluates with."""
+
+    def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run, folder: Path) -> None:
+        self._task, self._data, self._pad_id, self._run, self._folder = task, data, pad_id, run, folder
+        records = read_metrics(folder / METRICS) if run.step else []
+        self._best = max((r[task.metrics[0]] for r in records if r["kind"] == "eval"), default=float("-inf"))
+
+    def __call__(self) -> dict[str, float]:
+        run, data = self._run, self._data
+        assert data.valid is not None
+        answers = answer(
+            run.module.model,
+            self._task,
+            data.valid_examples,
+            data.valid,
+            self._pad_id,
+            precision=run.config.precision,
+            processes=run.processes,
+        )
+        figures = score(self._task, answers)
+        if figures[self._task.metrics[0]] > self._best:
+            self._best = figures[self._task.metrics[0]]
+            if run.processes.is_main:
+                arrays = {name: tensor.cpu().numpy() for name, tensor in run.module.state_dict().items()}
+                _BEST_FILE.write(self._folder / BEST, arrays, {})
+        return figures
+
+
+def _load_best(module: torch.nn.Module, path: Path) -> None:
+    arrays, _ = _BEST_FILE.read(path, dict[str, str])
+    try:
+        module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    except RuntimeError as error:
+        raise _BEST_FILE.damaged(path, "it is of another model") from error
+
+
+def _check(config: FinetuneConfig) -> None:
+    """Find mistakes before anything is loaded."""
+    validate(replace(config, train=replace(config.train, steps=max(config.train.steps, 1))))
+    if config.adversarial and config.train.compile:
+        raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
+    if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
+        raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")
+    if config.evals_per_epoch > 100:
+        raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
+
+
+def data_digests(task: Task[Any]) -> dict[str, str]:
+    """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
+    return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
+
+
+def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
+    """What a run that has finished came to, if it had these options and this data.
+
+    Raises:
+        CheckpointError: if it had others.
+    """
+    results = {path.stem: load_result(path) for path in find_results(folder)}
+    if not results or (folder / CHECKPOINTS).exists():
+        return None
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"'{folder}' holds results of a model that lies elsewhere: give another --out")
+    saved = load_config(FinetuneConfig, folder / CONFIG)
+    free = FREE_ONCE_FINISHED | (set() if config.keep_model else {"keep_model"})
+    found = [line for line in differences(_unscheduled(saved, config), config) if line.split(":")[0] not in free]
+    if found:
+        raise CheckpointError(f"'{folder}' was trained with other options ({'; '.join(found)}): give another --out")
+    known = next(iter(results.values())).train.get("data", {})
+    if changed := [name for name, digest in data_digests(task).items() if known.get(name, digest) != digest]:
+        raise CheckpointError(f"'{folder}' is of other data ({', '.join(changed)} changed since): give another --out")
+    steps = saved.train.steps
+    return Finetuned(folder, config.train.seed, "finished", steps, steps, 0.0, results)
+
+
+def _unscheduled(saved: FinetuneConfig, wanted: FinetuneConfig) -> FinetuneConfig:
+    """A saved configuration without the numbers that the schedule filled in, where they are not asked for."""
+    train, optimizer = wanted.train, wanted.optimizer
+    return replace(
+        saved,
+        train=replace(
+            saved.train,
+            steps=train.steps and saved.train.steps,
+            eval_every=train.eval_every and saved.train.eval_every,
+        ),
+        optimizer=replace(saved.optimizer, warmup_steps=optimizer.warmup_steps and saved.optimizer.warmup_steps),
+    )
+
+
+def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenizerFast) -> _Data:
+    """Read, choose, split and encode the training examples."""
+    split, options = task.read(task.train_split), config.task
+    if not split.is_labelled:
+        raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
+    seed = config.train.seed
+    examples = chosen_examples(task, config, split.examples)
+    valid: list[Any] = []
+    if config.select == "best":
+        num_valid = max(1, round(config.valid_fraction * len(examples)))
+        # What stays is chosen: a subset has an example of every label, and training needs them.
+        kept = {example.key for example in task.subset(examples, len(examples) - num_valid, mixed_seed(seed, 1))}
+        valid = [example for example in examples if example.key not in kept]
+        examples = [example for example in examples if example.key in kept]
+    num_examples = len(examples)
+    if options.swap_pairs:
+        examples = task.swapped(examples)
+    train = task.encode(examples, tokenizer, options.length, is_training=True)
+    if not len(train.features):
+        raise TaskError(f"no example of '{task.name}' can be trained on: {dict(split.counts)}")
+    return _Data(
+        train,
+        valid,
+        task.encode(valid, tokenizer, options.length, is_training=False) if valid else None,
+        num_examples,
+        {**split.counts, **train.counts},
+    )
+
+
+def chosen_examples(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
+    """Those training examples that a run uses, alike for the same seed."""
+    options, seed = config.task, config.train.seed
+    chosen = train_fraction(task, examples, options.train_fraction, seed)
+    if 0 < options.max_train_examples < len(chosen):
+        chosen = task.subset(chosen, options.max_train_examples, seed)
+    return list(chosen)
+
+
+def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
+    """Fill in the steps that follow from epochs and shares."""
+    train, optimizer = config.train, config.optimizer
+    steps = train.steps or max(1, round(config.epochs * steps_per_epoch))
+    eval_every = train.eval_every
+    if config.select == "best" and not eval_every:
+        eval_every = max(1, round(steps_per_epoch / config.evals_per_epoch))
+    warmup = optimizer.warmup_steps or round(config.warmup_share * steps)
+    return replace(
+        config,
+        train=replace(train, steps=steps, eval_every=eval_every),
+        optimizer=replace(optimizer, warmup_steps=warmup),
+    )
+
+
+def _fingerprint(features: Features) -> str:
+    """A name for what is trained on."""
+    digest = hashlib.sha256()
+    for array in (
+        features.input_ids,
+        features.starts,
+        *features.row_targets.values(),
+        *features.token_targets.values(),
+    ):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def _finish(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    config: FinetuneConfig,
+    results: Mapping[str, Result],
+    folder: Path,
+) -> None:
+    """Leave the model as transformers loads it, and nothing that only a running run needs."""
+    if config.keep_model:
+        card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
+        final = folder / HUGGING_FACE
+        try:
+            replace_folder(final, lambda new: save_hugging_face(model, tokenizer, new, card))
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"cannot write '{final}': {write_error(error)}; the results are saved: make room and continue with "
+                f"--resume"
+            ) from error
+    # In this order: a checkpoint without the best weights could not go on.
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    (folder / BEST).unlink(missing_ok=True)
+
+
+def _introduction(config: FinetuneConfig, run: Run, data: _Data, is_resumed: bool) -> str:
+    counted = "".join(f", {number:,} {what.replace('_', ' ')}" for what, number in data.counts.items() if number)
+    return (
+        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.task.name}, seed "
+        f"{config.train.seed}, {count_parameters(run.module.model):,} parameters, {data.num_examples:,} examples in "
+        f"{len(data.train.features):,} rows of {data.train.features.lengths.mean():.0f} tokens{counted}; "
+        f"{config.train.steps:,} steps of {config.train.batch_size}, {run.device.type} x {run.processes.world_size}, "
+        f"{config.train.precision}"
+    )

@@ -1,0 +1,417 @@
+"""``pretrain``: from a corpus and a configuration to a folder that transformers loads."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.codec import encode, full_name, load_config, override, save_config
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import CONTINUE, PRESETS, with_objective
+from trueneg.config.presets import preset as find_preset
+from trueneg.config.validation import check_effects, validate
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.rows import ReadRows, read_rows
+from trueneg.corruption.views.rows import ViewReader, make_substitution
+from trueneg.detectors.language import warn_of_another_language
+from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
+from trueneg.files.whole import PART, replace_folder, restore_folder
+from trueneg.models.backbone import Encoder, check_length, check_packing
+from trueneg.models.electra import ElectraPair
+from trueneg.models.loading import checkpoint_gradients, count_parameters, load_for_objective, objective_of
+from trueneg.models.origin import keep_origin, read_origin
+from trueneg.objectives import OBJECTIVES
+from trueneg.objectives.base import Objective
+from trueneg.registry import load
+from trueneg.runs.exporting import RECIPE, save_run_model
+from trueneg.training.checkpoint import (
+    check_same_micro_batch,
+    check_same_run,
+    check_same_tables,
+    latest_checkpoint,
+    tables_digest,
+    write_error,
+)
+from trueneg.training.data import TrainingOrder, check_shares, fingerprint_of, movable, row_index
+from trueneg.training.distributed import Processes, choose_device, join_processes
+from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
+from trueneg.training.held_out import held_out_readings
+from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
+from trueneg.training.loop import Loop
+from trueneg.training.step import Run
+
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard"}
+"""Besides names with a dot in front: locks, and what is being written."""
+
+
+MUCH_WARMUP = 0.25
+"""Share of a run's steps beyond which its warm-up is remarked on."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run came to."""
+
+    folder: Path
+    reason: Literal["finished", "time", "interrupted"]
+    step: int
+    seconds: float
+    num_parameters: int
+    hugging_face: Path
+    """Where the model lies, as of the last save."""
+    held_out: Mapping[str, float] = field(default_factory=dict)
+    """Readings of the last evaluation on held-out rows, with its ``step``; empty if there was none."""
+
+
+def configure(
+    preset: str | None = None,
+    *,
+    start_from: str | None = None,
+    objective: str | None = None,
+    config: str | Path | None = None,
+    epochs: float | None = None,
+    settings: Sequence[str] = (),
+) -> PretrainConfig:
+    """Put a run's configuration together.
+
+    Args:
+        preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
+        start_from: A checkpoint to continue. Continuing without a word about the objective means ``mlm``, or
+            ``electra`` if the checkpoint is an ELECTRA discriminator.
+        objective: What is minimised.
+        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        epochs: Times that the corpus is read, from which ``train.steps`` follows.
+        settings: ``key=value``, applied last.
+
+    Raises:
+        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
+            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
+        CorpusError: for epochs of a corpus that cannot be opened.
+
+    Example:
+        >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
+        10
+    """
+    if config is not None and preset is not None:
+        raise ConfigError("a preset and --config exclude each other: both say everything")
+    if config is not None:
+        base = _with_paths_found(load_run_config(config), Path(config))
+    elif preset is not None:
+        base = find_preset(preset)
+    elif start_from:
+        base = CONTINUE
+        objective = objective or objective_of(start_from)
+    else:
+        raise ConfigError(f"nothing to train: name a preset ({', '.join(PRESETS)}) or continue a checkpoint (--from)")
+    if objective:
+        base = with_objective(base, objective)
+    if start_from:
+        base = replace(base, model=replace(base.model, start_from=start_from))
+    named = override(base, settings).objective.name
+    chosen = override(with_objective(base, named), settings)
+    check_effects(chosen, settings)
+    return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
+
+
+def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
+    """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
+    corpus, model = config.corpus, config.model
+    corpus = replace(corpus, path=_found_above(saved, corpus.path))
+    model = replace(
+        model,
+        start_from=_found_above(saved, model.start_from),
+        generator_from=_found_above(saved, model.generator_from),
+    )
+    return replace(config, corpus=corpus, model=model)
+
+
+def _found_above(saved: Path, name: str) -> str:
+    if not name or Path(name).exists():
+        return name
+    above = (folder / name for folder in saved.resolve().parents)
+    if not (found := next((path for path in above if path.exists()), None)):
+        return name
+    warnings.warn(f"'{name}' of '{saved}' is not here: taking '{found}'", TruenegWarning, stacklevel=2)
+    return str(found)
+
+
+def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
+    """Replace the steps by as many as read the corpus so many times."""
+    if not (0 < epochs < math.inf):
+        raise ConfigError(f"--epochs {epochs}: must be above 0")
+    if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
+        raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
+    validate(config)
+    _check_corpus(config)
+    rows = RowIndex(Corpus.open(config.corpus.path), config.corpus.length, pack=config.corpus.pack)
+    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
+    return replace(config, train=replace(config.train, steps=steps))
+
+
+def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
+    """Make the model and the objective that a configuration describes; weights follow from the seed."""
+    torch.manual_seed(mixed_seed(config.train.seed))
+    model: Any = load_for_objective(config, tokenizer)
+    for encoder in _encoders(model):
+        if config.corpus.pack:
+            check_packing(encoder)
+        if config.train.gradient_checkpointing:
+            checkpoint_gradients(encoder.model)
+    check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
+    vocab_size = model.embeddings.shape[0]
+    objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
+        config.objective, tokenizer, vocab_size
+    )
+    return model, objective
+
+
+def _build_again(
+    config: PretrainConfig, folder: Path, tokenizer: PreTrainedTokenizerFast
+) -> tuple[nn.Module, Objective[Any, Any]]:
+    """Make what a checkpoint of this run fits into.
+
+    What was continued may be gone by now, and the run's own ``hf/`` has the same shapes; that may be gone, too.
+    """
+    saved = folder / HUGGING_FACE
+    if not (config.model.start_from and saved.is_dir()):
+        return build(config, tokenizer)
+    try:
+        return build(replace(config, model=replace(config.model, start_from=str(saved), generator_from="")), tokenizer)
+    except ModelError as error:
+        warnings.warn(f"{error}; it is written anew", TruenegWarning, stacklevel=2)
+        return build(config, tokenizer)
+
+
+def reader_of(config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
+    """How rows of a corpus become what the objective is given.
+
+    Args:
+        config: The run's.
+        rows: Of the training split, whose words CLINE's views are made of.
+        tokenizer: The corpus's.
+    """
+    if rows.tags is None:
+        return read_rows
+    objective = config.objective
+    return ViewReader(make_substitution(objective.cline.views, rows.tags, tokenizer, objective.correction.wordnet))
+
+
+def pretrain(
+    config: PretrainConfig, out: str | Path, *, resume: bool = False, quiet: bool = False, verify: bool = True
+) -> Pretrained:
+    """Pre-train, or continue pre-training, an encoder.
+
+    Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding, unless the objective
+    depends on the rows of a micro-batch (``Objective.depends_on_micro_batch``). ``out`` receives
+    ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/`` and, with every checkpoint, ``hf/``.
+
+    Args:
+        config: Everything that the result depends on.
+        out: The run's folder.
+        resume: Continue from the last checkpoint in ``out``; start if there is none.
+        quiet: Show no progress.
+        verify: Compare the files of the corpus, its tags and its annotations with their checksums before, those that
+            changed since that was last done; no part of what makes a run the same run.
+
+    Raises:
+        TruenegError: for anything a user can fix; see the message.
+    """
+    folder = Path(out)
+    _check(config, folder)
+    device = choose_device(config.train.device)
+    with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
+        if processes.is_main:
+            restore_folder(folder / HUGGING_FACE)
+        processes.barrier()
+        found = latest_checkpoint(folder / CHECKPOINTS)
+        if (found or (folder / METRICS).exists()) and not resume:
+            raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
+        corpus = Corpus.open(config.corpus.path, verify=verify)
+        tokenizer = corpus.load_tokenizer()
+        rows = row_index(config, corpus)
+        if found:
+            check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
+        correction = config.objective.correction
+        if correction.detector:
+            warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
+        model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
+        read = reader_of(config, rows, tokenizer)
+        tables = _tables(objective, read)
+        if found:
+            check_same_tables(found[1], tables, folder)
+        order = TrainingOrder(rows, config.train, processes, read)
+        if found and objective.depends_on_micro_batch:
+            check_same_micro_batch(found[1], config.train, processes.world_size, folder)
+        _check_negatives(config, order)
+        held_out = _held_out(config, corpus, processes)
+        tracker = _tracker(config, folder) if processes.is_main else None
+        run = Run.new(model, objective, config.optimizer, config.train, device, processes)
+        run.frozen = list(_encoders(model)[0].model.base_model.parameters())
+        run.frozen_steps = config.model.frozen_steps
+        if found:
+            run.restore(*found)
+        metrics = None
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_config(config, folder / CONFIG)
+            if not found:
+                keep_origin(folder / ORIGIN, config.model.start_from, model, tokenizer)
+                _warn_of_sentence_encoder(config, folder)
+            metrics = MetricsFile(folder / METRICS, run.step)
+            if found:
+                # A kill between the checkpoint and its export left an older model, or none, in hf/.
+                _export(run, config, tokenizer, folder)
+        with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
+            display.say(_introduction(config, run, rows, found is not None))
+            if note := _warmup_note(config):
+                display.say(note)
+            loop = Loop(
+                run,
+                config,
+                order,
+                None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows, read),
+                fingerprint_of(rows),
+                folder,
+                display,
+                on_save=lambda: _export(run, config, tokenizer, folder),
+                metrics=metrics,
+                tracker=tracker,
+                seconds_before=found[1].seconds if found else 0.0,
+                tables=tables,
+            )
+            try:
+                ending = loop.train()
+            finally:
+                run.leave()
+        return Pretrained(
+            folder,
+            ending.reason,
+            ending.step,
+            ending.seconds,
+            count_parameters(model),
+            folder / HUGGING_FACE,
+            ending.held_out,
+        )
+
+
+def load_run_config(path: str | Path) -> PretrainConfig:
+    """Read the configuration of a run, given its folder or its ``config.json``.
+
+    Raises:
+        ConfigError: if there is none, or it is not one.
+    """
+    path = Path(path)
+    return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
+
+
+def _check(config: PretrainConfig, folder: Path) -> None:
+    """Find mistakes before anything is loaded."""
+    validate(config)
+    _check_corpus(config)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"'{folder}' is a file: give another --out")
+    if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
+        # A kill in the first write leaves a part of it.
+        names = {path.name.removesuffix(PART) for path in folder.iterdir() if path.name[0] != "."}
+        foreign = sorted(names - _OF_A_RUN)
+        if foreign:
+            raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
+
+
+def _check_corpus(config: PretrainConfig) -> None:
+    if not config.corpus.path:
+        raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
+
+
+def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
+    """Refuse to contrast a row with the others of its micro-batch where there are none."""
+    cline = config.objective.cline
+    if config.objective.name != "cline" or not (cline.negatives == "random" or cline.in_batch_negatives):
+        return
+    if order.micro_batch < 2:
+        raise ConfigError(
+            "objective.cline.negatives=random and in_batch_negatives contrast a row with the others of its "
+            "micro-batch, which has one row: raise train.batch_size, or lower train.accumulation"
+        )
+
+
+def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
+    if read_origin(folder / ORIGIN, config.model.start_from).is_sentence_encoder:
+        warnings.warn(
+            f"'{config.model.start_from}' is a sentence encoder: continued with the objective {config.objective.name} "
+            f"its vectors lose what they know of sentences (STS-B 86.7 before, 66.5 after the demo's 240 steps). A "
+            f"recipe that keeps them: {RECIPE}; what is left:  trueneg evaluate {folder} --task sts --data GLUE",
+            TruenegWarning,
+            stacklevel=3,
+        )
+
+
+def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:
+    if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
+        return None
+    rows = row_index(config, Corpus.open(corpus.path, "valid", verify=corpus.is_verified))
+    check_shares(min(config.corpus.eval_rows, len(rows)), processes)
+    return rows
+
+
+def _tables(objective: Objective[Any, Any], read: ReadRows) -> str:
+    """What the run looks up: the detector's tables, and the replacements that views are made of."""
+    of_views = [read.substitution.candidates.digest] if isinstance(read, ViewReader) else []
+    return tables_digest(objective, *of_views)
+
+
+def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
+    return make_tracker(config.train.tracker, folder.name, encode(config), folder)
+
+
+def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write ``hf/`` anew, whole or not at all."""
+    final = folder / HUGGING_FACE
+    try:
+        replace_folder(final, lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new))
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
+            f"continue with --resume"
+        ) from error
+
+
+def _encoders(model: nn.Module) -> list[Encoder]:
+    """The encoders of a model, the one that is kept first."""
+    encoders = [model.discriminator, model.generator] if isinstance(model, ElectraPair) else [model]
+    return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
+
+
+def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
+    train = config.train
+    tokens = train.batch_size * config.corpus.length
+    return (
+        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
+        f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
+        f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+    )
+
+
+def _warmup_note(config: PretrainConfig) -> str:
+    """What is to be said of a warm-up that takes much of the run: presets' are made for their own steps."""
+    warmup, steps = config.optimizer.warmup_steps, config.train.steps
+    if warmup <= MUCH_WARMUP * steps:
+        return ""
+    end = "and never reaches its peak" if warmup >= steps else f"which is {warmup / steps:.0%} of the run"
+    return (
+        f"note: the learning rate warms up over {warmup:,} of {steps:,} steps, {end}: a tenth would be "
+        f"--warmup {max(1, steps // 10)} (optimizer.warmup_steps)"
+    )

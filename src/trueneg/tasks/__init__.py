@@ -1,0 +1,77 @@
+"""Tasks, one family a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trueneg.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from trueneg.config.options import TaskConfig
+    from trueneg.tasks.base import Task
+
+FAMILIES = {
+    "glue": "trueneg.tasks.glue:from_config",
+    "squad": "trueneg.tasks.squad:from_config",
+    **dict.fromkeys(("imdb", "snli", "perspectrum", "boolq", "ag", "mr"), "trueneg.tasks.cline:from_config"),
+    "classification": "trueneg.tasks.tabular:from_config",
+    "regression": "trueneg.tasks.tabular:from_config",
+    "tagging": "trueneg.tasks.tagging:from_config",
+}
+"""First part of a task's name to the function that makes it."""
+
+ABOUT = {
+    "glue/cola": "is a sentence acceptable (Matthews correlation)",
+    "glue/sst2": "is a sentence of a film review positive (accuracy)",
+    "glue/mrpc": "do two sentences say the same (accuracy, F1)",
+    "glue/stsb": "how alike are two sentences (Spearman, Pearson)",
+    "glue/qqp": "are two questions the same (accuracy, F1)",
+    "glue/mnli": "does a sentence follow from another, matched and mismatched genres (accuracy)",
+    "glue/qnli": "does a sentence answer a question (accuracy)",
+    "glue/rte": "does a sentence follow from a text (accuracy)",
+    "glue/wnli": "does a pronoun mean this (accuracy)",
+    "glue/ax": "diagnostic pairs, for a model of glue/mnli (Matthews correlation)",
+    "squad": "find the answer to a question in a paragraph, v1.1 (exact match, F1)",
+    "squad/v2.0": "or say that it has none (exact match, F1)",
+    "imdb": "is a film review positive (accuracy)",
+    "snli": "does a sentence follow from another (accuracy)",
+    "perspectrum": "does a perspective support a claim (accuracy)",
+    "boolq": "is the answer to a question about a passage yes (accuracy)",
+    "ag": "which topic has a news item (accuracy)",
+    "mr": "is a sentence of a film review positive (accuracy)",
+    "classification": "texts or pairs of one's own with labels: --data FILE, FOLDER or hub:NAME, --text-column, …",
+    "regression": "texts or pairs of one's own with numbers",
+    "tagging": "words of one's own with tags, in CoNLL's columns: names (entity F1) or parts of speech (accuracy)",
+}
+"""Every task, and what it asks."""
+
+
+def check_name(name: str) -> None:
+    """Refuse a task that there is not.
+
+    Raises:
+        ConfigError: with the closest one that there is.
+    """
+    if name not in ABOUT:
+        raise ConfigError(unknown_name("task", name, ABOUT))
+
+
+def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[Any]:
+    """Make the task that a configuration names.
+
+    Args:
+        options: Name, data and columns.
+        labels: Of a model that is there already: one's own data then needs no training split to take them from.
+
+    Raises:
+        ConfigError: for an unknown name, or no data.
+    """
+    from trueneg.registry import load
+
+    name = options.name
+    check_name(name)
+    if not options.data:
+        raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
+    made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options, labels)
+    return made

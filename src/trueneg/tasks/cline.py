@@ -1,0 +1,366 @@
+"""The six tasks that CLINE is fine-tuned on (Wang et al. 2021, §4.2), read from the files they were released as.
+
+=============  ====================================  =============================================================
+task           looked for in ``--data``              files
+=============  ====================================  =============================================================
+imdb           ``aclImdb/``, ``aclImdb*.tar.xz|gz``  ``<split>/{pos,neg}/<id>_<rating>.txt`` (Maas et al. 2011)
+snli           ``snli/``, ``snli_1.0/``              ``*<split>*.jsonl`` (Bowman et al. 2015)
+perspectrum    ``perspectrum/``                      ``data/dataset/*_v1.0.json`` (Chen et al. 2019): the stance
+boolq          ``boolq/``                            ``*<split>*.jsonl`` (Clark et al. 2019)
+ag             ``ag_news_csv/``                      ``<split>*.csv`` (Zhang et al. 2015)
+mr             ``rt-polaritydata/``                  ``rt-polarity.{pos,neg}`` (Pang and Lee 2005)
+=============  ====================================  =============================================================
+
+Where no validation file was released (imdb, ag, mr), and for mr no test file either, a tenth of the training examples
+is set aside, the same for every seed of training. ``Split.counts`` says how many, how many a release has more than
+the files at hand (``missing_from_release``), and what is odd in them.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trueneg.config.options import TaskConfig
+from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.files.records import parse_json
+from trueneg.files.text import LONGEST_TEXT, csv_rows
+from trueneg.tasks.base import Split
+from trueneg.tasks.records import (
+    SPLIT_NAMES,
+    Records,
+    as_records,
+    listing,
+    read_lines,
+    read_records,
+)
+from trueneg.tasks.split import split_off
+from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of
+
+SET_ASIDE = 0.1
+"""Share of the training examples that makes a split which was not released."""
+SET_ASIDE_SEED = 0
+
+_SENTIMENT = ("negative", "positive")
+
+
+@dataclass(frozen=True)
+class ClineDataset:
+    """Where a task's files lie, and what a release of them holds."""
+
+    places: tuple[str, ...]
+    """Patterns below the data folder."""
+    records: Callable[[Path, str], Records]
+    """Reads a split's rows, or all, of a place."""
+    columns: TextColumns
+    labels: tuple[str, ...]
+    """Class ``i`` is ``labels[i]``."""
+    released: Mapping[str, int]
+    """Examples with a label of the official release, by the split they are read from."""
+    set_aside: tuple[str, ...] = ()
+    """Splits that are parts of the training examples."""
+    dev_splits: tuple[str, ...] = ("dev", "test")
+    undecided: str | None = None
+    oddities: Mapping[str, str] = field(default_factory=dict)
+    """Name of a count to a regular expression: texts it is found in are kept as released, and counted."""
+
+
+class ClineTask(TextTask):
+    """One of CLINE's tasks. The metric of all of them is accuracy.
+
+    Args:
+        name: In ``CLINE``.
+        data: A folder that holds what the task is looked for in, or that itself.
+        left_out: Fingerprints of examples that are not to be trained on: originals of a contrast set. They are
+            counted as ``in_contrast_set``.
+
+    Attributes:
+        place: Folder or archive that is read.
+
+    Raises:
+        ConfigError: for an unknown name.
+        TaskError: if there is no such folder or file.
+
+    Example:
+        >>> ClineTask("imbd", "data/cline")
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown CLINE task 'imbd': did you mean 'imdb'? Known: ag, boolq, imdb, ...
+    """
+
+    def __init__(self, name: str, data: str | Path, *, left_out: Collection[str] = ()) -> None:
+        if name not in CLINE:
+            raise ConfigError(unknown_name("CLINE task", name, CLINE))
+        self.dataset = CLINE[name]
+        super().__init__(name, metrics=("accuracy",), labels=self.dataset.labels)
+        self.dev_splits = self.dataset.dev_splits
+        self.left_out = frozenset(left_out)
+        self.place = _place(name, self.dataset, Path(data))
+
+    def read(self, split: str) -> Split[TextExample]:
+        """Read a split, or the part of the training examples that stands for it (counts: of all of them).
+
+        Raises:
+            TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
+        """
+        is_part = split in ("train", *self.dataset.set_aside)
+        source = "train" if is_part else split
+        whole = self._whole(split, source)
+        counts = {**whole.counts, "missing_from_release": self.dataset.released.get(source, 0) - len(whole.examples)}
+        for oddity, pattern in self.dataset.oddities.items():
+            counts[oddity] = sum(bool(re.search(pattern, f"{e.text} {e.second or ''}")) for e in whole.examples)
+        examples = list(whole.examples)
+        if is_part:
+            examples = [e for e in examples if not self.left_out or fingerprint(e) not in self.left_out]
+            counts["in_contrast_set"] = len(whole.examples) - len(examples)
+            num_usable = len(examples)
+            examples = self._part(examples, split)
+            counts["set_aside" if split == "train" else "of_train"] = num_usable - len(examples)
+        return replace(whole, examples=examples, counts={name: number for name, number in counts.items() if number > 0})
+
+    def released(self, split: str) -> Sequence[TextExample]:
+        """All usable examples of a split as it was released, those that are left out among them.
+
+        Raises:
+            TaskError: as ``read``.
+        """
+        return self._whole(split, split).examples
+
+    def _whole(self, split: str, source: str) -> Split[TextExample]:
+        records = self.dataset.records(self.place, source)
+        return examples_of(split, records, self.dataset.columns, self.labels, undecided=self.dataset.undecided)
+
+    def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
+        """What is left of the training examples after each set aside, or that which the split is."""
+        for name in self.dataset.set_aside:
+            if len(rest) < 2:
+                raise TaskError(f"{self.name}: {self.place} has too few examples to set '{name}' aside: add more")
+            stays, aside = split_off([example.label for example in rest], SET_ASIDE, SET_ASIDE_SEED)
+            if name == split:
+                return [rest[number] for number in aside]
+            rest = [rest[number] for number in stays]
+        return rest
+
+
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> ClineTask:
+    """Make the task that a name of ``CLINE`` names; its labels are known.
+
+    Originals of the validation and test contrast sets that lie beside its files are not trained on: all those of
+    IMDb come from the reviews for training.
+    """
+    from trueneg.tasks.contrast_sets import originals_beside
+
+    task = ClineTask(options.name, options.data)
+    return ClineTask(options.name, options.data, left_out=originals_beside(task.name, task.place))
+
+
+def fingerprint(example: TextExample) -> str:
+    """What tells an example from others however it was spaced, cased and punctuated.
+
+    Example:
+        >>> fingerprint(TextExample("0", "A good  film.<br />Really!", "So?"))
+        'agoodfilmreally|so'
+    """
+    return "|".join(
+        re.sub(r"[\W_]+", "", plain_review(text).casefold()) for text in (example.text, example.second or "")
+    )
+
+
+def plain_review(text: str) -> str:
+    """A review of IMDb without its only markup: each ``<br />`` is some eight pieces of a tokenizer, and no word."""
+    return re.sub(r"(?:<br />)+", " ", text)
+
+
+def read_json(path: Path) -> Any:
+    """Read a file of JSON.
+
+    Raises:
+        TaskError: if it cannot be read, naming the line where it is torn.
+    """
+    return parse_json("\n".join(line for _, line in read_lines(path)), str(path), TaskError, "get the file again")
+
+
+def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
+    if not data.exists():
+        raise TaskError(f"--data {data}: no such file or folder: give one that holds {dataset.places[0]}")
+    found = [place for pattern in dataset.places for place in sorted(data.glob(pattern))] if data.is_dir() else []
+    # An unpacked folder before its archive; of several archives none is more right than another.
+    if len(rivals := [place for place in found if place.is_dir() == found[0].is_dir()]) > 1:
+        raise TaskError(f"--data {data}: {rivals[0].name} and {rivals[1].name} both hold {name}: name one of them")
+    return found[0] if found else data
+
+
+def _split_file(place: Path, split: str, suffix: str) -> Path:
+    """The file of a place whose name has the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
+    words = SPLIT_NAMES.get(split, (split,))
+    if not place.is_dir():
+        raise TaskError(f"--data {place}: a folder is wanted")
+    files = [path for path in sorted(place.glob(f"*{suffix}")) if {*re.split(r"[-_.]", path.stem)} & {*words}]
+    if not files:
+        raise TaskError(f"--data {place}: no *{split}*{suffix} in it: it holds {listing(place)}")
+    if len(files) > 1:
+        raise TaskError(f"--data {place}: {files[0].name} and {files[1].name} are both '{split}': move one away")
+    return files[0]
+
+
+def _json_lines(place: Path, split: str) -> Records:
+    return read_records(_split_file(place, split, ".jsonl"))
+
+
+def _imdb(place: Path, split: str) -> Records:
+    found: list[tuple[str, str, str]] = []
+    num_latin = 0
+    for path, content in _members(place) if place.is_file() else _files(place, split):
+        parts = PurePosixPath(path).parts[-3:]
+        if len(parts) == 3 and parts[0] == split and parts[1] in ("neg", "pos") and parts[2].endswith(".txt"):
+            text, is_latin = _decoded(content)
+            num_latin += is_latin
+            key = f"{parts[1]}/{parts[2].removesuffix('.txt')}"
+            found.append((key, plain_review(text), _SENTIMENT[parts[1] == "pos"]))
+    if not found:
+        raise TaskError(f"--data {place}: no {split}/pos/*.txt and {split}/neg/*.txt in it: get the data set again")
+    found.sort(key=lambda row: (row[2], [int(number) for number in re.findall(r"\d+", row[0])], row[0]))
+    records = as_records(place, ("key", "text", "label"), list(enumerate(found, start=1)))
+    return replace(records, counts={**records.counts, "latin1_texts": num_latin})
+
+
+def _files(place: Path, split: str) -> Iterator[tuple[str, bytes]]:
+    for path in (path for side in ("neg", "pos") for path in (place / split / side).glob("*.txt")):
+        yield path.relative_to(place).as_posix(), path.read_bytes()
+
+
+def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of an archive's files, as they come: nothing is unpacked to disk."""
+    try:
+        with tarfile.open(archive, "r|*") as stream:
+            for member in stream:
+                if member.size > LONGEST_TEXT:
+                    raise ValueError(f"{member.name} has {member.size:,} bytes, which no review has")
+                if member.isfile() and (content := stream.extractfile(member)) is not None:
+                    yield member.name, content.read()
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        raise TaskError(f"cannot read the archive {archive} ({error}): get it again, or unpack it") from error
+
+
+def _decoded(content: bytes) -> tuple[str, bool]:
+    """Text, and whether it was in Latin-1, as some releases are."""
+    try:
+        return content.decode("utf-8"), False
+    except UnicodeDecodeError:
+        return content.decode("latin-1"), True
+
+
+def _perspectrum(place: Path, split: str) -> Records:
+    folder = next((path for path in (place / "data" / "dataset", place / "dataset") if path.is_dir()), place)
+    names = ("perspectrum_with_answers_v1.0.json", "dataset_split_v1.0.json", "perspective_pool_v1.0.json")
+    if missing := [name for name in names if not (folder / name).is_file()]:
+        raise TaskError(f"--data {folder}: no {missing[0]} in it: it holds {listing(folder)}")
+    claims, split_of, pool = (read_json(folder / name) for name in names)
+    rows: list[tuple[str, ...]] = []
+    num_unknown = 0
+    try:
+        text_of = {perspective["pId"]: perspective["text"] for perspective in pool}
+        for claim in (claim for claim in claims if split_of.get(str(claim["cId"])) == split):
+            for cluster in claim["perspectives"]:
+                known = [pid for pid in cluster["pids"] if pid in text_of]
+                num_unknown += len(cluster["pids"]) - len(known)
+                stance = cluster["stance_label_3"].lower()
+                if not all(isinstance(text, str) for text in (claim["text"], *(text_of[pid] for pid in known))):
+                    raise TypeError(f"claim {claim['cId']} has a text that is none")
+                rows += [
+                    (f"{claim['cId']}/{pid}", str(claim["cId"]), claim["text"], text_of[pid], stance) for pid in known
+                ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TaskError(f"{folder}: not as PERSPECTRUM v1.0 is written ({error!r}): get its files again") from error
+    records = as_records(
+        folder / names[0], ("key", "claim", "text", "perspective", "stance"), list(enumerate(rows, start=1))
+    )
+    return replace(records, counts={**records.counts, "perspectives_without_text": num_unknown})
+
+
+_TOPICS = ("World", "Sports", "Business", "Sci/Tech")
+
+
+def _ag(place: Path, split: str) -> Records:
+    path = _split_file(place, split, ".csv")
+    cells = list(csv_rows(path, (f"{line}\n" for _, line in read_lines(path)), ",", TaskError))
+    records = as_records(path, ("class", "title", "description"), cells)
+    topics = dict(zip("1234", _TOPICS, strict=True))
+    rows = [(topics.get(number, number), f"{title} {description}") for number, title, description in records.rows]
+    return replace(records, names=("label", "text"), rows=rows)
+
+
+def _mr(place: Path, split: str) -> Records:
+    if split != "train":
+        raise TaskError(f"mr has no '{split}': the splits are train, test, dev, drawn from all of its sentences")
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    num_latin = 0
+    for side, label in (("neg", _SENTIMENT[0]), ("pos", _SENTIMENT[1])):
+        path = place / f"rt-polarity.{side}"
+        if not path.is_file():
+            raise TaskError(f"--data {place}: no {path.name} in it: it holds {listing(place)}")
+        text, is_latin = _decoded(path.read_bytes())
+        num_latin += is_latin
+        lines = [line.strip() for line in text.split("\n")]
+        rows += [(n, (f"{side}/{n}", line, label)) if line else (n, ("", "", "")) for n, line in enumerate(lines, 1)]
+        # What ends the last line is no line.
+        rows = rows[:-1] if not lines[-1] else rows
+    records = as_records(place, ("key", "text", "label"), rows)
+    return replace(records, counts={**records.counts, "latin1_files": num_latin})
+
+
+CLINE: Mapping[str, ClineDataset] = {
+    "imdb": ClineDataset(
+        ("aclImdb", "aclImdb*.tar.*"),
+        _imdb,
+        TextColumns("text", None, "label", "key"),
+        _SENTIMENT,
+        {"train": 25_000, "test": 25_000},
+        set_aside=("dev",),
+    ),
+    "snli": ClineDataset(
+        ("snli", "snli_1.0"),
+        _json_lines,
+        TextColumns("sentence1", "sentence2", "gold_label", "pairID"),
+        ("contradiction", "entailment", "neutral"),
+        {"train": 549_367, "dev": 9_842, "test": 9_824},
+        undecided="-",
+    ),
+    "perspectrum": ClineDataset(
+        ("perspectrum",),
+        _perspectrum,
+        TextColumns("text", "perspective", "stance", "key", "claim"),
+        ("undermine", "support"),
+        {},
+    ),
+    "boolq": ClineDataset(
+        ("boolq",),
+        _json_lines,
+        TextColumns("question", "passage", "answer"),
+        ("false", "true"),
+        {"train": 9_427, "dev": 3_270, "test": 3_245},
+        dev_splits=("dev",),
+    ),
+    "ag": ClineDataset(
+        ("ag_news_csv",),
+        _ag,
+        TextColumns("text", None, "label"),
+        _TOPICS,
+        {"train": 120_000, "test": 7_600},
+        set_aside=("dev",),
+        oddities={"html_leftovers": r"&lt;|&gt;|#\d+;|\bquot;|\bamp;", "backslashes": r"\\"},
+    ),
+    "mr": ClineDataset(
+        ("rt-polaritydata",),
+        _mr,
+        TextColumns("text", None, "label", "key"),
+        _SENTIMENT,
+        {"train": 10_662},
+        set_aside=("test", "dev"),
+    ),
+}
+"""Name to task. In perspectrum the second text is a perspective on the claim, which is the ``group``; in boolq the
+passage, whose end is cut first; in ag the text is title and description. BoolQ's test split has no labels."""

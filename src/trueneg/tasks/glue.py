@@ -1,0 +1,222 @@
+"""GLUE's tasks (Wang et al. 2019), read from their official TSV files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trueneg.config.options import TaskConfig
+from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.tasks.base import Split
+from trueneg.tasks.records import Records, as_records, listing, read_tsv
+from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of
+
+_ENTAILMENT = ("entailment", "not_entailment")
+_INFERENCE = ("contradiction", "entailment", "neutral")
+_BINARY = ("0", "1")
+_MRPC_ORIGINAL = "msr_paraphrase_train.txt"
+
+
+@dataclass(frozen=True)
+class GlueDataset:
+    """Where a task's files lie and what they hold. Quote characters in them are text."""
+
+    folders: tuple[str, ...]
+    """It may lie in, below the data folder: however they are cased and hyphenated."""
+    header: tuple[str, ...]
+    """Of the official training file; how a file is read that has no header."""
+    columns: TextColumns
+    labels: tuple[str, ...] = _BINARY
+    """Class ``i`` is ``labels[i]``: in alphabetical order, which is the order of the official code (``MnliProcessor``
+    and others), not that of the Hugging Face dataset (entailment, neutral, contradiction)."""
+    metrics: tuple[str, ...] = ("accuracy",)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Split to the names its file may have, where that is not ``<split>.tsv`` alone."""
+    dev_splits: tuple[str, ...] = ("dev",)
+    bounds: tuple[float, float] | None = None
+    is_unordered: bool = False
+    """Whether the two texts mean the same in either order. ELECTRA trains on MRPC's and STS-B's in both."""
+
+
+def _pair(first: str, second: str, label: str = "label", key: str = "index") -> TextColumns:
+    return TextColumns(first, second, label, key)
+
+
+_NLI_HEADER = ("index", "sentence1", "sentence2", "label")
+
+GLUE: Mapping[str, GlueDataset] = {
+    "cola": GlueDataset(
+        ("CoLA",),
+        ("source", "label", "original", "sentence"),
+        TextColumns("sentence", None, "label", "index"),
+        metrics=("matthews",),
+    ),
+    "sst2": GlueDataset(("SST-2",), ("sentence", "label"), TextColumns("sentence", None, "label", "index")),
+    "mrpc": GlueDataset(
+        ("MRPC",),
+        ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
+        _pair("#1 String", "#2 String", "Quality"),
+        metrics=("accuracy", "f1"),
+        files={
+            # The msr files are the originals: train holds dev as well, test has its labels.
+            "train": ("train.tsv", _MRPC_ORIGINAL),
+            "test": ("test.tsv", "msr_paraphrase_test.txt"),
+        },
+        is_unordered=True,
+    ),
+    "stsb": GlueDataset(
+        ("STS-B",),
+        (
+            "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score",
+        ),
+        _pair("sentence1", "sentence2", "score"),
+        labels=(),
+        metrics=("spearman", "pearson"),
+        bounds=(0.0, 5.0),
+        is_unordered=True,
+    ),
+    "qqp": GlueDataset(
+        ("QQP",),
+        ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
+        _pair("question1", "question2", "is_duplicate", "id"),
+        metrics=("accuracy", "f1"),
+        is_unordered=True,
+    ),
+    "mnli": GlueDataset(
+        ("MNLI",),
+        (
+            "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
+            "sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
+        ),
+        _pair("sentence1", "sentence2", "gold_label"),
+        labels=_INFERENCE,
+        dev_splits=("dev_matched", "dev_mismatched"),
+    ),
+    "qnli": GlueDataset(
+        ("QNLI",), ("index", "question", "sentence", "label"), _pair("question", "sentence"), labels=_ENTAILMENT
+    ),
+    "rte": GlueDataset(("RTE",), _NLI_HEADER, _pair("sentence1", "sentence2"), labels=_ENTAILMENT),
+    "wnli": GlueDataset(("WNLI",), _NLI_HEADER, _pair("sentence1", "sentence2")),
+    "ax": GlueDataset(
+        ("AX", "diagnostic", "MNLI"),
+        _NLI_HEADER,
+        _pair("sentence1", "sentence2"),
+        labels=_INFERENCE,
+        metrics=("matthews", "accuracy"),
+        files={"train": (), "test": ("diagnostic.tsv", "AX.tsv", "test.tsv")},
+        dev_splits=(),
+    ),
+}  # fmt: skip
+"""Name to task; ``ax`` is the diagnostic set, for a model of MNLI to predict. Test splits come without labels."""
+
+_UNDECIDED = "-"
+"""Gold label of SNLI and MNLI pairs that annotators did not agree on."""
+
+
+class GlueTask(TextTask):
+    """One of GLUE's tasks, in a folder.
+
+    Args:
+        dataset: Its name in ``GLUE``.
+        data: The folder that holds ``CoLA/``, ``SST-2/``, …, or the task's files.
+
+    Raises:
+        ConfigError: for an unknown name.
+        TaskError: if there is no such folder in ``data``.
+
+    Example:
+        >>> GlueTask("mprc", "data/glue")
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown GLUE task 'mprc': did you mean 'mrpc'? Known: ax, cola, ...
+    """
+
+    def __init__(self, dataset: str, data: str | Path) -> None:
+        if dataset not in GLUE:
+            raise ConfigError(unknown_name("GLUE task", dataset, GLUE))
+        self.dataset = GLUE[dataset]
+        super().__init__(
+            f"glue/{dataset}",
+            metrics=self.dataset.metrics,
+            labels=self.dataset.labels,
+            bounds=self.dataset.bounds,
+            is_unordered=self.dataset.is_unordered,
+        )
+        self.dev_splits = self.dataset.dev_splits
+        self.folder = _folder(self.dataset, Path(data))
+
+    def read(self, split: str) -> Split[TextExample]:
+        """Read a split; any ``<split>.tsv`` of the same columns will do.
+
+        Raises:
+            TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
+        """
+        records = self._without_dev(self._records(self._file(split)))
+        return examples_of(
+            split,
+            records,
+            self.dataset.columns,
+            self.labels,
+            is_quantity=not self.labels,
+            undecided=_UNDECIDED if self.labels == _INFERENCE else None,
+        )
+
+    def _file(self, split: str) -> Path:
+        names = self.dataset.files.get(split, (f"{split}.tsv",))
+        if not names:
+            raise TaskError(f"{self.name} has no '{split}': predict it with a model fine-tuned on glue/mnli")
+        found = next((self.folder / name for name in names if (self.folder / name).is_file()), None)
+        if found is None:
+            raise TaskError(f"{self.name}: no {' or '.join(names)} in {self.folder}: it holds {listing(self.folder)}")
+        return found
+
+    def _without_dev(self, records: Records) -> Records:
+        """Without the pairs of MRPC's dev.tsv, which the original training file holds as well."""
+        dev = self.folder / "dev.tsv"
+        if Path(records.path).name != _MRPC_ORIGINAL or not dev.is_file():
+            return records
+        held_out = self._records(dev)
+        pairs = [tuple(of.column(name) for name in ("#1 ID", "#2 ID")) for of in (records, held_out)]
+        dev_pairs = {tuple(row[at] for at in pairs[1]) for row in held_out.rows}
+        kept = [n for n, row in enumerate(records.rows) if tuple(row[at] for at in pairs[0]) not in dev_pairs]
+        return replace(
+            records,
+            rows=[records.rows[n] for n in kept],
+            lines=[records.lines[n] for n in kept],
+            counts={**records.counts, "in_dev": len(records.rows) - len(kept)},
+        )
+
+    def _records(self, path: Path) -> Records:
+        """Rows of a file, whose first line is a header if any of its cells is an official column's name."""
+        cells = read_tsv(path)
+        if not cells:
+            raise TaskError(f"{path}: the file is empty: download it again")
+        official = {*self.dataset.header, "index"}
+        first = tuple(name.strip() for name in cells[0][1])
+        return (
+            as_records(path, first, cells[1:]) if official & {*first} else as_records(path, self.dataset.header, cells)
+        )
+
+
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> GlueTask:
+    """Make the task that ``glue/<name>`` names; its labels are known."""
+    return GlueTask(options.name.removeprefix("glue/"), options.data)
+
+
+def _folder(dataset: GlueDataset, data: Path) -> Path:
+    if not data.is_dir():
+        raise TaskError(f"--data {data}: no such folder: give one that holds {dataset.folders[0]}/, or its files")
+    known = [_plain(name) for name in dataset.folders]
+    below = {_plain(entry.name): entry for entry in data.iterdir() if entry.is_dir()}
+    splits = ("train", "test", *dataset.dev_splits)
+    files = {name for split in splits for name in dataset.files.get(split, (f"{split}.tsv",))}
+    found = [folder for name in known if (folder := below.get(name))]
+    if not found and not any((data / name).is_file() for name in files):
+        raise TaskError(f"--data {data}: neither {dataset.folders[0]}/ nor its files in it: it holds {listing(data)}")
+    # The first that holds any of the files: the diagnostic set may lie beside MNLI's.
+    return next((folder for folder in found if any((folder / name).is_file() for name in files)), [*found, data][0])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

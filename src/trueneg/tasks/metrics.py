@@ -1,0 +1,233 @@
+"""How well answers fit: shares in [0, 1] and correlations in [-1, 1], higher is better for all of them.
+
+A metric reads columns of answers and weighs each example, so that one formula gives a task's figure (all weights
+one) and that of thousands of bootstrap samples at once (how often each example was drawn). What is undefined, a
+correlation with a constant or a share of nothing, is 0, as in scikit-learn's MCC and F1 and as GLUE counts a model
+that gives one answer to everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueneg.errors import TaskError
+
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""Answers by column, ``[examples]`` each."""
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of many examples, and what each of them has to do with it.
+
+    Example:
+        >>> METRICS["accuracy"]({"gold": np.array([1, 0, 1, 1]), "predicted": np.array([1, 0, 0, 1])})
+        0.75
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    """That it reads."""
+    formula: Callable[[Columns, Floats], Floats]
+    """Columns ``[examples]`` and weights ``[samples, examples]`` to figures ``[samples]``."""
+    score: Callable[[Columns], Floats]
+    """What a sign test compares: a number an example, ``[examples]``, higher for the better answer."""
+    takes_words: bool = False
+    """Whether its columns may hold labels in words; else numbers."""
+
+    def __call__(self, columns: Columns) -> float:
+        """Measure all examples.
+
+        Raises:
+            TaskError: for no examples, a column that is not there, or numbers that are not finite.
+        """
+        return float(self.weighted(columns, np.ones((1, len(self._checked(columns)))))[0])
+
+    def weighted(self, columns: Columns, weights: NDArray[np.number[Any]]) -> Floats:
+        """Measure samples, ``[samples]``, in which example ``i`` comes ``weights[:, i]`` times.
+
+        Raises:
+            TaskError: as when it is called.
+        """
+        self._checked(columns)
+        return self.formula(columns, np.asarray(weights, dtype=np.float64))
+
+    def scores(self, columns: Columns) -> Floats:
+        """How good each answer is by itself, ``[examples]``: see ``score``.
+
+        Raises:
+            TaskError: as when it is called.
+        """
+        self._checked(columns)
+        return np.asarray(self.score(columns), dtype=np.float64)
+
+    def _checked(self, columns: Columns) -> NDArray[Any]:
+        for name in self.columns:
+            if name not in columns:
+                raise TaskError(f"the metric '{self.name}' reads '{name}', which the answers lack: evaluate again")
+            if not len(columns[name]):
+                raise TaskError(f"the metric '{self.name}' has no examples to measure: evaluate a split with examples")
+            if columns[name].dtype.kind not in "biuf" and not self.takes_words:
+                raise TaskError(f"the metric '{self.name}' reads '{name}', which holds no numbers: evaluate again")
+            if columns[name].dtype.kind == "f" and not np.isfinite(columns[name]).all():
+                raise TaskError(f"'{name}' holds numbers that are not finite: the model diverged, train it again")
+        return columns[self.columns[0]]
+
+
+def _share(over: Floats, under: Floats) -> Floats:
+    """One over the other, 0 where there is nothing."""
+    return np.divide(over, under, out=np.zeros_like(over), where=under > 0)
+
+
+def _is_right(columns: Columns) -> Floats:
+    return np.asarray(columns["gold"] == columns["predicted"], dtype=np.float64)
+
+
+def _was_right(columns: Columns) -> Floats:
+    return np.asarray(columns["gold"] == columns["predicted_before"], dtype=np.float64)
+
+
+def _mean_of(values: Callable[[Columns], Floats]) -> Callable[[Columns, Floats], Floats]:
+    return lambda columns, weights: _share(weights @ values(columns), weights.sum(axis=1))
+
+
+def _column(name: str) -> Callable[[Columns], Floats]:
+    return lambda columns: np.asarray(columns[name], dtype=np.float64)
+
+
+def _class_counts(columns: Columns, weights: Floats, classes: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
+    """Right, gold and predicted examples of each class, ``[samples, classes]`` each."""
+    is_gold = columns["gold"][:, None] == classes
+    is_predicted = columns["predicted"][:, None] == classes
+    right, gold, predicted = (
+        weights @ kind.astype(np.float64) for kind in (is_gold & is_predicted, is_gold, is_predicted)
+    )
+    return right, gold, predicted
+
+
+def _classes(columns: Columns) -> NDArray[Any]:
+    return np.union1d(columns["gold"], columns["predicted"])
+
+
+def _f1(columns: Columns, weights: Floats) -> Floats:
+    right, gold, predicted = _class_counts(columns, weights, np.array([1]))
+    return _share(2 * right, gold + predicted)[:, 0]
+
+
+def _macro_f1(columns: Columns, weights: Floats) -> Floats:
+    """Mean over the classes that occur, in a sample, as gold or predicted."""
+    right, gold, predicted = _class_counts(columns, weights, _classes(columns))
+    return _share(_share(2 * right, gold + predicted).sum(axis=1), (gold + predicted > 0).sum(axis=1).astype(float))
+
+
+def _matthews(columns: Columns, weights: Floats) -> Floats:
+    """Gorodkin (2004)'s R_K for any number of classes; for two it is Matthews' correlation."""
+    right, gold, predicted = _class_counts(columns, weights, _classes(columns))
+    total = weights.sum(axis=1)
+    covariance = right.sum(axis=1) * total - (gold * predicted).sum(axis=1)
+    variances = (total**2 - (gold**2).sum(axis=1)) * (total**2 - (predicted**2).sum(axis=1))
+    return _share(covariance, np.sqrt(variances))
+
+
+def _pearson(columns: Columns, weights: Floats) -> Floats:
+    x, y = (_standard(columns[name]) for name in ("gold", "predicted"))
+    total = weights.sum(axis=1)
+    mean_x, mean_y, xx, yy, xy = (weights @ values / total for values in (x, y, x * x, y * y, x * y))
+    return _correlation(xx - mean_x**2, yy - mean_y**2, xy - mean_x * mean_y)
+
+
+def _spearman(columns: Columns, weights: Floats) -> Floats:
+    """Pearson's of the ranks that examples have *within each sample*, ties at their mean rank."""
+    total = weights.sum(axis=1, keepdims=True)
+    x, y = (_ranks(columns[name], weights) / total - 0.5 for name in ("gold", "predicted"))
+    weighted_x, weighted_y = weights * x, weights * y
+    xx, yy, xy = (np.einsum("se,se->s", *pair) for pair in ((weighted_x, x), (weighted_y, y), (weighted_x, y)))
+    return _correlation(xx, yy, xy)
+
+
+def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
+    """Ranks from which the mean is ``total / 2``: weight below, and half of the weight of the same value."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    same = np.add.reduceat(weights[:, order], starts, axis=1)
+    middle = np.cumsum(same, axis=1) - same / 2
+    number = np.empty(len(values), dtype=np.int64)
+    number[order] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(values)]))
+    ranks: Floats = middle[:, number]
+    return ranks
+
+
+def _standard(values: NDArray[Any]) -> Floats:
+    """Shifted and scaled, so that sums of squares lose no digits; zeros for a constant."""
+    numbers = np.asarray(values, dtype=np.float64)
+    spread = float(np.ptp(numbers))
+    return (numbers - numbers.mean()) / spread if spread else np.zeros_like(numbers)
+
+
+def _correlation(xx: Floats, yy: Floats, xy: Floats) -> Floats:
+    is_constant = (xx < 1e-14) | (yy < 1e-14)  # what rounding leaves of a constant
+    correlation: Floats = np.where(is_constant, 0.0, xy / np.sqrt(np.where(is_constant, 1.0, xx * yy)))
+    return np.clip(correlation, -1.0, 1.0)
+
+
+def _span_f1(columns: Columns, weights: Floats) -> Floats:
+    right, gold, predicted = (weights @ columns[f"num_{kind}"] for kind in ("right", "gold", "predicted"))
+    return _share(2 * right, gold + predicted)
+
+
+def _ratio(name: str, over: str, under: str) -> Metric:
+    """Of sums over all examples."""
+    return Metric(
+        name,
+        (over, under),
+        lambda columns, weights: _share(weights @ columns[over], weights @ columns[under]),
+        _column(over),
+    )
+
+
+def _nearness(columns: Columns) -> Floats:
+    return -np.abs(np.asarray(columns["predicted"], dtype=np.float64) - columns["gold"])
+
+
+_LABELS = ("gold", "predicted")
+
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", _LABELS, _mean_of(_is_right), _is_right, takes_words=True),
+        Metric("f1", _LABELS, _f1, _is_right),
+        Metric("macro_f1", _LABELS, _macro_f1, _is_right, takes_words=True),
+        Metric("matthews", _LABELS, _matthews, _is_right, takes_words=True),
+        Metric("pearson", _LABELS, _pearson, _nearness),
+        Metric("spearman", _LABELS, _spearman, _nearness),
+        Metric("exact_match", ("exact",), _mean_of(_column("exact")), _column("exact")),
+        Metric("squad_f1", ("f1",), _mean_of(_column("f1")), _column("f1")),
+        Metric(
+            "span_f1",
+            ("num_gold", "num_predicted", "num_right"),
+            _span_f1,
+            # Spans too many or too few: an example's own F1 has no value where it has no spans.
+            lambda columns: 2.0 * columns["num_right"] - columns["num_gold"] - columns["num_predicted"],
+        ),
+        _ratio("token_accuracy", "num_tokens_right", "num_tokens"),
+        _ratio("group_consistency", "num_groups_right", "num_groups"),
+        _ratio("pair_consistency", "num_pairs_right", "num_revised"),
+        _ratio("original", "num_original_right", "num_original"),
+        _ratio("revised", "num_revised_right", "num_revised"),
+        Metric("accuracy_before", ("gold", "predicted_before"), _mean_of(_was_right), _was_right, takes_words=True),
+        _ratio("withstood", "is_withstood", "is_attacked"),
+        Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
+        Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),
+    )
+}
+"""By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
+columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
+sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, what was so ``before``
+them, and how many examples that were right ``withstood`` them."""

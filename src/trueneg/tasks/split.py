@@ -1,0 +1,93 @@
+"""Parts of labelled data, alike for the same seed, in which each label keeps its share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trueneg.errors import ConfigError
+from trueneg.tasks.base import Task
+
+E = TypeVar("E")
+
+
+def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]:
+    """Order examples so that every beginning of the order holds each label's share.
+
+    Within a label the order is drawn; its ``k``-th example stands at ``(k + 1/2) / n`` of the way, and the first of
+    each label before all others, so that a beginning as long as there are labels has all of them.
+
+    Args:
+        labels: ``[examples]``; equal ones for examples that need no share.
+        seed: Of the draw.
+
+    Returns:
+        Numbers of all examples, ``[examples]``.
+
+    Example:
+        >>> labels = ["a"] * 6 + ["b"] * 3
+        >>> [labels[number] for number in stratified_order(labels, seed=0)]
+        ['a', 'b', 'a', 'a', 'b', 'a', 'a', 'b', 'a']
+    """
+    random = np.random.default_rng(seed)
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    label = np.array([codes[label] for label in labels], dtype=np.int64)
+    drawn = random.permutation(len(label))
+    place = np.empty(len(label))
+    size = np.bincount(label, minlength=len(codes))
+    for code in range(len(codes)):
+        members = drawn[label[drawn] == code]
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+        place[members[:1]] = 0.0
+    # Frequent labels first where places are equal, then as drawn: never as the file has them.
+    return drawn[np.lexsort((-size[label[drawn]], place[drawn]))]
+
+
+def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArray[np.int64]:
+    """Choose so many examples: the smaller choice of a seed lies within the larger one.
+
+    Returns:
+        Their numbers in ascending order, ``[min(num, examples)]``.
+    """
+    return np.sort(stratified_order(labels, seed)[:num])
+
+
+def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split a validation part off.
+
+    What is split off has at least one example; what stays keeps one of each label, where there are enough.
+
+    Args:
+        labels: ``[examples]``, two or more.
+        fraction: To be split off, between 0 and 1.
+        seed: Of the draw.
+
+    Returns:
+        Numbers of what stays and of what is split off, each in ascending order.
+
+    Raises:
+        ConfigError: for a fraction that is not between 0 and 1.
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"the validation fraction has to be between 0 and 1, not {fraction}")
+    order = stratified_order(labels, seed)
+    num_kept = len(order) - min(max(1, round(fraction * len(order))), len(order) - 1)
+    return np.sort(order[:num_kept]), np.sort(order[num_kept:])
+
+
+def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: int) -> list[E]:
+    """Keep a share of the training examples, and at least as many as the task has labels.
+
+    The 1 % of a seed lies within its 10 %, for tasks whose ``subset`` does what ``stratified_subset`` does.
+
+    Raises:
+        ConfigError: for a fraction that is not above 0 and up to 1.
+    """
+    if not 0 < fraction <= 1:
+        raise ConfigError(f"train_fraction has to be above 0 and up to 1, not {fraction}")
+    if fraction == 1:
+        return list(examples)
+    return task.subset(examples, max(1, len(task.labels), round(fraction * len(examples))), seed)

@@ -1,0 +1,181 @@
+"""SQuAD: answer a question by a span of a paragraph, or say that it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.options import TaskConfig
+from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.objectives.span import SpanExtraction
+from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.squad_metrics import best_scores
+from trueneg.tasks.squad_reading import FORMAT, SquadExample, read_squad
+from trueneg.tasks.squad_spans import best_spans, null_scores
+from trueneg.tasks.squad_windows import Windows, make_windows
+
+VERSIONS = ("1.1", "2.0")
+
+
+class SquadTask(Task[SquadExample]):
+    """SQuAD 1.1, where each question has an answer (Rajpurkar et al. 2016), or 2.0, where not (2018).
+
+    Args:
+        data: A folder with ``train-v1.1.json`` and ``dev-v1.1.json`` (or ``v2.0``), or one file, which is ``dev``.
+        version: One of ``VERSIONS``.
+        doc_stride: Tokens of the context from the start of a window to the start of the next.
+        max_query: Most tokens of a question.
+        max_answer: Most tokens of an answer.
+        num_best: How many spans share the probability of a question's answer.
+        null_threshold: Version 2.0 says "no answer" where its score exceeds that of the best span by more than this;
+            to be chosen on other data than it is reported on.
+
+    Raises:
+        ConfigError: for an unknown version, or a number that is not positive.
+    """
+
+    metrics = ("exact_match", "squad_f1")
+    labels = ()
+    auto_class = "AutoModelForQuestionAnswering"
+
+    def __init__(
+        self,
+        data: str | Path,
+        version: str = "1.1",
+        *,
+        doc_stride: int = 128,
+        max_query: int = 64,
+        max_answer: int = 30,
+        num_best: int = 20,
+        null_threshold: float = 0.0,
+    ) -> None:
+        if version not in VERSIONS:
+            raise ConfigError(unknown_name("version of SQuAD", version, VERSIONS))
+        numbers = {"doc_stride": doc_stride, "max_query": max_query, "max_answer": max_answer, "num_best": num_best}
+        for option, number in numbers.items():
+            if number < 1:
+                raise ConfigError(f"{option} is {number}: make it 1 or more")
+        self.name = "squad" if version == "1.1" else f"squad/v{version}"
+        self.data = Path(data)
+        self.version = version
+        self.doc_stride = doc_stride
+        self.max_query = max_query
+        self.max_answer = max_answer
+        self.num_best = num_best
+        self.null_threshold = null_threshold
+
+    @property
+    def num_outputs(self) -> int:
+        """Of each token: being the start, and being the end."""
+        return 2
+
+    @property
+    def has_impossible(self) -> bool:
+        """Whether a question may have no answer."""
+        return self.version == "2.0"
+
+    def read(self, split: str) -> Split[SquadExample]:
+        """Read ``<data>/<split>-v<version>.json``, or the one file as ``dev``; see ``read_squad``."""
+        if not self.data.is_dir():
+            if split not in self.dev_splits:
+                raise TaskError(f"'{self.data}' is no folder: to read '{split}', give one with {self._file(split)}")
+            return read_squad(self.data, split, with_impossible=self.has_impossible)
+        path = self.data / self._file(split)
+        if not path.is_file():
+            there = ", ".join(sorted(file.name for file in self.data.glob("*.json"))) or "no .json file"
+            raise TaskError(f"'{self.data}' has no {path.name}, but {there}: {FORMAT}")
+        return read_squad(path, split, with_impossible=self.has_impossible)
+
+    def encode(
+        self, examples: Sequence[SquadExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
+    ) -> Windows:
+        """Make rows of a question and a window of its context; see ``make_windows``."""
+        return make_windows(
+            examples,
+            tokenizer,
+            length,
+            stride=self.doc_stride,
+            max_question=self.max_query,
+            is_training=is_training,
+        )
+
+    def objective(self) -> SpanExtraction:
+        """Cross-entropies of start and end."""
+        return SpanExtraction()
+
+    def answers(
+        self, examples: Sequence[SquadExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
+    ) -> list[Answer]:
+        """The best span of each question, in the words of its context.
+
+        ``predicted`` is a text ("" for "no answer"), ``gold`` a list of texts; ``exact`` and ``f1`` in [0, 1] are the
+        best over these; ``is_missing`` says that nothing could be answered (a context without text), which counts as
+        wrong; ``probability`` is the best span's share among the ``num_best`` best, in version 2.0 with "no answer".
+        Version 2.0 adds ``is_impossible`` and ``null_odds``, the score of "no answer" less that of the best span (0 if
+        there is none).
+        """
+        assert isinstance(encoded, Windows), "encoded by another task"
+        if not examples:
+            return []
+        spans = best_spans(encoded, outputs, num_best=self.num_best, max_length=self.max_answer)
+        nulls = null_scores(encoded, outputs) if self.has_impossible else np.full(len(examples), -np.inf, np.float32)
+        answers: list[Answer] = []
+        for example, scores, characters, null in zip(examples, spans.scores, spans.characters, nulls, strict=True):
+            has_span = bool(scores[0] > -np.inf)
+            odds = float(null - scores[0]) if has_span else float(null)
+            is_null = self.has_impossible and (not has_span or odds > self.null_threshold)
+            is_missing = not has_span and not is_null
+            predicted = "" if is_null or is_missing else example.context[slice(*characters[0])].strip()
+            answer: Answer = {"key": example.key, "group": example.group, "predicted": predicted}
+            if example.is_labelled:
+                gold = [given.text for given in example.answers]
+                scored = best_scores(None if is_missing else predicted, gold, may_be_empty=self.has_impossible)
+                answer |= {"gold": gold, "exact": scored[0], "f1": scored[1]}
+            answer |= {"is_missing": is_missing, "probability": _share_of_first(scores, null)}
+            if self.has_impossible:
+                answer |= {"is_impossible": example.is_impossible, "null_odds": odds}
+            answers.append(answer)
+        return answers
+
+    def subset(self, examples: Sequence[SquadExample], num: int, seed: int) -> list[SquadExample]:
+        """Choose questions, in their order, with the share of impossible ones kept.
+
+        Questions and not paragraphs: so many of them have more different contexts, and the number is met. With the same
+        seed a larger choice holds a smaller one, but for a question on either side where shares are rounded.
+        """
+        if num >= len(examples):
+            return list(examples)
+        order = np.random.default_rng(seed).permutation(len(examples))
+        is_impossible = np.array([example.is_impossible for example in examples], np.bool_)[order]
+        num_impossible = round(num * int(is_impossible.sum()) / len(examples))
+        chosen = np.concatenate([order[is_impossible][:num_impossible], order[~is_impossible][: num - num_impossible]])
+        return [examples[number] for number in np.sort(chosen)]
+
+    def _file(self, split: str) -> str:
+        return f"{split}-v{self.version}.json"
+
+
+def _share_of_first(scores: NDArray[np.float32], null: float) -> float:
+    """Softmax over spans and "no answer", of the best span; 0 if there is none."""
+    if scores[0] == -np.inf:
+        return 0.0
+    shifted = np.exp(np.append(scores, null).astype(np.float64) - float(scores[0]))
+    return float(1 / shifted.sum())
+
+
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> SquadTask:
+    """Make the task that ``squad`` or ``squad/v2.0`` names."""
+    version = options.name.partition("/v")[2] or "1.1"
+    return SquadTask(
+        options.data,
+        version,
+        doc_stride=options.doc_stride,
+        max_query=options.max_query,
+        max_answer=options.max_answer,
+        num_best=options.num_best,
+        null_threshold=options.null_threshold,
+    )

@@ -1,0 +1,164 @@
+"""Read questions about paragraphs in SQuAD's JSON format (Rajpurkar et al. 2016, 2018).
+
+``data[] / paragraphs[] {context} / qas[] {id, question, answers[] {text, answer_start}, is_impossible}``: SQuAD 1.1 and
+2.0, XQuAD, SQuADShifts, and adversaries in the same form.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trueneg.errors import TaskError
+from trueneg.files.records import parse_json
+from trueneg.tasks.base import Split
+
+FORMAT = "give a file in SQuAD's JSON format, as rajpurkar.github.io/SQuAD-explorer has it"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SquadAnswer:
+    """What one person answered."""
+
+    text: str
+    start: int | None
+    """Offset of its first character in the context; None where the context does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SquadExample:
+    """A question about a paragraph."""
+
+    key: str
+    """The question's id."""
+    group: str
+    """The paragraph, which other questions are about too: title and number."""
+    question: str
+    context: str
+    answers: tuple[SquadAnswer, ...]
+    """Of all who were asked; empty for an impossible question and where answers are withheld."""
+    is_impossible: bool = False
+    """Whether the context is known to have no answer."""
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether it is known what is right."""
+        return self.is_impossible or bool(self.answers)
+
+
+def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadExample]:
+    """Read a file.
+
+    What does not fit is counted: ``answers_moved`` (the text is elsewhere in the context, and taken from the place
+    nearest to its offset), ``answers_misaligned`` (it is nowhere: nothing to train on, but still right),
+    ``empty_contexts``, ``empty_questions``, ``unanswerable_left_out`` (questions without an answer where there must be
+    one) and ``contradictory`` (questions whose ``is_impossible`` is not what their answers say; the answers count).
+
+    Args:
+        path: The file.
+        split: Its name.
+        with_impossible: Whether a question may have no answer, as in version 2.0.
+
+    Raises:
+        TaskError: for a file that is missing or not in the format, with the place of the entry at fault.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TaskError(f"cannot read '{path}' ({error.strerror}): {FORMAT}") from error
+    data = parse_json(content, str(path), TaskError, FORMAT)
+    counts: Counter[str] = Counter()
+    questions = list(_questions(_Entry(path, "", data), counts))
+    is_labelled = any(entry.has("answers") for entry, _, _ in questions)
+    examples: list[SquadExample] = []
+    place_of: dict[str, str] = {}
+    for entry, context, group in questions:
+        example = _example(entry, context, group, is_labelled, counts)
+        if example.key in place_of:
+            raise entry.fault(f"has the id of {place_of[example.key]}, '{example.key}': make ids unique")
+        place_of[example.key] = entry.place
+        if example.is_impossible and not with_impossible:
+            counts["unanswerable_left_out"] += 1
+        else:
+            examples.append(example)
+    if not examples:
+        raise TaskError(f"{path} holds no questions{' with answers' if questions else ''}: {FORMAT}")
+    return Split(split, examples, is_labelled, dict(counts))
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A value in a file, and how it is reached."""
+
+    file: Path
+    place: str
+    value: Any
+
+    def has(self, name: str) -> bool:
+        return isinstance(self.value, dict) and name in self.value
+
+    def get(self, name: str, kind: type[T]) -> T:
+        value: Any = self.value.get(name) if isinstance(self.value, dict) else None
+        if type(value) is not kind:  # a bool is no int here
+            raise self.fault(f"has no '{name}' ({kind.__name__}): {FORMAT}")
+        try:
+            str(value if kind is str else "").encode()
+        except UnicodeEncodeError as error:
+            raise self.fault(f"has a '{name}' that is no Unicode text ({error.reason}): fix it") from error
+        return value
+
+    def each(self, name: str) -> Iterator[_Entry]:
+        prefix = f"{self.place}.{name}" if self.place else name
+        for number, value in enumerate(self.get(name, list)):
+            yield _Entry(self.file, f"{prefix}[{number}]", value)
+
+    def fault(self, what: str) -> TaskError:
+        return TaskError(f"{self.file}: {self.place or 'the file'} {what}")
+
+
+def _questions(data: _Entry, counts: Counter[str]) -> Iterator[tuple[_Entry, str, str]]:
+    """Each question with its context and the name of its paragraph."""
+    num_of_title: Counter[str] = Counter()  # articles may share a title
+    for number, article in enumerate(data.each("data")):
+        title = article.get("title", str) if article.has("title") else str(number)
+        for paragraph in article.each("paragraphs"):
+            context = paragraph.get("context", str)
+            counts.update(["empty_contexts"] * (not context.strip()))
+            group = f"{title}/{num_of_title[title]}"
+            num_of_title[title] += 1
+            for question in paragraph.each("qas"):
+                yield question, context, group
+
+
+def _example(entry: _Entry, context: str, group: str, is_labelled: bool, counts: Counter[str]) -> SquadExample:
+    question = entry.get("question", str)
+    counts.update(["empty_questions"] * (not question.strip()))
+    answers = tuple(_answer(given, context, counts) for given in entry.each("answers")) if is_labelled else ()
+    is_impossible = is_labelled and not answers
+    if is_labelled and entry.has("is_impossible"):
+        counts.update(["contradictory"] * (entry.get("is_impossible", bool) != is_impossible))
+    return SquadExample(entry.get("id", str), group, question, context, answers, is_impossible)
+
+
+def _answer(entry: _Entry, context: str, counts: Counter[str]) -> SquadAnswer:
+    text, stated = entry.get("text", str), entry.get("answer_start", int)
+    if not text.strip():
+        start = None
+    elif stated >= 0 and context.startswith(text, stated):
+        return SquadAnswer(text, stated)
+    else:
+        start = min(_occurrences(text, context), key=lambda at: abs(at - stated), default=None)
+    counts["answers_misaligned" if start is None else "answers_moved"] += 1
+    return SquadAnswer(text, start)
+
+
+def _occurrences(text: str, context: str) -> Iterator[int]:
+    at = context.find(text)
+    while at >= 0:
+        yield at
+        at = context.find(text, at + 1)

@@ -1,0 +1,263 @@
+"""Questions with windows of their contexts, as rows of tokens that know which characters they stand for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.errors import ConfigError, ModelError
+from trueneg.tasks.base import Encoded
+from trueneg.tasks.squad_reading import SquadExample
+from trueneg.training.features import Features
+
+NULL = 0
+"""The column that stands for "no answer here": a row's first token, [CLS]."""
+
+_TEXTS_AT_ONCE = 1000  # Offsets come as Python objects, some 120 bytes a token, before they are packed.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows(Encoded):
+    """Rows of a question and a window of its context: the rows of an example stand together, in order."""
+
+    example: NDArray[np.int64]
+    """Number of each row's example, ``[rows]``."""
+    offsets: NDArray[np.int32]
+    """First character of each token and the one behind its last, in its context, ``[tokens, 2]``; -1 where a token is
+    not of the context. Empty for training rows."""
+    has_most_context: NDArray[np.bool_]
+    """``[tokens]``: whether no other window has more context on the narrower side of the token, so that each token of
+    a context is true in one row. Empty for training rows."""
+
+
+def make_windows(
+    examples: Sequence[SquadExample],
+    tokenizer: PreTrainedTokenizerFast,
+    length: int,
+    *,
+    stride: int,
+    max_question: int,
+    is_training: bool,
+) -> Windows:
+    """Cut contexts into windows that begin ``stride`` tokens after each other, as BERT's code does.
+
+    Each text is tokenized once, however many examples share it. Training rows have targets ``start`` and ``end``: the
+    columns of the first and last token that the first answer shares a character with, or ``NULL`` where the window
+    has not the whole answer. Counted: ``questions_truncated``; in training also ``left_out`` (examples whose answers
+    are not in their context) and ``answers_in_no_window`` (examples all of whose windows have ``NULL``).
+
+    Args:
+        examples: Any.
+        tokenizer: Any fast one; special tokens and token types are as it puts them for a pair of texts.
+        length: Most tokens of a row.
+        stride: In tokens of the context.
+        max_question: Most tokens of a question.
+        is_training: Whether to make targets, or to remember characters.
+
+    Raises:
+        ConfigError: if a question leaves no room for its context.
+    """
+    template = _Template.of(tokenizer)
+    questions = _tokenize((example.question.strip() for example in examples), tokenizer)
+    contexts = _tokenize((example.context for example in examples), tokenizer)
+    counts: Counter[str] = Counter()
+    windows: list[_Window] = []
+    for number, example in enumerate(examples):
+        context = contexts[example.context]
+        answer = _answer_tokens(example, context)
+        if is_training and answer is None and not example.is_impossible:
+            counts["left_out"] += 1
+            continue
+        question = questions[example.question.strip()].ids
+        counts["questions_truncated"] += len(question) > max_question
+        question = question[:max_question]
+        room = length - template.num_special - len(question)
+        if room < 1:
+            raise ConfigError(
+                f"length {length} leaves no room for a context beside a question of {len(question)} tokens: raise the "
+                f"length or lower max_query"
+            )
+        cut = _cut(number, question, context, room, stride, answer)
+        counts["answers_in_no_window"] += is_training and answer is not None and not any(w.answer for w in cut)
+        windows += cut
+    features = template.features(windows)
+    if is_training:
+        targets = np.array([template.target(window) for window in windows], np.int64).reshape(-1, 2)
+        features = replace(features, row_targets={"start": targets[:, 0], "end": targets[:, 1]})
+    offsets = np.full((0 if is_training else len(features.input_ids), 2), -1, np.int32)
+    has_most_context = np.zeros(len(offsets), np.bool_)
+    for row, window in enumerate([] if is_training else windows):
+        start = features.starts[row] + template.context_start(window)
+        inside = slice(start, start + window.end - window.first)
+        offsets[inside] = window.context.offsets[window.first : window.end]
+        has_most_context[inside] = window.has_most_context
+    return Windows(
+        features=features,
+        counts={name: count for name, count in counts.items() if count},
+        example=np.array([window.number for window in windows], np.int64),
+        offsets=offsets,
+        has_most_context=has_most_context,
+    )
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+
+
+def _tokenize(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[str, _Tokens]:
+    """Tokens of each text that there is, without special tokens.
+
+    Fast tokenizers treat the two texts of a pair each by itself, so these are the tokens of a pair.
+    """
+    found: dict[str, _Tokens] = {}
+    unique = list(dict.fromkeys(texts))
+    for at in range(0, len(unique), _TEXTS_AT_ONCE):
+        some = unique[at : at + _TEXTS_AT_ONCE]
+        encoded = tokenizer(
+            some,
+            add_special_tokens=False,
+            truncation=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            return_offsets_mapping=True,
+            verbose=False,  # That a context is longer than the model reads is what windows are for.
+        )
+        for text, ids, offsets in zip(some, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            found[text] = _Tokens(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
+    return found
+
+
+def _answer_tokens(example: SquadExample, context: _Tokens) -> tuple[int, int] | None:
+    """First and last token of the first answer that is in the context."""
+    for answer in example.answers:
+        if answer.start is None:
+            continue
+        start = answer.start + len(answer.text) - len(answer.text.lstrip())
+        end = answer.start + len(answer.text.rstrip())
+        first = int(np.searchsorted(context.offsets[:, 1], start, side="right"))
+        last = int(np.searchsorted(context.offsets[:, 0], end, side="left")) - 1
+        if first <= last:
+            return first, last
+    return None
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Tokens ``first`` to ``end`` of a context."""
+
+    number: int
+    question: NDArray[np.int32]
+    context: _Tokens
+    first: int
+    end: int
+    has_most_context: NDArray[np.bool_]
+    answer: tuple[int, int] | None
+    """Its first and last token, if both are in the window."""
+
+
+def _cut(
+    number: int,
+    question: NDArray[np.int32],
+    context: _Tokens,
+    room: int,
+    stride: int,
+    answer: tuple[int, int] | None,
+) -> list[_Window]:
+    """A context in windows of at most ``room`` tokens; one without tokens has one window too."""
+    size, step = len(context.ids), min(stride, room)
+    firsts = range(0, max(0, size - room) + step, step)
+    bounds = [(first, min(first + room, size)) for first in firsts]
+    best = _best_windows(np.array(bounds))
+    return [
+        _Window(
+            number,
+            question,
+            context,
+            first,
+            end,
+            best[first:end] == window,
+            answer if answer and first <= answer[0] and answer[1] < end else None,
+        )
+        for window, (first, end) in enumerate(bounds)
+    ]
+
+
+def _best_windows(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which window has most context of each token, ``[tokens]``; among equal ones the first.
+
+    As BERT's code counts: the tokens on its shorter side, and 0.01 of the window's size.
+    """
+    firsts, ends = bounds[:, :1], bounds[:, 1:]
+    tokens = np.arange(ends[-1, 0])
+    shorter = np.minimum(tokens - firsts, ends - 1 - tokens)
+    best: NDArray[np.int64] = np.where(shorter < 0, -1, 100 * shorter + ends - firsts).argmax(0)
+    return best
+
+
+@dataclass(frozen=True)
+class _Template:
+    """How a tokenizer puts a pair of texts: what comes before, between and after them."""
+
+    before: NDArray[np.int32]
+    between: NDArray[np.int32]
+    after: NDArray[np.int32]
+    types: tuple[NDArray[np.int8], ...] | None
+    """Of these three and, one token each, of the first and second text."""
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerFast) -> _Template:
+        """Find out by a pair.
+
+        Raises:
+            ModelError: if the tokenizer makes no pair.
+        """
+        probe = tokenizer("a", "a")
+        texts = probe.sequence_ids()
+        if 0 not in texts or 1 not in texts:
+            raise ModelError(f"{type(tokenizer).__name__} makes no tokens of a pair of texts: use another tokenizer")
+        of_text = np.array([-1 if text is None else text for text in texts])
+        first, second = np.flatnonzero(of_text == 0), np.flatnonzero(of_text == 1)
+        ids = np.array(probe["input_ids"], np.int32)
+        parts = [slice(0, first[0]), slice(first[-1] + 1, second[0]), slice(second[-1] + 1, len(ids))]
+        places = [*parts, slice(first[0], first[0] + 1), slice(second[0], second[0] + 1)]
+        types = np.array(probe["token_type_ids"], np.int8) if "token_type_ids" in probe else None
+        before, between, after = (ids[part] for part in parts)
+        return cls(before, between, after, None if types is None else tuple(types[place] for place in places))
+
+    @property
+    def num_special(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def context_start(self, window: _Window) -> int:
+        return len(self.before) + len(window.question) + len(self.between)
+
+    def target(self, window: _Window) -> tuple[int, int]:
+        if window.answer is None:
+            return NULL, NULL
+        shift = self.context_start(window) - window.first
+        return window.answer[0] + shift, window.answer[1] + shift
+
+    def features(self, windows: Sequence[_Window]) -> Features:
+        rows = [
+            np.concatenate([self.before, w.question, self.between, w.context.ids[w.first : w.end], self.after])
+            for w in windows
+        ]
+        # Arrays are sequences of numbers in all but name.
+        return Features.of(cast(Any, rows), cast(Any, self._types(windows)))
+
+    def _types(self, windows: Sequence[_Window]) -> list[NDArray[np.int8]] | None:
+        if self.types is None:
+            return None
+        before, between, after, question, context = self.types
+        return [
+            np.concatenate([before, question.repeat(len(w.question)), between, context.repeat(w.end - w.first), after])
+            for w in windows
+        ]

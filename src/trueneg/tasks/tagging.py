@@ -1,0 +1,331 @@
+"""Say which tag each word has: names of people and places, parts of speech."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.options import TaskConfig
+from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
+from trueneg.objectives.labelled import LabelledObjective
+from trueneg.objectives.tagging import Tagging
+from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
+from trueneg.tasks.records import name_of, split_file, split_files
+from trueneg.tasks.split import split_off, stratified_subset
+from trueneg.tasks.tabular import sorted_labels
+from trueneg.training.features import NO_TARGET, Features
+
+_CHUNK = 1024
+"""Rows that are tokenized at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedRows(Encoded):
+    """Rows of words; a sentence that is too long for one goes on in another."""
+
+    row_examples: NDArray[np.int64]
+    """Number of each row's sentence, ``[rows]``."""
+    words: NDArray[np.int32]
+    """Number in its sentence of the word whose first piece a token is, -1 at all others, ``[tokens]``."""
+
+
+class TaggingTask(Task[Sentence]):
+    """Tags of words, read from CoNLL's columns.
+
+    Tags that mark entities (IOB1, IOB2, IOBES, told from the training split) are scored by ``span_f1`` of whole
+    entities, written as IOB2; other tags by ``token_accuracy``. The tags are those of the training split.
+
+    Args:
+        name: Of the task, for the result files.
+        data: A file, or a folder with ``train.*``, ``dev.*`` (or ``valid``, ``testa``) and ``test.*`` (``testb``).
+        word_column: See ``read_conll``.
+        tag_column: See ``read_conll``.
+        labels: The tags in order, where a model has them already; then no training split is needed.
+        validation_fraction: Of the training split, set aside where there is no validation file.
+        seed: Of that choice.
+
+    Raises:
+        TaskError: naming the file, if it cannot be read or its tags follow no scheme.
+    """
+
+    auto_class = "AutoModelForTokenClassification"
+
+    def __init__(
+        self,
+        name: str,
+        data: str | Path,
+        *,
+        word_column: int | None = None,
+        tag_column: int | None = None,
+        labels: Sequence[str] | None = None,
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        self.name = name
+        self.data = Path(data)
+        self.word_column, self.tag_column = word_column, tag_column
+        self.validation_fraction, self.seed = validation_fraction, seed
+        self.splits = split_files(self.data, EXTENSIONS)
+        frequency: Counter[str] = Counter()
+        if self.train_split in self.splits:
+            path = self.splits[self.train_split]
+            tags = [s.tags for s in self._sentences(path)[0] if s.tags is not None]
+            if not tags:
+                raise TaskError(f"{path}: one column, so no tags to train on: words and tags are wanted")
+            try:
+                self.scheme = scheme_of(tags)
+            except TaskError as error:
+                raise TaskError(f"{path}: {error}: fix it") from error
+            frequency.update(tag for sentence in tags for tag in sentence)
+        elif labels is None:
+            raise TaskError(f"--data {data}: no training split to take the tags from, only {', '.join(self.splits)}")
+        else:
+            self.scheme = "IOB2" if any(label.startswith("B-") for label in labels) else "none"
+        self.labels = tuple(labels or _labels(frequency, self.is_of_entities))
+        self.metrics = ("span_f1", "token_accuracy") if self.is_of_entities else ("token_accuracy",)
+        # For words that a tokenizer makes nothing of.
+        self.fallback = OUTSIDE if self.is_of_entities else max(self.labels, key=lambda tag: frequency[tag])
+        notes = [f"tags mark entities as {self.scheme} does"] if self.is_of_entities else ["tags mark no entities"]
+        if self.is_split_off:
+            notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
+        self.notes = tuple(notes)
+        """What was found out, a line each, for the user to read."""
+
+    @property
+    def is_of_entities(self) -> bool:
+        """Whether tags mark entities of one or more words."""
+        return self.scheme != "none"
+
+    @property
+    def is_split_off(self) -> bool:
+        """Whether the validation split is a part of the training file."""
+        return "dev" not in self.splits and self.train_split in self.splits
+
+    def ask_about_all(self) -> None:
+        """See ``Task``."""
+        if self.is_split_off:
+            self.splits = {"dev": self.splits[self.train_split]}
+            self.notes = ()
+
+    def read(self, split: str) -> Split[Sentence]:
+        """Read a split.
+
+        Counts ``repaired_tags``, an I that begins an entity where the scheme wants a B, and ``in_other_part``,
+        sentences of a file of which a part is set aside.
+
+        Raises:
+            TaskError: as ``Task.read``.
+        """
+        is_part = self.is_split_off and split in (self.train_split, "dev")
+        path = split_file(self.splits, self.train_split if is_part else split, self.data)
+        sentences, counts = self._sentences(path)
+        is_labelled = sentences[0].tags is not None  # a file's lines have as many columns each
+        if is_labelled:
+            if self.scheme in ("IOB2", "IOBES"):
+                counts["repaired_tags"] = sum(_num_repaired(sentence.tags or ()) for sentence in sentences)
+            sentences = [self._checked(path, sentence) for sentence in sentences]
+        if is_part:
+            stays, aside = split_off(_rarest(sentences), self.validation_fraction, self.seed)
+            sentences = [sentences[number] for number in (aside if split == "dev" else stays)]
+            counts["in_other_part"] = len(stays if split == "dev" else aside)
+        return Split(split, sentences, is_labelled, {what: number for what, number in counts.items() if number})
+
+    def encode(
+        self, examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
+    ) -> TaggedRows:
+        """Make rows of words. A sentence that is too long goes on in further rows, from a word's beginning.
+
+        A word's tag is at its first piece. ``split_sentences`` counts sentences of several rows,
+        ``words_without_pieces`` words that the tokenizer makes nothing of (their tag is then ``fallback``).
+
+        Raises:
+            ConfigError: for a length that leaves no room for text.
+            TaskError: for training sentences without tags.
+        """
+        if length <= tokenizer.num_special_tokens_to_add():
+            raise ConfigError(f"a length of {length} leaves no room for text: give more")
+        rows = _rows(examples, tokenizer, length)
+        rows.sort(key=lambda row: (row.example, row.first))
+        types = [row.types for row in rows if row.types is not None]
+        features = Features.of([row.ids for row in rows], types or None)
+        words = np.concatenate([np.zeros(0, np.int32), *(np.array(row.words, np.int32) for row in rows)])
+        owners = np.array([row.example for row in rows], dtype=np.int64)
+        if is_training:
+            targets = self._targets(examples, words, np.repeat(owners, features.lengths))
+            features = replace(features, token_targets={"tags": targets})
+        counts = {
+            "split_sentences": int((np.bincount(owners, minlength=1) > 1).sum()),
+            "words_without_pieces": sum(len(s.words) for s in examples) - int((words >= 0).sum()),
+        }
+        counts = {what: number for what, number in counts.items() if number}
+        return TaggedRows(features, counts, row_examples=owners, words=words)
+
+    def objective(self) -> LabelledObjective:
+        """Cross-entropy of each word's tag."""
+        return Tagging()
+
+    def answers(
+        self, examples: Sequence[Sentence], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
+    ) -> list[Answer]:
+        """Turn outputs into tags, and count words and entities that are right.
+
+        Raises:
+            ModelError: for outputs that are not finite.
+        """
+        assert isinstance(encoded, TaggedRows)
+        predicted = [[self.fallback] * len(sentence.words) for sentence in examples]
+        starts = encoded.features.starts
+        for row, (owner, numbers) in enumerate(zip(encoded.row_examples, outputs, strict=True)):
+            words = encoded.words[starts[row] : starts[row + 1]]
+            numbers = numbers[words >= 0]
+            if not np.isfinite(numbers).all():
+                raise ModelError(
+                    f"{self.name}: the model's output for '{examples[owner].key}' is not finite: it diverged, train it "
+                    "again"
+                )
+            for word, tag in zip(words[words >= 0].tolist(), numbers.argmax(axis=-1).tolist(), strict=True):
+                predicted[owner][word] = self.labels[tag]
+        return [self._answer(sentence, tags) for sentence, tags in zip(examples, predicted, strict=True)]
+
+    def subset(self, examples: Sequence[Sentence], num: int, seed: int) -> list[Sentence]:
+        """Choose so many sentences: see ``stratified_subset``; a sentence stands for its rarest tag."""
+        return [examples[number] for number in stratified_subset(_rarest(examples), num, seed)]
+
+    def _sentences(self, path: Path) -> tuple[list[Sentence], dict[str, int]]:
+        return read_conll(path, self.word_column, self.tag_column)
+
+    def _checked(self, path: Path, sentence: Sentence) -> Sentence:
+        """The sentence with tags as the model says them."""
+        given = sentence.tags or ()
+        tags = tuple(to_iob2(given)) if self.is_of_entities else given
+        for word, tag, written in zip(sentence.words, tags, given, strict=True):
+            if tag not in self.labels:
+                fault = unknown_name("tag", written, self.labels)
+                raise TaskError(f"{path}:{sentence.line}: {word!r} in the sentence from here has an {fault}")
+        return replace(sentence, tags=tags)
+
+    def _targets(
+        self, examples: Sequence[Sentence], words: NDArray[np.int32], owners: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        if untagged := next((sentence.key for sentence in examples if sentence.tags is None), None):
+            raise TaskError(f"{self.name}: sentence '{untagged}' has no tags to train on: train on a labelled split")
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        targets = np.full(len(words), NO_TARGET, dtype=np.int64)
+        for at in np.flatnonzero(words >= 0):
+            targets[at] = numbers[(examples[owners[at]].tags or ())[words[at]]]
+        return targets
+
+    def _answer(self, sentence: Sentence, predicted: list[str]) -> Answer:
+        answer: Answer = {"key": sentence.key, "predicted": predicted}
+        if sentence.tags is None:
+            return answer
+        gold = list(sentence.tags)
+        right = sum(p == g for p, g in zip(predicted, gold, strict=True))
+        answer |= {"gold": gold, "num_tokens": len(gold), "num_tokens_right": right}
+        if self.is_of_entities:
+            there, said = entities(gold), entities(predicted)
+            answer |= {"num_gold": len(there), "num_predicted": len(said), "num_right": len(there & said)}
+        return answer
+
+
+def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> TaggingTask:
+    """Make the task that ``tagging`` names, called after its data; its columns are numbers, from 0 or from -1.
+
+    Args:
+        options: Names of the data and its columns.
+        labels: Of a model that is there already, so that data without a training split will do.
+
+    Raises:
+        ConfigError: for a column that is no number.
+    """
+
+    def number(option: str, value: str) -> int | None:
+        try:
+            return int(value) if value else None
+        except ValueError as error:
+            raise ConfigError(f"--{option} {value}: the number of a column is wanted, from 0") from error
+
+    return TaggingTask(
+        name_of(Path(options.data)),
+        options.data,
+        word_column=number("text-column", options.text_column),
+        tag_column=number("label-column", options.label_column),
+        labels=labels or None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    example: int
+    first: int
+    ids: list[int]
+    types: list[int] | None
+    words: list[int]
+
+
+def _rows(examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, length: int) -> list[_Row]:
+    has_types = "token_type_ids" in tokenizer.model_input_names
+    # A byte-level vocabulary has another entry for a word after a space, and running text has the space.
+    space = " " if tokenizer.tokenize("a") != tokenizer.tokenize(" a") else ""
+    rows: list[_Row] = []
+    waiting = [(number, 0) for number in range(len(examples))]
+    while waiting:
+        chunk, waiting = waiting[:_CHUNK], waiting[_CHUNK:]
+        encoded = tokenizer(
+            # Hardly a word has no piece, so more words than tokens never fit.
+            [[space + word for word in examples[number].words[first : first + length]] for number, first in chunk],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=length,
+            return_attention_mask=False,
+            return_token_type_ids=has_types,
+        )
+        for at, (number, first) in enumerate(chunk):
+            encoding = encoded.encodings[at]
+            words, end = _first_pieces(encoding, first, min(first + length, len(examples[number].words)))
+            types = encoded["token_type_ids"][at] if has_types else None
+            rows.append(_Row(number, first, encoded["input_ids"][at], types, words))
+            if end < len(examples[number].words):
+                waiting.append((number, end))
+    return rows
+
+
+def _first_pieces(encoding: object, first: int, last: int) -> tuple[list[int], int]:
+    """Number of the word that each token begins, else -1; and the word that the next row begins with."""
+    word_ids: list[int | None] = encoding.word_ids  # type: ignore[attr-defined]
+    overflowing = encoding.overflowing  # type: ignore[attr-defined]
+    words, previous = [], None
+    for word in word_ids:
+        words.append(-1 if word is None or word == previous else first + word)
+        previous = word
+    if not overflowing:
+        return words, last
+    there = {word for word in word_ids if word is not None}
+    reached = max(there)
+    if reached in overflowing[0].word_ids and len(there) > 1:  # it is cut: the next row has it whole
+        return [-1 if word == first + reached else word for word in words], first + reached
+    return words, first + reached + 1
+
+
+def _labels(frequency: Mapping[str, int], is_of_entities: bool) -> list[str]:
+    """Tags in order; B and I of each kind, whether or not both occur, for other splits may have the other."""
+    if not is_of_entities:
+        return sorted_labels(frequency)
+    kinds = sorted({tag[2:] for tag in frequency if tag != OUTSIDE})
+    return [OUTSIDE, *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
+
+
+def _num_repaired(tags: Sequence[str]) -> int:
+    return sum(new[0] == "B" and old[0] not in "BSU" for old, new in zip(tags, to_iob2(tags), strict=True))
+
+
+def _rarest(examples: Sequence[Sentence]) -> list[str]:
+    frequency = Counter(tag for sentence in examples for tag in sentence.tags or ())
+    return [min(sentence.tags or ("",), key=lambda tag: (frequency[tag], tag)) for sentence in examples]

@@ -1,0 +1,322 @@
+"""Say something of a text, or of a pair of texts: which label it has, or how much of something."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
+from trueneg.objectives.classification import Classification
+from trueneg.objectives.labelled import LabelledObjective
+from trueneg.objectives.regression import Regression
+from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.records import Records
+from trueneg.tasks.split import stratified_subset
+from trueneg.training.features import Features
+
+_CHUNK = 4096
+"""Texts that are tokenized at once: enough to keep all cores busy, few enough to keep memory small."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextExample:
+    """A text or a pair of them."""
+
+    key: str
+    """Unique in its split: the file's own index, where it has one."""
+    text: str
+    second: str | None = None
+    label: int | float | None = None
+    """Number of the label, or the quantity; None where it is withheld."""
+    group: str | None = None
+    """What examples that belong together share: the original of a contrast set."""
+
+
+@dataclass(frozen=True)
+class TextColumns:
+    """Names of the columns that an example is made of."""
+
+    text: str
+    second: str | None = None
+    label: str | None = None
+    key: str | None = None
+    """None, or not in a file: examples are called by the number of their row, from 0."""
+    group: str | None = None
+
+
+class TextTask(Task[TextExample]):
+    """Classification, or regression where there are no labels, of texts or pairs of texts.
+
+    Args:
+        name: As on the command line.
+        metrics: The primary one first.
+        labels: Names of the classes; none for regression.
+        bounds: Least and greatest value that a quantity can have: predictions are clipped to them (and kept as they
+            were in ``value``).
+        is_unordered: Whether the texts of a pair may change places, so that ``swapped`` makes more of them.
+    """
+
+    auto_class = "AutoModelForSequenceClassification"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        metrics: Sequence[str],
+        labels: Sequence[str] = (),
+        bounds: tuple[float, float] | None = None,
+        is_unordered: bool = False,
+    ) -> None:
+        self.name = name
+        self.metrics = tuple(metrics)
+        self.labels = tuple(labels)
+        self.bounds = bounds
+        self.is_unordered = is_unordered
+
+    @abstractmethod
+    def read(self, split: str) -> Split[TextExample]:
+        """Read a split's files: see ``Task.read``."""
+
+    def encode(
+        self, examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
+    ) -> Encoded:
+        """Make one row of each example, the longer text of a pair cut first.
+
+        Returns:
+            Rows with the target ``label`` if ``is_training``; ``truncated`` counts rows that lost tokens.
+
+        Raises:
+            ConfigError: for a length that leaves no room for text.
+            TaskError: for training examples without labels.
+        """
+        if length <= tokenizer.num_special_tokens_to_add(pair=any(e.second is not None for e in examples)):
+            raise ConfigError(f"a length of {length} leaves no room for text: give more")
+        targets = self._targets(examples) if is_training else None
+        ids, types, lengths, num_truncated = _tokenized(examples, tokenizer, length)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        features = Features(ids, types, starts, {} if targets is None else {"label": targets})
+        return Encoded(features, {"truncated": num_truncated})
+
+    def objective(self) -> LabelledObjective:
+        """Cross-entropy of the label, or squared error of the quantity."""
+        return Classification() if self.labels else Regression()
+
+    def answers(
+        self, examples: Sequence[TextExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
+    ) -> list[Answer]:
+        """Turn outputs into a label's number and all ``probabilities``, or into a quantity; ``gold`` where known.
+
+        Raises:
+            ModelError: for outputs that are not finite.
+        """
+        numbers = np.stack(outputs).astype(np.float64) if len(outputs) else np.zeros((0, self.num_outputs))
+        if len(numbers) != len(examples) or numbers.shape[1:] != (self.num_outputs,):
+            raise AssertionError(f"outputs {numbers.shape} for {len(examples)} examples of {self.num_outputs} numbers")
+        if not np.isfinite(numbers).all():
+            key = examples[int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])].key
+            raise ModelError(f"{self.name}: the model's output for '{key}' is not finite: it diverged, train it again")
+        said = self._classes(numbers) if self.labels else self._quantities(numbers[:, 0])
+        return [
+            {"key": example.key}
+            | ({} if example.group is None else {"group": example.group})
+            | ({} if example.label is None else {"gold": example.label})
+            | answer
+            for example, answer in zip(examples, said, strict=True)
+        ]
+
+    def subset(self, examples: Sequence[TextExample], num: int, seed: int) -> list[TextExample]:
+        """Choose so many examples: see ``stratified_subset``. Quantities are drawn without regard to their values."""
+        labels: list[Hashable] = [example.label if self.labels else None for example in examples]
+        return [examples[number] for number in stratified_subset(labels, num, seed)]
+
+    def swapped(self, examples: Sequence[TextExample]) -> list[TextExample]:
+        """Pairs in both orders: ELECTRA's doubling of MRPC's and STS-B's training pairs (``double_unordered``).
+
+        Raises:
+            ConfigError: for a task whose pairs have an order, or that has no pairs.
+        """
+        if not self.is_unordered:
+            raise ConfigError(f"task.swap_pairs: the order of texts in '{self.name}' has a meaning: leave it out")
+        return list(examples) + [
+            replace(example, key=f"{example.key}/swapped", text=example.second, second=example.text)
+            for example in examples
+            if example.second is not None
+        ]
+
+    def _targets(self, examples: Sequence[TextExample]) -> NDArray[np.generic]:
+        if unlabelled := next((example.key for example in examples if example.label is None), None):
+            raise TaskError(f"{self.name}: '{unlabelled}' has no label to train on: train on a labelled split")
+        values = [0 if example.label is None else example.label for example in examples]
+        return np.array(values, dtype=np.int64 if self.labels else np.float32)
+
+    @staticmethod
+    def _classes(logits: NDArray[np.float64]) -> list[Answer]:
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities = (weights / weights.sum(axis=1, keepdims=True)).round(6)
+        # Of the logits: the probabilities of two labels may round to the same.
+        predicted = logits.argmax(axis=1)
+        return [
+            {"predicted": number, "probabilities": row}
+            for number, row in zip(predicted.tolist(), probabilities.tolist(), strict=True)
+        ]
+
+    def _quantities(self, values: NDArray[np.float64]) -> list[Answer]:
+        values = values.round(6)
+        if self.bounds is None:
+            return [{"predicted": value} for value in values.tolist()]
+        clipped = values.clip(*self.bounds).tolist()
+        return [{"predicted": p, "value": v} for p, v in zip(clipped, values.tolist(), strict=True)]
+
+
+def examples_of(
+    name: str,
+    records: Records,
+    columns: TextColumns,
+    labels: Sequence[str],
+    *,
+    is_quantity: bool = False,
+    undecided: str | None = None,
+) -> Split[TextExample]:
+    """Make a split of a file's rows.
+
+    Args:
+        name: Of the split.
+        records: The rows.
+        columns: Which of them hold what. A file without the label column, or with nothing in it, is unlabelled.
+        labels: Names of the classes.
+        is_quantity: Whether labels are numbers that mean an amount.
+        undecided: A label that says that annotators did not agree: its rows are left out, and counted.
+
+    Returns:
+        The examples; counts of ``empty_texts`` (kept), ``undecided`` (left out), ``duplicate_keys`` (kept as
+        ``key#2``) and what ``records`` counts.
+
+    Raises:
+        TaskError: naming file and line, for a missing column, a missing or unknown label, or a value that is no
+            finite number.
+    """
+    texts = [records.column(column) for column in (columns.text, columns.second) if column is not None]
+    key = records.names.index(columns.key) if columns.key in records.names else None
+    group = None if columns.group is None else records.column(columns.group)
+    at = records.names.index(columns.label) if columns.label in records.names else None
+    is_labelled = at is not None and any(row[at] for row in records.rows)
+    numbers = {label: number for number, label in enumerate(labels)}
+    kept = [number for number, row in enumerate(records.rows) if not is_labelled or at is None or row[at] != undecided]
+    keys, num_repeated = unique_keys(str(n) if key is None else records.rows[n][key] for n in kept)
+    examples = []
+    for number, name_of_row in zip(kept, keys, strict=True):
+        row = records.rows[number]
+        label: int | float | None = None
+        if is_labelled and at is not None:
+            label = _quantity(records, number, row[at]) if is_quantity else numbers.get(row[at])
+            if label is None:
+                raise TaskError(f"{records.where(number)}: {_label_fault(row[at], labels)}")
+        pair = [row[text] for text in texts]
+        examples.append(
+            TextExample(
+                name_of_row,
+                pair[0],
+                pair[1] if len(pair) == 2 else None,
+                label,
+                None if group is None else row[group],
+            )
+        )
+    counts = {
+        **records.counts,
+        "undecided": len(records.rows) - len(kept),
+        "duplicate_keys": num_repeated,
+        "empty_texts": sum(not e.text.strip() or (e.second is not None and not e.second.strip()) for e in examples),
+    }
+    return Split(name, examples, is_labelled, {count: number for count, number in counts.items() if number})
+
+
+def unique_keys(keys: Iterable[str]) -> tuple[list[str], int]:
+    """Tell keys that repeat apart, so that answers of two models can be paired by them.
+
+    Returns:
+        The keys, and how many of them had to be changed.
+
+    Example:
+        >>> unique_keys(["a", "b", "a", "a"])
+        (['a', 'b', 'a#2', 'a#3'], 2)
+    """
+    given = list(keys)
+    seen, taken = dict.fromkeys(given, 0), set(given)
+    unique = []
+    for key in given:
+        seen[key] += 1
+        name = key
+        while seen[key] > 1 and (name := f"{key}#{seen[key]}") in taken:
+            seen[key] += 1
+        taken.add(name)
+        unique.append(name)
+    return unique, sum(name != key for name, key in zip(unique, given, strict=True))
+
+
+def _quantity(records: Records, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise TaskError(f"{records.where(number)}: {text!r} is no finite number: fix or remove the row")
+    return value
+
+
+def _label_fault(text: str, labels: Sequence[str]) -> str:
+    if not text:
+        return "no label, though other rows have one: fill it in, or remove the row"
+    return unknown_name("label", text, labels)
+
+
+def _tokenized(
+    examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int
+) -> tuple[NDArray[np.int32], NDArray[np.int8] | None, NDArray[np.int64], int]:
+    """Ids and types end to end, ``[tokens]``; tokens of each row, ``[rows]``; rows that were cut."""
+    has_types = "token_type_ids" in tokenizer.model_input_names
+    ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
+    types: list[NDArray[np.int8]] = [np.zeros(0, np.int8)]
+    lengths: list[int] = []
+    num_truncated = 0
+    for chunk in _runs(examples):
+        encoded = tokenizer(
+            [example.text for example in chunk],
+            [example.second or "" for example in chunk] if chunk[0].second is not None else None,
+            truncation="longest_first",
+            max_length=length,
+            return_attention_mask=False,
+            return_token_type_ids=has_types,
+        )
+        sizes = [len(row) for row in encoded["input_ids"]]
+        num_tokens = sum(sizes)
+        ids.append(np.fromiter((token for row in encoded["input_ids"] for token in row), np.int32, num_tokens))
+        if has_types:
+            types.append(np.fromiter((kind for row in encoded["token_type_ids"] for kind in row), np.int8, num_tokens))
+        # Asked only of rows that are full: what overflows is copied when it is looked at.
+        num_truncated += sum(
+            size >= length and bool(encoding.overflowing)
+            for size, encoding in zip(sizes, encoded.encodings, strict=True)
+        )
+        lengths += sizes
+    return (
+        np.concatenate(ids),
+        np.concatenate(types) if has_types else None,
+        np.array(lengths, dtype=np.int64),
+        num_truncated,
+    )
+
+
+def _runs(examples: Sequence[TextExample]) -> Iterable[Sequence[TextExample]]:
+    """Parts of at most ``_CHUNK``, of texts only or of pairs only."""
+    begin = 0
+    for end in range(1, len(examples) + 1):
+        is_last = end == len(examples)
+        if is_last or end - begin == _CHUNK or (examples[end].second is None) != (examples[begin].second is None):
+            yield examples[begin:end]
+            begin = end

@@ -1,0 +1,171 @@
+"""How far long work has come, on standard error: one live line on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+from trueneg.terminal.printable import printable
+from trueneg.terminal.streams import lasting
+
+T = TypeVar("T")
+
+FIRST_SECONDS, MOST_SECONDS = 10.0, 300.0
+"""A log is told after so long first, then at intervals that double, up to so long."""
+
+Tell = Callable[[int, int], None]
+"""Told how much is done, of how much."""
+
+_SHORT = 12  # characters of a title that is shown whole at any width
+
+
+class Bar:
+    """A bar with what is done, its total and the time left; they stay on the line however narrow the terminal is.
+
+    Args:
+        title: What is going on.
+        total: How much there is to do; None if nobody knows.
+        unit: What is counted, after the numbers.
+        per: How many make one of what is shown, with a decimal: a million, for bytes in MB.
+        start: What was done before, which says nothing of the speed.
+        quiet: Show nothing.
+        console: Where to; standard error by default.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        total: int | None = None,
+        *,
+        unit: str = "",
+        per: int = 1,
+        start: int = 0,
+        quiet: bool = False,
+        console: Console | None = None,
+    ) -> None:
+        self._console = console or Console(file=lasting(sys.stderr), quiet=quiet)
+        self.is_live = not quiet and self._console.file.isatty()
+        self._title, self._unit, self.total = printable(title), f" {unit}" if unit else "", total
+        self._per = per
+        self._start, self._done, self._reading = start, start, ""
+        self._began = self._said = self._reached = time.monotonic()
+        self._every = FIRST_SECONDS
+        self._progress = Progress(
+            _Title(Column(no_wrap=len(self._title) <= _SHORT)),
+            BarColumn(bar_width=None, table_column=Column(max_width=24)),
+            *(
+                TextColumn(f"{{task.fields[{name}]}}", markup=False, table_column=Column(no_wrap=True))
+                for name in ("counted", "reading", "left")
+            ),
+            console=self._console,
+            disable=not self.is_live,
+        )
+        self._task = self._progress.add_task(
+            self._title, total=total, completed=start, counted=self._counted(), reading="", left=""
+        )
+
+    def __enter__(self) -> Self:
+        self._began = self._said = self._reached = time.monotonic()
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def advance(self, num: int = 1) -> None:
+        """So much more is done."""
+        self.reach(self._done + num)
+
+    def reach(self, done: int, reading: str = "") -> None:
+        """So much is done, with something to show beside it from now on."""
+        self._done, self._reading, self._reached = done, reading or self._reading, time.monotonic()
+        if self.is_live:
+            left = f"{self._left()} left" if self._left() else ""
+            shown: dict[str, Any] = {"counted": self._counted(), "reading": self._reading, "left": left}
+            self._progress.update(self._task, total=self.total, completed=done, **shown)
+        elif time.monotonic() - self._said >= self._every:
+            self.print(f"{self._title}: {self._counted()}  {self.times()}")
+
+    def tell(self, done: int, of: int) -> None:
+        """So much is done, of so much; a count that falls is of something new, with a speed of its own."""
+        if done < self._done:
+            self._began, self._start = self._reached, 0
+        self.total = of
+        self.reach(done)
+
+    def print(self, line: str) -> None:
+        """Say something on a line of its own, which stays; a log hears no more for a while."""
+        now = time.monotonic()
+        if now - self._said >= self._every:
+            self._every = min(2 * self._every, MOST_SECONDS)
+        self._said = now
+        self._console.print(printable(line), soft_wrap=True, highlight=False, markup=False)
+
+    def times(self) -> str:
+        """Time gone by and time left, for a line."""
+        gone = duration(time.monotonic() - self._began)
+        return f"{gone} elapsed, {self._left()} left" if self._left() else f"{gone} elapsed"
+
+    def _counted(self) -> str:
+        if not self._done and self.total is None:
+            return ""
+        shown = [number for number in (self._done, self.total) if number is not None]
+        return "/".join(f"{n:,}" if self._per == 1 else f"{n / self._per:,.1f}" for n in shown) + self._unit
+
+    def _left(self) -> str:
+        """Time left at the mean speed until now; empty while there is none."""
+        if self.total is None or self._done <= self._start:
+            return ""
+        each = (time.monotonic() - self._began) / (self._done - self._start)
+        return duration(each * max(0, self.total - self._done))
+
+
+class _Title(ProgressColumn):
+    """What is going on, cut before anything else is."""
+
+    def __init__(self, column: Column) -> None:
+        super().__init__(column)
+
+    def render(self, task: Task) -> Text:
+        return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+
+def untold(done: int, of: int) -> None:
+    """Tell nobody."""
+
+
+def counted(items: Iterable[T], sizes: Iterable[int], of: int, tell: Tell) -> Iterator[T]:
+    """Hand items on, and tell how much of the whole is done after each.
+
+    Example:
+        >>> list(counted("ab", [2, 3], 5, print))
+        2 5
+        5 5
+        ['a', 'b']
+    """
+    done = 0
+    for item, size in zip(items, sizes, strict=True):
+        yield item
+        done += size
+        tell(done, of)
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    Example:
+        >>> duration(3725.4)
+        '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
