@@ -21,7 +21,7 @@ from trueneg.tasks import make_task
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.distributed import choose_device
-from trueneg.training.labelled_order import LabelledOrder
+from trueneg.training.labelled_order import LabelledBatches
 from trueneg.training.step import Run, train_step
 
 ARMS = {
@@ -46,7 +46,7 @@ def main() -> None:
     task, source, device = make_task(base.task), resolve_checkpoint(options.checkpoint), choose_device("")
     examples = task.subset(task.read(task.train_split).examples, options.examples, 1)
     features = task.encode(examples, load_tokenizer(source), base.task.length, is_training=True).features
-    order = LabelledOrder(features, 0, base.length_window, base.train)
+    order = LabelledBatches(features, 0, base.length_window, base.train)
 
     def arm(config: FinetuneConfig) -> Callable[[], None]:
         torch.manual_seed(1)

@@ -15,7 +15,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.runs.bench import take_turns
 from trueneg.runs.pretraining import build, configure, reader_of
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import TrainingOrder, row_index
+from trueneg.training.data import CorpusBatches, row_index
 from trueneg.training.distributed import Processes, choose_device
 from trueneg.training.step import Run, train_step
 
@@ -52,7 +52,7 @@ def main() -> None:
     def arm(extra: tuple[str, ...]) -> Callable[[], None]:
         config = override(base, extra)
         rows = row_index(config, opened)
-        order = TrainingOrder(rows, config.train, Processes(), reader_of(config, rows, tokenizer))
+        order = CorpusBatches(rows, config.train, Processes(), reader_of(config, rows, tokenizer))
         batches = [order.micro_batches(step) for step in range(4)]
         run = Run.new(*build(config, tokenizer), config.optimizer, config.train, device)
 

@@ -89,11 +89,11 @@ def ours(options: argparse.Namespace, task: Any, features: Any) -> tuple[float, 
 
     from trueneg.config.options import OptimizerConfig, TrainConfig
     from trueneg.training.distributed import Processes, choose_device
-    from trueneg.training.labelled_order import LabelledOrder
+    from trueneg.training.labelled_order import LabelledBatches
     from trueneg.training.step import Run, train_step
 
     config = TrainConfig(batch_size=options.batch_size, precision=options.precision)
-    order = LabelledOrder(features, 0, 64, config)
+    order = LabelledBatches(features, 0, 64, config)
     device = choose_device("")
     run = Run.new(load(options, task), task.objective(), OptimizerConfig(learning_rate=5e-5), config, device)
     started = clock()

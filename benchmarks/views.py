@@ -23,7 +23,7 @@ from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.corruption.views.rows import ViewReader, make_substitution
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import TrainingOrder
+from trueneg.training.data import CorpusBatches
 from trueneg.training.distributed import Processes
 
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 def waiting(rows: RowIndex, read: ReadRows, batch_size: int, seconds: float, steps: int) -> float:
     """Share of the time of steps that they wait for their rows, the first step left out."""
-    order = TrainingOrder(rows, TrainConfig(batch_size=batch_size), Processes(), read)
+    order = CorpusBatches(rows, TrainConfig(batch_size=batch_size), Processes(), read)
     batches = order.from_step(0, steps + 1)
     next(batches)
     started = time.perf_counter()

@@ -9,7 +9,7 @@ import pytest
 from trueneg.config.codec import override, save_config
 from trueneg.config.options import FinetuneConfig, TaskConfig
 from trueneg.config.presets import preset, with_objective
-from trueneg.config.validation import check_effects
+from trueneg.config.validation import check_options_apply
 from trueneg.errors import ConfigError
 from trueneg.runs.pretraining import configure
 
@@ -157,7 +157,7 @@ def test_settings_of_fine_tuning_that_do_nothing_are_refused(
 ) -> None:
     base = FinetuneConfig(task=TaskConfig(name=task))
     with pytest.raises(ConfigError) as caught:
-        check_effects(override(base, settings), settings)
+        check_options_apply(override(base, settings), settings)
     assert str(caught.value).startswith(f"{name} does nothing ") and remedy in str(caught.value)
 
 
@@ -171,4 +171,4 @@ def test_settings_of_fine_tuning_that_do_nothing_are_refused(
     ],
 )
 def test_settings_of_fine_tuning_that_do_something_are_taken(task: str, settings: list[str]) -> None:
-    check_effects(override(FinetuneConfig(task=TaskConfig(name=task)), settings), settings)
+    check_options_apply(override(FinetuneConfig(task=TaskConfig(name=task)), settings), settings)

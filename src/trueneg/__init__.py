@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.attacks.registry import make_attack as make_attack
-    from trueneg.attacks.runner import attack_with as attack_with
+    from trueneg.attacks.runner import evaluate_attack as evaluate_attack
     from trueneg.attacks.runner import run_attack as run_attack
     from trueneg.corpus.build import build_corpus as build_corpus
     from trueneg.corpus.rows import describe as describe_corpus
@@ -41,7 +41,6 @@ __version__ = "0.1.0"
 __all__ = [
     "TruenegError",
     "__version__",
-    "attack_with",
     "bench_overhead",
     "build_corpus",
     "build_table",
@@ -52,6 +51,7 @@ __all__ = [
     "describe_corpus",
     "diagnose",
     "evaluate",
+    "evaluate_attack",
     "evaluate_finetuned",
     "export",
     "extend_tokenizer",
@@ -68,7 +68,7 @@ __all__ = [
 
 _PUBLIC = {
     "TruenegError": "trueneg.errors:TruenegError",
-    "attack_with": "trueneg.attacks.runner:attack_with",
+    "evaluate_attack": "trueneg.attacks.runner:evaluate_attack",
     "build_corpus": "trueneg.corpus.build:build_corpus",
     "bench_overhead": "trueneg.runs.bench:bench_overhead",
     "build_table": "trueneg.lexicon.table:build_table",

@@ -79,6 +79,10 @@ class TruenegWarning(UserWarning):
     """Something a user should look at that does not stop the work."""
 
 
+class TruenegDeprecationWarning(TruenegWarning):
+    """An old name of an option, a value, a file or a metric was read; it is read for one more version."""
+
+
 def install_command(extra: str) -> str:
     """How an extra is installed, whether trueneg came from a clone or from an index.
 

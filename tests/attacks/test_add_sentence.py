@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import squad, tagger, wordnet
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.squad.add_sentence.attack import ADD_PROFILES, AddOptions, add_sentence
 from trueneg.attacks.squad.add_sentence.substitutes import NAMES
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
@@ -27,7 +27,7 @@ QUESTION = "Where was Luther seen in 1985?"
 
 def attacked(
     example: SquadExample, options: AddOptions | None = None, seed: int = 1, **plugins: Any
-) -> Adversary[SquadExample]:
+) -> AdversarialExample[SquadExample]:
     [found] = add_sentence([example], seed=seed, wordnet=wordnet(), tagger=tagger(), options=options, **plugins)
     return found
 

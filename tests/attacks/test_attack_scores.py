@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Figure, drops, outcomes, squad_answers, text_answers
 from trueneg.tasks.text import TextExample
 
@@ -17,9 +17,9 @@ def answered(gold: int, predicted: int) -> dict[str, object]:
 
 def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
     adversaries = [
-        Adversary(TEXT, TEXT, "succeeded", 5),
-        Adversary(TEXT, TEXT, "failed", 7),
-        Adversary(TEXT, TEXT, "skipped", 1),
+        AdversarialExample(TEXT, TEXT, "succeeded", 5),
+        AdversarialExample(TEXT, TEXT, "failed", 7),
+        AdversarialExample(TEXT, TEXT, "skipped", 1),
     ]
     before = [answered(1, 1), answered(0, 0), answered(1, 0)]
     after = [answered(1, 0), answered(0, 0), answered(1, 0)]
@@ -36,12 +36,18 @@ def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
 
 
 def test_adversaries_that_are_noted_as_invalid_are_counted() -> None:
-    adversaries = [Adversary(TEXT, TEXT, "changed", notes={"is_valid": valid}) for valid in (True, False, False)]
-    assert outcomes([*adversaries, Adversary(TEXT, TEXT, "unchanged")]) == {"changed": 3, "unchanged": 1, "invalid": 2}
+    adversaries = [
+        AdversarialExample(TEXT, TEXT, "changed", notes={"is_valid": valid}) for valid in (True, False, False)
+    ]
+    assert outcomes([*adversaries, AdversarialExample(TEXT, TEXT, "unchanged")]) == {
+        "changed": 3,
+        "unchanged": 1,
+        "invalid": 2,
+    }
 
 
 def test_a_drop_is_of_the_same_questions_and_its_interval_of_whole_paragraphs() -> None:
-    adversaries = [Adversary(TEXT, TEXT, "changed")] * 8
+    adversaries = [AdversarialExample(TEXT, TEXT, "changed")] * 8
     before = [{"key": str(n), "group": str(n // 4), "predicted": "x", "exact": 1, "f1": 1.0} for n in range(8)]
     after = [{**answer, "exact": 0 if answer["group"] == "0" else 1, "f1": 0.5} for answer in before]
     answers = squad_answers(adversaries, before, after)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trueneg.attacks.attack_set import AttackSet, load_attack_set, save_attack_set
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.published import read_published
 from trueneg.errors import TaskError, TruenegWarning
-from trueneg.evaluation.results.store import Result, load_answers, save_result
+from trueneg.evaluation.results.store import Result, load_predictions, save_result
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.tasks.text import TextExample
 
@@ -32,11 +32,11 @@ def make_set() -> AttackSet:
         "test",
         LABELS,
         [
-            Adversary(
+            AdversarialExample(
                 good, TextExample("0", "A big film.", None, 1, "g"), "succeeded", 7, {"changed": [[1, "a", "b"]]}
             ),
-            Adversary(bad, bad, "skipped", 1),
-            Adversary(question, moved, "changed", 0, {"is_valid": True}),
+            AdversarialExample(bad, bad, "skipped", 1),
+            AdversarialExample(question, moved, "changed", 0, {"is_valid": True}),
         ],
     )
 
@@ -54,11 +54,11 @@ def test_a_set_comes_back_as_it_was_and_in_the_same_bytes(tmp_path: Path) -> Non
 @pytest.mark.parametrize("separator", ["\x85", "\u2028"])
 def test_a_text_may_hold_what_looks_like_the_end_of_a_line(tmp_path: Path, separator: str) -> None:
     example = TextExample("0", f"A film{separator} that was liked.", None, 1)
-    made = replace(make_set(), adversaries=[Adversary(example, example, "failed")])
+    made = replace(make_set(), adversaries=[AdversarialExample(example, example, "failed")])
     save_attack_set(made, tmp_path / "a.jsonl")
     assert load_attack_set(tmp_path / "a.jsonl") == made
     answers = [{"key": f"a{separator}b", "predicted": 1}, {"key": "c", "predicted": 0}]
-    assert load_answers(save_result(RESULT, answers, tmp_path)) == answers
+    assert load_predictions(save_result(RESULT, answers, tmp_path)) == answers
 
 
 def edited(tmp_path: Path, line: int, **changes: Any) -> Path:
@@ -146,7 +146,7 @@ def test_a_missing_set_is_named(tmp_path: Path) -> None:
         load_attack_set(tmp_path / "nowhere.jsonl")
 
 
-def read(tmp_path: Path, text: str, name: str = "a.txt", **options: object) -> list[Adversary[TextExample]]:
+def read(tmp_path: Path, text: str, name: str = "a.txt", **options: object) -> list[AdversarialExample[TextExample]]:
     (tmp_path / name).write_text(text, encoding="utf-8")
     return read_published(tmp_path / name, LABELS, **options)  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trueneg.attacks.registry import ABOUT, ATTACKS, Request, make_attack
+from trueneg.attacks.registry import ABOUT, ATTACKS, AttackConfig, make_attack
 from trueneg.errors import ConfigError
 from trueneg.registry import load
 
@@ -19,13 +19,13 @@ def test_the_tables_name_the_same() -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_unknown_profile_or_option_is_refused_before_anything_is_read(name: str) -> None:
     with pytest.raises(ConfigError, match=f"profile of {name}"):
-        make_attack(Request(name, profile="nobody's"))
+        make_attack(AttackConfig(name, profile="nobody's"))
     with pytest.raises(ConfigError, match="unknown option 'nothing'"):
-        make_attack(Request(name, settings=("nothing=1",)))
+        make_attack(AttackConfig(name, settings=("nothing=1",)))
 
 
 def test_its_description_is_json_and_holds_every_option() -> None:
-    attack = make_attack(Request("typos", seed=3, settings=("share=0.2",)))
+    attack = make_attack(AttackConfig("typos", seed=3, settings=("share=0.2",)))
     assert json.loads(json.dumps(attack.description)) == attack.description
     assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
     assert not attack.asks_victim and set(attack.of) == {"text", "squad"}
@@ -34,15 +34,19 @@ def test_its_description_is_json_and_holds_every_option() -> None:
 @pytest.mark.parametrize(
     ("request_of", "name", "remedy"),
     [
-        (Request("swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
-        (Request("add-sentence", settings=("profile=textflint",)), "profile", "--profile"),
-        (Request("swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)), "min_ratio", "--profile strict"),
-        (Request("textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
-        (Request("textfooler", encoder="none", settings=("unknown=[MASK]",)), "unknown", "importance=jin2019"),
-        (Request("masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
+        (AttackConfig("swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
+        (AttackConfig("add-sentence", settings=("profile=textflint",)), "profile", "--profile"),
+        (
+            AttackConfig("swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)),
+            "min_ratio",
+            "--profile strict",
+        ),
+        (AttackConfig("textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
+        (AttackConfig("textfooler", encoder="none", settings=("unknown=[MASK]",)), "unknown", "importance=jin2019"),
+        (AttackConfig("masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
     ],
 )
-def test_settings_that_do_nothing_are_refused(request_of: Request, name: str, remedy: str) -> None:
+def test_settings_that_do_nothing_are_refused(request_of: AttackConfig, name: str, remedy: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make_attack(request_of)
     assert str(caught.value).startswith(f"{name} does nothing ") and remedy in str(caught.value)

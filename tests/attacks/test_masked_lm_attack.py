@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.word_substitution.greedy import Place, greedy_attack
 from trueneg.attacks.word_substitution.masked_lm import PROFILES, MaskedLMCandidates, MaskedLMOptions, combinations
 from trueneg.attacks.words import WORDS, Passage
@@ -261,7 +261,7 @@ class Sums:
 
 def attacked(
     source: str, options: MaskedLMOptions, texts: Sequence[str], **others: Any
-) -> list[Adversary[TextExample]]:
+) -> list[AdversarialExample[TextExample]]:
     examples = [TextExample(str(number), text, label=1) for number, text in enumerate(texts)]
     victim = others.pop("victim", Sums())
     return greedy_attack(victim, examples, MaskedLMCandidates(source, options), options=options, **others)

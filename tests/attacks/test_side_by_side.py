@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from trueneg.attacks.word_substitution.batched_search import search_together
+from trueneg.attacks.word_substitution.batched_search import run_batched
 
 
 def collatz(number: int) -> Generator[int | str, int, int]:
@@ -29,7 +29,7 @@ def answer_odd(asked: Sequence[str]) -> list[int]:
 def test_results_are_in_order_however_many_run(at_once: int) -> None:
     told: list[int] = []
     answerers = {int: answer_even, str: answer_odd}
-    found = search_together(map(collatz, range(1, 30)), answerers, at_once=at_once, progress=told.append)
+    found = run_batched(map(collatz, range(1, 30)), answerers, at_once=at_once, progress=told.append)
     assert found[:9] == [0, 1, 7, 2, 5, 8, 16, 3, 19] and found[26] == 111
     assert told == list(range(1, 30))
 
@@ -41,10 +41,10 @@ def test_no_more_run_than_may() -> None:
         asked.append(len(questions))
         return answer_even(questions)
 
-    assert search_together(map(collatz, [8] * 10), {int: answer}, at_once=4) == [3] * 10
+    assert run_batched(map(collatz, [8] * 10), {int: answer}, at_once=4) == [3] * 10
     assert asked == [4, 4, 4, 4, 4, 4, 2, 2, 2]
 
 
 def test_a_question_that_nobody_answers_is_a_mistake() -> None:
     with pytest.raises(AssertionError, match="str"):
-        search_together([collatz(3)], {int: answer_even}, at_once=1)
+        run_batched([collatz(3)], {int: answer_even}, at_once=1)

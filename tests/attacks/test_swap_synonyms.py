@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import squad, tagger, wordnet
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.errors import ConfigError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
@@ -19,7 +19,7 @@ ALL = SwapOptions(share=1.0, most=50)
 FLINT = replace(SwapOptions.textflint(), share=1.0, most=50)
 
 
-def attacked(example: SquadExample, options: SwapOptions = ALL, seed: int = 1) -> Adversary[SquadExample]:
+def attacked(example: SquadExample, options: SwapOptions = ALL, seed: int = 1) -> AdversarialExample[SquadExample]:
     [found] = swap_synonyms([example], seed=seed, wordnet=wordnet(), tagger=tagger(), options=options)
     return found
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.word_substitution.greedy import Place, greedy_attack
 from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors
 from trueneg.attacks.word_substitution.textfooler import PROFILES, TEXTFOOLER_STOP_WORDS, TextFoolerOptions, textfooler
@@ -85,12 +85,14 @@ def made_up_examples(*, is_plain: bool) -> list[TextExample]:
     ]
 
 
-def run(examples: Sequence[TextExample], options: TextFoolerOptions, **others: Any) -> list[Adversary[TextExample]]:
+def run(
+    examples: Sequence[TextExample], options: TextFoolerOptions, **others: Any
+) -> list[AdversarialExample[TextExample]]:
     given = {"neighbours": made_up_neighbours(), "tagger": MadeUpTagger(), "similarity": Letters(), **others}
     return textfooler(given.pop("victim", None) or MadeUpVictim(), examples, options=options, **given)
 
 
-def shown(adversaries: Sequence[Adversary[TextExample]]) -> list[dict[str, Any]]:
+def shown(adversaries: Sequence[AdversarialExample[TextExample]]) -> list[dict[str, Any]]:
     return [
         {
             "text": a.adversarial.text,

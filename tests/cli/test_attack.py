@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import WORDNET, World, fails, works
 
-from trueneg.attacks.registry import Request, make_attack
+from trueneg.attacks.registry import AttackConfig, make_attack
 from trueneg.attacks.runner import run_attack
 from trueneg.errors import BusyError, TaskError
 
@@ -173,7 +173,7 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
 def test_one_attack_at_a_time_is_made_on_a_model(texts: Path, neighbours: Path) -> None:
     model, refused = texts / "seed-1", []
     made, other = (
-        make_attack(Request("textfooler", profile, neighbours=str(neighbours), encoder="none"))
+        make_attack(AttackConfig("textfooler", profile, neighbours=str(neighbours), encoder="none"))
         for profile in ("jin2019", "textattack")
     )
 
@@ -264,7 +264,7 @@ def test_a_set_is_kept_whatever_comes_after_and_one_example_has_no_interval(
     def broken(*_: object, **__: object) -> None:
         raise TaskError("the disk is full")
 
-    monkeypatch.setattr("trueneg.attacks.runner.attack_with", broken)
+    monkeypatch.setattr("trueneg.attacks.runner.evaluate_attack", broken)
     assert "the disk is full" in fails(*given)
     assert kept.is_file()
 

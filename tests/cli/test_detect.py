@@ -11,7 +11,7 @@ import pytest
 from command_line import World, contents, fails, trueneg, works
 
 from trueneg import detectors
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.evaluation.detectors.calibration import Calibration
 from trueneg.lexicon import wordnet_location
@@ -24,7 +24,7 @@ SCORES = {
 }
 
 
-class MadeUp(Judge):
+class MadeUp(SubstitutionScorer):
     """Scores by the substitute, in the form that the text needs."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class MadeUp(Judge):
         return np.array([SCORES.get(s.substitute, 0.15) for s in substitutions])
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> MadeUp:
+def make_scorer(leaf: Leaf, resources: Resources) -> MadeUp:
     return MadeUp()
 
 
 @pytest.fixture(autouse=True)
 def made_up_detector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(detectors.JUDGES, "made-up", f"{__name__}:make_judge")  # type: ignore[arg-type]
+    monkeypatch.setitem(detectors.SCORERS, "made-up", f"{__name__}:make_scorer")  # type: ignore[arg-type]
 
 
 def swords(out: Path, *more: object) -> list[object]:

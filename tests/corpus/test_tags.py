@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from trueneg.corpus import encoding
 from trueneg.corpus.build import build_corpus
-from trueneg.corpus.encoding import Encoder
+from trueneg.corpus.encoding import CorpusTokenizer
 from trueneg.corpus.rows import RowIndex, describe
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags, TagsInfo
@@ -113,7 +113,7 @@ def test_tokens_have_the_tags_of_their_words(
 
 def encoded_tags(text: str, tokenizer: Path) -> list[tuple[str, str]]:
     backend = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
-    found = Encoder(backend, PATTERN)([text])
+    found = CorpusTokenizer(backend, PATTERN)([text])
     assert found.tagged is not None
     spelt = [backend.id_to_token(number) for number in found.tokens.tolist()]
     return [(token, PENN[tag]) for token, tag in zip(spelt, found.tagged.tags.tolist(), strict=True)]
@@ -137,7 +137,7 @@ def test_only_whole_words_have_tags() -> None:
     backend = Tokenizer(models.WordPiece({token: n for n, token in enumerate(vocabulary)}, unk_token="[UNK]"))
     digits = pre_tokenizers.Digits(individual_digits=True)
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), digits])
-    found = Encoder(backend, PATTERN)(["don't do", "on 3rd 3 goes"])
+    found = CorpusTokenizer(backend, PATTERN)(["don't do", "on 3rd 3 goes"])
     assert found.tagged is not None
     spelt = [backend.id_to_token(number) for number in found.tokens.tolist()]
     tags = [PENN[tag] for tag in found.tagged.tags.tolist()]
@@ -157,7 +157,7 @@ def test_only_whole_words_have_tags() -> None:
 )
 def test_any_text_can_be_tagged(texts: list[str], tokenizer: Path) -> None:
     backend = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
-    encoder = Encoder(backend, make_tagger("pattern-fast"))
+    encoder = CorpusTokenizer(backend, make_tagger("pattern-fast"))
     together = encoder(texts)
     assert together.tagged is not None
     assert len(together.tagged.tags) == len(together.tokens)

@@ -14,7 +14,7 @@ from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.articles import Articles
 from trueneg.corruption.views.batch import KEPT, SYNONYM, View
-from trueneg.corruption.views.generator import Lists, Substitution, TextRows
+from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator
 from trueneg.corruption.views.names import Names
 from trueneg.corruption.views.rewriting import Words
 from trueneg.corruption.views.word_pieces import WordPieces
@@ -105,7 +105,7 @@ def text_of(view: View, line: int, tokenizer: PreTrainedTokenizerFast) -> str:
 
 
 def synonyms(texts: list[str], tokenizer: PreTrainedTokenizerFast, articles: bool = True) -> View:
-    substitution = Substitution(
+    substitution = ViewGenerator(
         Neighbour(),
         WordPieces.of(FORMS, tokenizer),
         ViewsConfig(synonym_share=1.0),
@@ -145,7 +145,7 @@ def test_rows_themselves_stay() -> None:
     tokenizer = word_piece()
     rows = rows_of(TEXTS, tokenizer)
     before = rows.input_ids.copy()
-    substitution = Substitution(
+    substitution = ViewGenerator(
         Neighbour(), WordPieces.of(FORMS, tokenizer), ViewsConfig(), 0, Articles.of(FORMS, tokenizer)
     )
     substitution.views(rows)
@@ -177,7 +177,7 @@ def test_names_stay_in_views(is_guarded: bool, expected: str) -> None:
     tokenizer = word_piece()
     names = Names.of(tokenizer) if is_guarded else None
     options = ViewsConfig(synonym_share=1.0)
-    view, _ = Substitution(Neighbour(), WordPieces.of(FORMS, tokenizer), options, 0, names=names).views(
+    view, _ = ViewGenerator(Neighbour(), WordPieces.of(FORMS, tokenizer), options, 0, names=names).views(
         rows_of(["the Star and book"], tokenizer)
     )
     assert text_of(view, 0, tokenizer) == expected

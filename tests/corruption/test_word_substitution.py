@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
-from trueneg.corruption.views.generator import Lists, Substitution, TextRows
+from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator
 from trueneg.corruption.views.word_pieces import WordPieces
 
 PAD, START, END = 0, 2, 3
@@ -65,8 +65,8 @@ MADE = Made(
 )
 
 
-def make_substitution(**options: Any) -> Substitution:
-    return Substitution(MADE, WordPieces.of(FORMS, TOKENIZER), ViewsConfig(**options), PAD)
+def make_substitution(**options: Any) -> ViewGenerator:
+    return ViewGenerator(MADE, WordPieces.of(FORMS, TOKENIZER), ViewsConfig(**options), PAD)
 
 
 def make_rows(texts: list[str], length: int = 24, seed: int = 0, is_noun: bool = True) -> TextRows:

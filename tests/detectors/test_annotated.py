@@ -46,23 +46,23 @@ PIECES = {"plain": [[14], [9], [4], [0], [1], [12]], "packed": [[5, 3, 2], [14],
 
 @pytest.mark.parametrize("kind", PIECES)
 def test_credit_and_substitutes_are_those_of_a_plain_loop(kind: str) -> None:
-    place = tiny.make_masking(rate=0.5)(annotated_rows(PIECES[kind]))
-    lists = place.rows.substitutes
+    batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES[kind]))
+    lists = batch.rows.substitutes
     assert lists is not None
-    tokens, credit = AnnotatedDetector().substitutes(place.gold, place.gold, place)
+    tokens, credit = AnnotatedDetector().substitutes(batch.gold, batch.gold, batch)
     assert (tokens.dtype, credit.dtype) == (torch.int64, torch.float32)
     num_listed = 0
-    for row, slot in np.ndindex(*place.gold.shape):
-        at = (row, int(place.positions[row, slot]))
+    for row, slot in np.ndindex(*batch.gold.shape):
+        at = (row, int(batch.positions[row, slot]))
         wanted = {int(t): int(c) / 255 for t, c in zip(lists.tokens[at], lists.credit[at], strict=True) if c > 0}
         num_listed += len(wanted)
         own = zip(tokens[row, slot].tolist(), credit[row, slot].tolist(), strict=True)
         assert {t: c for t, c in own if c > 0} == pytest.approx(wanted)
-        assert tokens[row, slot][credit[row, slot] == 0].eq(place.gold[row, slot]).all()
+        assert tokens[row, slot][credit[row, slot] == 0].eq(batch.gold[row, slot]).all()
     assert num_listed > 40
     for token in range(tiny.VOCAB_SIZE + 1):  # one beyond the tokenizer: a model's padded output row
-        predicted = torch.full_like(place.gold, token)
-        found = AnnotatedDetector().credit(place.gold, predicted, place)
+        predicted = torch.full_like(batch.gold, token)
+        found = AnnotatedDetector().credit(batch.gold, predicted, batch)
         assert found.dtype == torch.float32
         is_it = tokens == token
         # The token stands in for gold at an empty place of a list, where its credit is 0.
@@ -75,9 +75,9 @@ def test_full_credit_is_one_and_a_half_is_a_half() -> None:
     credit = torch.zeros((1, LENGTH, 3), dtype=torch.uint8)
     credit[:] = torch.tensor([255, 128, 127])
     tokens = torch.tensor([290, 291, 292], dtype=torch.int32).expand(1, LENGTH, 3)
-    place = tiny.make_masking(rate=0.3)(replace(rows, substitutes=Substitutes(tokens, credit)))
+    batch = tiny.make_masking(rate=0.3)(replace(rows, substitutes=Substitutes(tokens, credit)))
     found = [
-        AnnotatedDetector().credit(place.gold, torch.full_like(place.gold, token), place) for token in (290, 291, 292)
+        AnnotatedDetector().credit(batch.gold, torch.full_like(batch.gold, token), batch) for token in (290, 291, 292)
     ]
     assert (found[0] == 1).all()
     assert (found[1] >= 0.5).all()
@@ -87,22 +87,22 @@ def test_full_credit_is_one_and_a_half_is_a_half() -> None:
 @pytest.mark.parametrize("kind", PIECES)
 def test_compiled_without_a_break(kind: str) -> None:
     detector = AnnotatedDetector()
-    place = tiny.make_masking(rate=0.5)(annotated_rows(PIECES[kind]))
-    predicted = place.gold.roll(1, dims=1)
+    batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES[kind]))
+    predicted = batch.gold.roll(1, dims=1)
 
-    def both(gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor, Tensor]:
-        return detector.credit(gold, predicted, place), *detector.substitutes(gold, predicted, place)
+    def both(gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor, Tensor]:
+        return detector.credit(gold, predicted, batch), *detector.substitutes(gold, predicted, batch)
 
     compiled = torch.compile(both, backend="eager", fullgraph=True)
-    for ours, theirs in zip(compiled(place.gold, predicted, place), both(place.gold, predicted, place), strict=True):
+    for ours, theirs in zip(compiled(batch.gold, predicted, batch), both(batch.gold, predicted, batch), strict=True):
         assert torch.equal(ours, theirs)
 
 
 def test_a_threshold_moves_to_a_half() -> None:
-    place = tiny.make_masking(rate=0.5)(annotated_rows(PIECES["plain"]))
-    tokens, stored = AnnotatedDetector().substitutes(place.gold, place.gold, place)
+    batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES["plain"]))
+    tokens, stored = AnnotatedDetector().substitutes(batch.gold, batch.gold, batch)
     for threshold in (0.0, 0.25, 0.8, 1.0):
-        others, credit = AnnotatedDetector(threshold=threshold).substitutes(place.gold, place.gold, place)
+        others, credit = AnnotatedDetector(threshold=threshold).substitutes(batch.gold, batch.gold, batch)
         assert torch.equal(others, tokens)
         assert torch.equal(credit > 0, stored > 0)
         assert torch.equal(credit[stored > 0] >= 0.5, stored[stored > 0] >= threshold)
@@ -110,10 +110,10 @@ def test_a_threshold_moves_to_a_half() -> None:
 
 
 def test_rows_without_annotations() -> None:
-    place = tiny.padded_batch()
+    batch = tiny.padded_batch()
     for ask in (AnnotatedDetector().credit, AnnotatedDetector().substitutes):
         with pytest.raises(ConfigError, match="the detector 'annotated' needs rows of an annotated corpus"):
-            ask(place.gold, place.gold, place)
+            ask(batch.gold, batch.gold, batch)
 
 
 def test_lists_go_where_their_rows_go() -> None:
@@ -172,17 +172,17 @@ def test_a_table_written_down_is_the_table(
     lexical, annotated = TableDetector(table), made(written)
     num_credited = 0
     for seed in range(3):
-        place = tiny.make_masking(rate=0.3)(read_rows(rows, numbers, seed, numbers))
-        predicted = torch.from_numpy(np.random.default_rng(seed).integers(5, 65, place.gold.shape))
-        credit = lexical.credit(place.gold, predicted, place)
-        assert torch.equal(annotated.credit(place.gold, predicted, place)[place.is_masked], credit[place.is_masked])
-        num_credited += int(credit[place.is_masked].sum())
+        batch = tiny.make_masking(rate=0.3)(read_rows(rows, numbers, seed, numbers))
+        predicted = torch.from_numpy(np.random.default_rng(seed).integers(5, 65, batch.gold.shape))
+        credit = lexical.credit(batch.gold, predicted, batch)
+        assert torch.equal(annotated.credit(batch.gold, predicted, batch)[batch.is_masked], credit[batch.is_masked])
+        num_credited += int(credit[batch.is_masked].sum())
         for ours, theirs in zip(
-            annotated.substitutes(place.gold, predicted, place),
-            lexical.substitutes(place.gold, predicted, place),
+            annotated.substitutes(batch.gold, predicted, batch),
+            lexical.substitutes(batch.gold, predicted, batch),
             strict=True,
         ):
-            assert torch.equal(ours[place.is_masked], theirs[place.is_masked])
+            assert torch.equal(ours[batch.is_masked], theirs[batch.is_masked])
     assert num_credited > 50
     for use in ("drop", "soft", "set"):
         outcomes = []

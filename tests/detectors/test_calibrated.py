@@ -12,11 +12,11 @@ from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, wordpiece
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import make_detector, make_judge
-from trueneg.detectors.combination import CombinedJudge
+from trueneg.detectors import make_detector, make_scorer
+from trueneg.detectors.combination import CombinedScorer
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.scorers.calibrated import KIND
-from trueneg.detectors.scorers.learned import LearnedJudge
+from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
 from trueneg.evaluation.detectors.calibration import Calibration, calibrate
@@ -35,33 +35,33 @@ def write(path: Path, **content: Any) -> str:
 
 def test_what_was_learned_comes_back(bert: str, tmp_path: Path, resources: Resources) -> None:
     specification, path = f"learned:{bert}", tmp_path / "det.json"
-    fresh = make_judge(specification, resources)
-    assert isinstance(fresh, LearnedJudge)
+    fresh = make_scorer(specification, resources)
+    assert isinstance(fresh, LearnedScorer)
     calibration = calibrate(ITEMS, fresh, precision=None, folds=2, detector=specification)
     calibration.save(path)
     assert Calibration.load(path).parameters == calibration.parameters
-    judge = make_judge(str(path), resources)
-    assert isinstance(judge, LearnedJudge)
-    assert judge.parameters() == calibration.parameters and judge.threshold == calibration.threshold
+    scorer = make_scorer(str(path), resources)
+    assert isinstance(scorer, LearnedScorer)
+    assert scorer.parameters() == calibration.parameters and scorer.threshold == calibration.threshold
     wanted = fresh.fit([item.substitution for item in ITEMS], np.array([item.acceptability for item in ITEMS]))
-    np.testing.assert_allclose(judge.scores(ASKED), wanted.scores(ASKED), atol=0.02)  # bfloat16
-    about = judge.provenance
+    np.testing.assert_allclose(scorer.scores(ASKED), wanted.scores(ASKED), atol=0.02)  # bfloat16
+    about = scorer.provenance
     assert (about["calibration"], about["calibration.level"]) == ("det.json", "most")
     assert about["threshold"] == str(calibration.threshold)
 
 
 def test_its_threshold_holds_in_combinations(bert: str, tmp_path: Path, resources: Resources) -> None:
     path = write(tmp_path / "det.json", detector=f"contextual:{bert}", threshold=0.81)
-    assert make_judge(path, resources).threshold == 0.81
-    combined = make_judge(f"{path} & !antonym", resources)
-    assert isinstance(combined, CombinedJudge) and combined.judges[0].threshold == 0.81
-    assert make_judge(f"calibrated:{path}@0.9", resources).threshold == 0.9
+    assert make_scorer(path, resources).threshold == 0.81
+    combined = make_scorer(f"{path} & !antonym", resources)
+    assert isinstance(combined, CombinedScorer) and combined.scorers[0].threshold == 0.81
+    assert make_scorer(f"calibrated:{path}@0.9", resources).threshold == 0.9
 
 
 def test_it_serves_training(bert: str, tmp_path: Path) -> None:
     path = write(tmp_path / "det.json", detector=f"contextual:{bert} & !antonym", threshold=0.7)
     detector = make_detector(CorrectionConfig(detector=path, wordnet=str(WORDNET)), wordpiece())
-    assert isinstance(detector, OnlineDetector) and detector.judge.threshold == 0.7
+    assert isinstance(detector, OnlineDetector) and detector.scorer.threshold == 0.7
     assert detector.provenance["calibration"] == "det.json"
 
 
@@ -83,7 +83,7 @@ def test_it_serves_training(bert: str, tmp_path: Path) -> None:
 def test_files_that_are_none(content: dict[str, Any], message: str, tmp_path: Path, resources: Resources) -> None:
     path = write(tmp_path / "det.json", **content)
     with pytest.raises(ConfigError, match=message):
-        make_judge(path, resources)
+        make_scorer(path, resources)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text('{"a":' + "[" * 100_000)
     for name in ("text", "bytes", "list", "deep"):
         with pytest.raises(ConfigError, match=rf"{name}\.json' is damaged: .*detect calibrate"):
-            make_judge(str(tmp_path / f"{name}.json"))
+            make_scorer(str(tmp_path / f"{name}.json"))
     with pytest.raises(ConfigError, match=r"cannot read '.*nowhere\.json' \(No such file"):
-        make_judge(str(tmp_path / "nowhere.json"))
+        make_scorer(str(tmp_path / "nowhere.json"))
 
 
 def test_a_calibration_of_itself(tmp_path: Path) -> None:
     path = tmp_path / "det.json"
     write(path, detector=f"{path} | lexical")
     with pytest.raises(ConfigError, match="is calibrated from itself"):
-        make_judge(str(path))
+        make_scorer(str(path))

@@ -14,7 +14,7 @@ from torch import nn
 
 import tiny
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.table import TableDetector
 
 CREDIT = st.dictionaries(st.integers(0, 9), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1)
@@ -24,25 +24,25 @@ OPERATORS: dict[Literal["!", "&", "|"], object] = {"|": max, "&": min}
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 0.9), st.floats(0.1, 0.9))
 def test_judges_accept_as_logic_says(first: float, second: float, lower: float, higher: float) -> None:
     asked = [at("a big film", "big", "large")]
-    judges = [WrittenJudge({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
+    scorers = [WrittenJudge({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
     says = [first >= lower, second >= higher]
-    assert (CombinedJudge("|", judges).acceptance(asked)[0] >= 0.5) == any(says)
-    assert (CombinedJudge("&", judges).acceptance(asked)[0] >= 0.5) == all(says)
-    opposite = CombinedJudge("!", judges[:1]).acceptance(asked)[0]
-    assert (opposite >= 0.5) == (judges[0].acceptance(asked)[0] <= 0.5)
+    assert (CombinedScorer("|", scorers).acceptance(asked)[0] >= 0.5) == any(says)
+    assert (CombinedScorer("&", scorers).acceptance(asked)[0] >= 0.5) == all(says)
+    opposite = CombinedScorer("!", scorers[:1]).acceptance(asked)[0]
+    assert (opposite >= 0.5) == (scorers[0].acceptance(asked)[0] <= 0.5)
 
 
 def test_judges_are_on_one_scale_before_they_are_compared() -> None:
     asked = [at("a big film", "big", word) for word in ("large", "small")]
     strict = WrittenJudge({("big", "large"): 0.9, ("big", "small"): 0.5}, threshold=0.9)
     easy = WrittenJudge({("big", "large"): 0.1, ("big", "small"): 0.2}, threshold=0.1)
-    np.testing.assert_allclose(CombinedJudge("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
-    np.testing.assert_allclose(CombinedJudge("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
-    assert CombinedJudge("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
+    np.testing.assert_allclose(CombinedScorer("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
+    np.testing.assert_allclose(CombinedScorer("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
+    assert CombinedScorer("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
 
 
 def test_judges_of_nothing() -> None:
-    assert CombinedJudge("&", [WrittenJudge({}), WrittenJudge({})]).scores([]).shape == (0,)
+    assert CombinedScorer("&", [WrittenJudge({}), WrittenJudge({})]).scores([]).shape == (0,)
 
 
 def test_credit_of_detectors() -> None:
@@ -109,14 +109,14 @@ def test_parts_of_and_are_asked_only_about_what_those_before_them_credit() -> No
     class Counting(WrittenDetector):
         num_asked = 0
 
-        def credit(self, gold: torch.Tensor, predicted: torch.Tensor, place: MaskedRows) -> torch.Tensor:
+        def credit(self, gold: torch.Tensor, predicted: torch.Tensor, batch: MaskedRows) -> torch.Tensor:
             self.num_asked += int((gold != predicted).sum())
-            return super().credit(gold, predicted, place)
+            return super().credit(gold, predicted, batch)
 
     first, second = WrittenDetector({1: 1.0, 2: 0.0}), Counting({1: 0.75, 2: 1.0})
-    place = tiny.padded_batch()
-    predicted = torch.where(torch.arange(place.gold.numel()).view_as(place.gold) % 2 == 0, 1, 2)
-    credit = CombinedDetector("&", [first, second]).credit(place.gold, predicted, place)
+    batch = tiny.padded_batch()
+    predicted = torch.where(torch.arange(batch.gold.numel()).view_as(batch.gold) % 2 == 0, 1, 2)
+    credit = CombinedDetector("&", [first, second]).credit(batch.gold, predicted, batch)
     assert torch.equal(credit, torch.where(predicted == 1, 0.75, 0.0))
     assert second.num_asked == int((predicted == 1).sum())
 

@@ -7,10 +7,10 @@ import pytest
 from test_encoder import TOLERANCE, by_hand
 from tiny_encoders import MAX_LENGTH, TEXT, at
 
-from trueneg.detectors import make_judge
+from trueneg.detectors import make_scorer
 from trueneg.detectors.encoder import Span, TextEncoder
 from trueneg.detectors.scorers.base import Substitution
-from trueneg.detectors.scorers.contextual import THRESHOLD, ContextualJudge
+from trueneg.detectors.scorers.contextual import THRESHOLD, ContextualScorer
 from trueneg.detectors.specification import Resources
 
 ASKED = [
@@ -43,19 +43,19 @@ def cosine(path: str, s: Substitution, layer: int, pooling: str, center: bool) -
 def test_scores_are_cosines(
     checkpoint: str, options: str, layers: list[int], pooling: str, center: bool, resources: Resources
 ) -> None:
-    judge = make_judge(f"contextual:{checkpoint}[{options}]", resources)
+    scorer = make_scorer(f"contextual:{checkpoint}[{options}]", resources)
     wanted = [np.mean([cosine(checkpoint, s, layer, pooling, center) for layer in layers]) for s in ASKED]
-    found = judge.scores(ASKED)
+    found = scorer.scores(ASKED)
     assert found.shape == (len(ASKED),) and found.dtype == np.float64
     np.testing.assert_allclose(found, np.clip(wanted, 0, 1), atol=TOLERANCE)
     assert np.ptp(found) > 0.1  # they do differ
-    assert judge.threshold == THRESHOLD
+    assert scorer.threshold == THRESHOLD
 
 
 def test_what_it_says_of_itself(bert: str, resources: Resources) -> None:
-    judge = make_judge(f"contextual:{bert}[layer=1-2,window=32]@0.7", resources)
-    assert judge.threshold == 0.7
-    assert dict(judge.provenance) | {"encoder": ""} == {
+    scorer = make_scorer(f"contextual:{bert}[layer=1-2,window=32]@0.7", resources)
+    assert scorer.threshold == 0.7
+    assert dict(scorer.provenance) | {"encoder": ""} == {
         "encoder": "",
         "layers": "1 2",
         "pooling": "mean",
@@ -66,53 +66,53 @@ def test_what_it_says_of_itself(bert: str, resources: Resources) -> None:
 
 def test_the_word_itself_scores_1(checkpoint: str, resources: Resources) -> None:
     asked = [Substitution(s.text, s.start, s.end, s.target) for s in ASKED]
-    np.testing.assert_allclose(make_judge(f"contextual:{checkpoint}", resources).scores(asked), 1, atol=1e-6)
+    np.testing.assert_allclose(make_scorer(f"contextual:{checkpoint}", resources).scores(asked), 1, atol=1e-6)
 
 
 def test_a_negative_cosine_scores_0(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = ContextualJudge(TextEncoder(bert))
+    scorer = ContextualScorer(TextEncoder(bert))
     directions = {"large": [1.0, 0.0], "small": [-3.0, 1.0], "big": [2.0, 0.0]}
     monkeypatch.setattr(
-        judge.encoder, "vectors", lambda spans: np.array([[directions[t[s:e]]] for t, s, e in spans], np.float32)
+        scorer.encoder, "vectors", lambda spans: np.array([[directions[t[s:e]]] for t, s, e in spans], np.float32)
     )
     asked = [at("a large one", "large", word) for word in ("small", "big")]
-    np.testing.assert_allclose(judge.cosines(asked)[:, 0], [-3 / np.sqrt(10), 1], atol=1e-6)
-    np.testing.assert_allclose(judge.scores(asked), [0, 1], atol=1e-6)
+    np.testing.assert_allclose(scorer.cosines(asked)[:, 0], [-3 / np.sqrt(10), 1], atol=1e-6)
+    np.testing.assert_allclose(scorer.scores(asked), [0, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("odd", ["\x07", "\x00", "\ufffd", "\u200b"])
 def test_what_the_encoder_does_not_see_scores_0(bert: str, odd: str, resources: Resources) -> None:
-    judge = make_judge(f"contextual:{bert}", resources)
-    assert isinstance(judge, ContextualJudge)
+    scorer = make_scorer(f"contextual:{bert}", resources)
+    assert isinstance(scorer, ContextualScorer)
     asked = [at(f"the {odd} sat", odd, "mouse"), at("a mouse sat", "mouse", odd), at(f"a {odd} sat", odd, odd)]
-    assert judge.scores(asked).tolist() == [0, 0, 0]
-    assert judge.encoder.num_unseen == 2  # texts, each read once
+    assert scorer.scores(asked).tolist() == [0, 0, 0]
+    assert scorer.encoder.num_unseen == 2  # texts, each read once
 
 
 def test_long_texts_are_judged_as_the_text_around_the_word(checkpoint: str, resources: Resources) -> None:
-    judge = make_judge(f"contextual:{checkpoint}[window=24]", resources)
-    assert isinstance(judge, ContextualJudge)
+    scorer = make_scorer(f"contextual:{checkpoint}[window=24]", resources)
+    assert isinstance(scorer, ContextualScorer)
     text = " ".join([*TEXT * 3, "the large animal went", *TEXT * 3])
     long = at(text, "animal went", "movie went")
     units = []
     for where in ((long.text, long.start, long.end), (long.substituted, long.start, long.start + len(long.substitute))):
-        cut = judge.encoder.reader.cut(where)
+        cut = scorer.encoder.reader.cut(where)
         assert len(cut[0]) < len(text) / 3
-        (vector,) = judge.encoder.vectors([cut])[0]
+        (vector,) = scorer.encoder.vectors([cut])[0]
         units.append(vector / np.linalg.norm(vector))
-    np.testing.assert_allclose(judge.scores([long]), max(0.0, float(units[0] @ units[1])), atol=TOLERANCE)
-    assert judge.encoder.reader.window <= MAX_LENGTH
+    np.testing.assert_allclose(scorer.scores([long]), max(0.0, float(units[0] @ units[1])), atol=TOLERANCE)
+    assert scorer.encoder.reader.window <= MAX_LENGTH
 
 
 def test_every_text_is_read_once(bert: str) -> None:
-    judge = ContextualJudge(TextEncoder(bert))
+    scorer = ContextualScorer(TextEncoder(bert))
     read: list[Span] = []
-    original = judge.encoder.vectors
-    judge.encoder.vectors = lambda spans: read.extend(spans) or original(spans)  # type: ignore[method-assign,func-returns-value]
-    judge.scores([*ASKED, *ASKED])
+    original = scorer.encoder.vectors
+    scorer.encoder.vectors = lambda spans: read.extend(spans) or original(spans)  # type: ignore[method-assign,func-returns-value]
+    scorer.scores([*ASKED, *ASKED])
     assert len(read) == len(set(read)) == len({(s.text, s.start) for s in ASKED}) + len(ASKED)
 
 
 def test_nothing_to_judge(bert: str) -> None:
-    judge = ContextualJudge(TextEncoder(bert))
-    assert judge.scores([]).shape == (0,) and judge.acceptance([]).shape == (0,)
+    scorer = ContextualScorer(TextEncoder(bert))
+    assert scorer.scores([]).shape == (0,) and scorer.acceptance([]).shape == (0,)

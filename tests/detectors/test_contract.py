@@ -15,11 +15,11 @@ from transformers import PreTrainedTokenizerFast
 import tiny
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors import ABOUT, DETECTORS, JUDGES, make_detector, make_judge
+from trueneg.detectors import ABOUT, DETECTORS, SCORERS, make_detector, make_scorer
 from trueneg.detectors.base import Detector
-from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.detectors.scorers.calibrated import KIND
-from trueneg.detectors.scorers.learned import LearnedJudge
+from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.objectives.correction import HardCorrection
@@ -63,24 +63,24 @@ def written(bert: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     }
 
 
-def judge_of(name: str, written: dict[str, str], resources: Resources) -> Judge:
-    judge = make_judge(written[name], resources)
-    return judge.fit(ASKED, SHARES) if isinstance(judge, LearnedJudge) else judge
+def judge_of(name: str, written: dict[str, str], resources: Resources) -> SubstitutionScorer:
+    scorer = make_scorer(written[name], resources)
+    return scorer.fit(ASKED, SHARES) if isinstance(scorer, LearnedScorer) else scorer
 
 
-@pytest.mark.parametrize("name", [*JUDGES, *(text for text in COMBINED if "ema" not in text)])
+@pytest.mark.parametrize("name", [*SCORERS, *(text for text in COMBINED if "ema" not in text)])
 def test_judges(name: str, written: dict[str, str], resources: Resources) -> None:
-    judge = judge_of(name, written, resources)
-    scores = judge.scores(ASKED)
+    scorer = judge_of(name, written, resources)
+    scores = scorer.scores(ASKED)
     assert scores.shape == (len(ASKED),) and scores.dtype == np.float64
     assert ((scores >= 0) & (scores <= 1)).all()
-    np.testing.assert_allclose(judge.scores(ASKED[::-1]), scores[::-1], atol=0.03)
-    np.testing.assert_allclose(judge.scores([*ASKED, *ASKED]), np.tile(scores, 2), atol=0.03)
-    assert judge.scores([]).shape == judge.acceptance([]).shape == (0,)
-    accepted = judge.acceptance(ASKED) >= 0.5
-    assert (accepted == (judge.scores(ASKED) >= judge.threshold)).all()
-    assert judge.provenance and all(isinstance(value, str) for value in judge.provenance.values())
-    judge.to(torch.device("cpu"))
+    np.testing.assert_allclose(scorer.scores(ASKED[::-1]), scores[::-1], atol=0.03)
+    np.testing.assert_allclose(scorer.scores([*ASKED, *ASKED]), np.tile(scores, 2), atol=0.03)
+    assert scorer.scores([]).shape == scorer.acceptance([]).shape == (0,)
+    accepted = scorer.acceptance(ASKED) >= 0.5
+    assert (accepted == (scorer.scores(ASKED) >= scorer.threshold)).all()
+    assert scorer.provenance and all(isinstance(value, str) for value in scorer.provenance.values())
+    scorer.to(torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", [*TRAINED_WITH, *COMBINED])
@@ -91,9 +91,9 @@ def test_detectors(name: str, kind: str, written: dict[str, str]) -> None:
     model = tiny.make_masked_lm(vocab_size=len(tokenizer) + 2)  # padded beyond the tokenizer
     objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(detector, "set"))
     objective.attach(model)
-    place, predicted = batch_of(tokenizer)
-    check_credit(detector, place, predicted, len(tokenizer) + 2)
-    outcome = objective(model, place)
+    batch, predicted = batch_of(tokenizer)
+    check_credit(detector, batch, predicted, len(tokenizer) + 2)
+    outcome = objective(model, batch)
     outcome.terms["mlm"].backward()
     assert outcome.terms["mlm"].isfinite()
     objective.after_step(model)
@@ -104,22 +104,22 @@ def test_detectors(name: str, kind: str, written: dict[str, str]) -> None:
 def batch_of(tokenizer: PreTrainedTokenizerFast) -> tuple[MaskedRows, Tensor]:
     """Rows of text, packed ones too, and predictions of all sorts: words, gold, pieces, a padded output row."""
     rows = encode_rows(tokenizer, [[TEXT[0], TEXT[1]], [TEXT[2]], [TEXT[3]], [""]], length=64)
-    place: MaskedRows = tiny.make_masking(rate=0.5)(rows)
+    batch: MaskedRows = tiny.make_masking(rate=0.5)(rows)
     generator = torch.Generator().manual_seed(0)
-    predicted = torch.randint(0, len(tokenizer) + 2, place.gold.shape, generator=generator)
-    predicted[0, ::3] = place.gold[0, ::3]
-    return place, predicted
+    predicted = torch.randint(0, len(tokenizer) + 2, batch.gold.shape, generator=generator)
+    predicted[0, ::3] = batch.gold[0, ::3]
+    return batch, predicted
 
 
-def check_credit(detector: Detector, place: MaskedRows, predicted: Tensor, vocab_size: int) -> None:
-    credit = detector.credit(place.gold, predicted, place)
-    assert credit.shape == place.gold.shape and credit.dtype == torch.float32 and not credit.requires_grad
+def check_credit(detector: Detector, batch: MaskedRows, predicted: Tensor, vocab_size: int) -> None:
+    credit = detector.credit(batch.gold, predicted, batch)
+    assert credit.shape == batch.gold.shape and credit.dtype == torch.float32 and not credit.requires_grad
     assert ((credit >= 0) & (credit <= 1)).all()
-    is_wrong = (predicted != place.gold) & place.is_masked
-    assert not (credit * is_wrong)[~place.is_whole_word].any()  # footnote 5
-    assert torch.equal(detector.credit(place.gold, predicted.clone(), place), credit)
-    tokens, listed = detector.substitutes(place.gold, predicted, place)
-    assert tokens.shape == listed.shape and tokens.shape[:2] == place.gold.shape
+    is_wrong = (predicted != batch.gold) & batch.is_masked
+    assert not (credit * is_wrong)[~batch.is_whole_word].any()  # footnote 5
+    assert torch.equal(detector.credit(batch.gold, predicted.clone(), batch), credit)
+    tokens, listed = detector.substitutes(batch.gold, predicted, batch)
+    assert tokens.shape == listed.shape and tokens.shape[:2] == batch.gold.shape
     assert tokens.dtype == torch.int64 and listed.dtype == torch.float32
     assert ((tokens >= 0) & (tokens < vocab_size)).all() and ((listed >= 0) & (listed <= 1)).all()
     # What lists the prediction gives it its credit.
@@ -128,18 +128,18 @@ def check_credit(detector: Detector, place: MaskedRows, predicted: Tensor, vocab
 
 
 def test_every_name_is_described() -> None:
-    assert ABOUT.keys() == JUDGES.keys() | DETECTORS.keys()
+    assert ABOUT.keys() == SCORERS.keys() | DETECTORS.keys()
 
 
 def test_every_name_is_tried(written: dict[str, str]) -> None:
-    assert JUDGES.keys() <= written.keys()
+    assert SCORERS.keys() <= written.keys()
     assert set(TRAINED_WITH) | MADE_ELSEWHERE >= DETECTORS.keys() and set(TRAINED_WITH) <= written.keys()
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
     from trueneg.errors import TruenegError
 
-    for name in JUDGES.keys() - set(PLAIN):
+    for name in SCORERS.keys() - set(PLAIN):
         with pytest.raises(TruenegError, match=r"\S") as told:
-            make_judge(f"{name}:{tmp_path}/nowhere", Resources())
+            make_scorer(f"{name}:{tmp_path}/nowhere", Resources())
         assert "\n" not in str(told.value) and "nowhere" in str(told.value)

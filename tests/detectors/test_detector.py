@@ -52,7 +52,7 @@ def test_credit_has_no_gradient() -> None:
             super().__init__()
             self.scale = torch.nn.Parameter(torch.tensor(0.5))
 
-        def credit(self, gold: torch.Tensor, predicted: torch.Tensor, place: object) -> torch.Tensor:
+        def credit(self, gold: torch.Tensor, predicted: torch.Tensor, batch: object) -> torch.Tensor:
             return self.scale.expand(gold.shape)
 
     detector = Learned()

@@ -15,9 +15,9 @@ from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, WORDS, byte_level, wordpiece
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import JUDGES, make_detector, make_judge
+from trueneg.detectors import SCORERS, make_detector, make_scorer
 from trueneg.detectors.scorers.calibrated import KIND
-from trueneg.detectors.scorers.learned import LearnedJudge
+from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.training.checkpoint import tables_digest
@@ -40,9 +40,9 @@ def digest(specification: str, wordnet: Path = WORDNET, *, is_other_tokenizer: b
 def write_calibration(folder: Path, threshold: float = 0.4, constant: float = 0.1) -> None:
     """A fit in ``folder`` to what lies in it."""
     specification = f"learned:{folder}/enc[vectors={folder}/v.txt,teacher={folder}/enc]"
-    judge = make_judge(specification, Resources(wordnet=str(WORDNET)))
-    assert isinstance(judge, LearnedJudge)
-    parameters = dict.fromkeys(["constant", *judge.names], constant)
+    scorer = make_scorer(specification, Resources(wordnet=str(WORDNET)))
+    assert isinstance(scorer, LearnedScorer)
+    parameters = dict.fromkeys(["constant", *scorer.names], constant)
     about = {"kind": KIND, "detector": specification, "threshold": threshold, "parameters": parameters}
     (folder / "learned.json").write_text(json.dumps(about))
 
@@ -121,14 +121,14 @@ def test_a_moving_average_reads_nothing() -> None:
 
 def test_every_judge_says_what_it_reads(folder: Path, resources: Resources) -> None:
     named = {
-        **{name: name for name in JUDGES},
+        **{name: name for name in SCORERS},
         **{name: READERS[name].format(folder) for name in ("contextual", "teacher", "prototypes")},
         "neighbours": f"neighbours:{folder}/v.txt",
         "learned": f"learned:{folder}/enc",
         "calibrated": f"{folder}/learned.json",
     }
-    judges = {name: make_judge(specification, resources) for name, specification in named.items()}
-    assert all(judge.reads() for judge in judges.values())
-    assert len({judge.digest() for judge in judges.values()}) == len(JUDGES)
-    fitted = judges["learned"]
-    assert isinstance(fitted, LearnedJudge) and fitted.fit(ASKED, SHARES).digest() != fitted.digest()
+    scorers = {name: make_scorer(specification, resources) for name, specification in named.items()}
+    assert all(scorer.reads() for scorer in scorers.values())
+    assert len({scorer.digest() for scorer in scorers.values()}) == len(SCORERS)
+    fitted = scorers["learned"]
+    assert isinstance(fitted, LearnedScorer) and fitted.fit(ASKED, SHARES).digest() != fitted.digest()

@@ -78,27 +78,27 @@ def test_it_never_trains() -> None:
     assert not detector.teacher.training
 
 
-def sure_of(place: MaskedRows, model: MaskedLanguageModel, logits: torch.Tensor) -> EmaDetector:
+def sure_of(batch: MaskedRows, model: MaskedLanguageModel, logits: torch.Tensor) -> EmaDetector:
     """A detector whose average says these logits at the masked places."""
     detector = EmaDetector(threshold=0.05, top=3)
     detector.attach(model)
-    detector._logits = lambda place: logits  # type: ignore[method-assign]
+    detector._logits = lambda batch: logits  # type: ignore[method-assign]
     return detector
 
 
 def test_credit_is_the_share_of_probability_where_the_average_sees_gold() -> None:
-    place, model = tiny.padded_batch(), tiny.make_masked_lm()
+    batch, model = tiny.padded_batch(), tiny.make_masked_lm()
     generator = torch.Generator().manual_seed(0)
-    logits = 2 * torch.randn(*place.gold.shape, tiny.VOCAB_SIZE, generator=generator)
-    is_seen = torch.rand(place.gold.shape, generator=generator) < 0.6
-    logits.scatter_(2, place.gold.unsqueeze(-1), torch.where(is_seen, 9.0, -1.0).unsqueeze(-1))
-    predicted = logits.scatter(2, place.gold.unsqueeze(-1), -99).topk(2).indices[..., 1]
-    detector = sure_of(place, model, logits)
-    credit = detector.credit(place.gold, predicted, place)
+    logits = 2 * torch.randn(*batch.gold.shape, tiny.VOCAB_SIZE, generator=generator)
+    is_seen = torch.rand(batch.gold.shape, generator=generator) < 0.6
+    logits.scatter_(2, batch.gold.unsqueeze(-1), torch.where(is_seen, 9.0, -1.0).unsqueeze(-1))
+    predicted = logits.scatter(2, batch.gold.unsqueeze(-1), -99).topk(2).indices[..., 1]
+    detector = sure_of(batch, model, logits)
+    credit = detector.credit(batch.gold, predicted, batch)
     p = logits.double().softmax(-1)
-    p_gold, p_predicted = (p.gather(2, token.unsqueeze(-1)).squeeze(-1) for token in (place.gold, predicted))
+    p_gold, p_predicted = (p.gather(2, token.unsqueeze(-1)).squeeze(-1) for token in (batch.gold, predicted))
     share = (p_predicted / (p_predicted + p_gold)).numpy()
-    may = (place.is_whole_word & is_seen).numpy()
+    may = (batch.is_whole_word & is_seen).numpy()
     wanted = np.where(may & (share >= 0.05), acceptance(share, 0.05), 0)
     np.testing.assert_allclose(credit.numpy(), wanted, atol=1e-5)
     assert credit.dtype == torch.float32 and (credit > 0).any()
@@ -106,32 +106,32 @@ def test_credit_is_the_share_of_probability_where_the_average_sees_gold() -> Non
 
 
 def test_substitutes_are_its_best_tokens_without_gold() -> None:
-    place, model = tiny.padded_batch(), tiny.make_masked_lm()
-    logits = torch.randn(*place.gold.shape, tiny.VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
-    logits.scatter_(2, place.gold.unsqueeze(-1), 5.0)
-    detector = sure_of(place, model, logits)
-    tokens, credit = detector.substitutes(place.gold, place.gold, place)
-    assert tokens.shape == credit.shape == (*place.gold.shape, 4) and credit.dtype == torch.float32
-    best = logits.scatter(2, place.gold.unsqueeze(-1), -99).topk(3).indices
-    for row, slot in np.ndindex(*place.gold.shape):
+    batch, model = tiny.padded_batch(), tiny.make_masked_lm()
+    logits = torch.randn(*batch.gold.shape, tiny.VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
+    logits.scatter_(2, batch.gold.unsqueeze(-1), 5.0)
+    detector = sure_of(batch, model, logits)
+    tokens, credit = detector.substitutes(batch.gold, batch.gold, batch)
+    assert tokens.shape == credit.shape == (*batch.gold.shape, 4) and credit.dtype == torch.float32
+    best = logits.scatter(2, batch.gold.unsqueeze(-1), -99).topk(3).indices
+    for row, slot in np.ndindex(*batch.gold.shape):
         given = {int(t): float(c) for t, c in zip(tokens[row, slot], credit[row, slot], strict=True) if c > 0}
-        alone = [torch.full_like(place.gold, int(token)) for token in best[row, slot]]
-        each = {int(one[0, 0]): float(detector.credit(place.gold, one, place)[row, slot]) for one in alone}
+        alone = [torch.full_like(batch.gold, int(token)) for token in best[row, slot]]
+        each = {int(one[0, 0]): float(detector.credit(batch.gold, one, batch)[row, slot]) for one in alone}
         assert given == pytest.approx({token: value for token, value in each.items() if value > 0})
     assert credit.any()
 
 
 def test_it_reads_the_unmasked_text_at_the_masked_places() -> None:
-    place, model = tiny.padded_batch(), tiny.make_masked_lm()
+    batch, model = tiny.padded_batch(), tiny.make_masked_lm()
     detector = EmaDetector()
     detector.attach(model)
-    found = detector._logits(place)
+    found = detector._logits(batch)
     with torch.no_grad():
         whole = (
-            model.eval().model(input_ids=place.rows.input_ids, attention_mask=(place.rows.segments > 0).long()).logits
+            model.eval().model(input_ids=batch.rows.input_ids, attention_mask=(batch.rows.segments > 0).long()).logits
         )
-    wanted = whole.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, whole.shape[-1]))
-    is_used = place.is_masked
+    wanted = whole.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, whole.shape[-1]))
+    is_used = batch.is_masked
     torch.testing.assert_close(found[is_used], wanted[is_used], atol=1e-4, rtol=0)
 
 

@@ -53,8 +53,8 @@ def test_thresholds_beyond_the_scores(threshold: float, wanted: list[float]) -> 
 
 
 def test_a_judge_accepts_by_its_own_threshold() -> None:
-    judge = WrittenJudge({("big", "large"): 0.8}, threshold=0.8)
+    scorer = WrittenJudge({("big", "large"): 0.8}, threshold=0.8)
     asked = [at("a big film", "big", word) for word in ("large", "small")]
-    assert judge.acceptance(asked).tolist() == [0.5, 0.0]
-    judge.threshold = 0.9
-    assert judge.acceptance(asked)[0] < 0.5
+    assert scorer.acceptance(asked).tolist() == [0.5, 0.0]
+    scorer.threshold = 0.9
+    assert scorer.acceptance(asked)[0] < 0.5

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from tiny_encoders import TEXT, at
 
-from trueneg.detectors import make_judge
+from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
-from trueneg.detectors.scorers.learned import LearnedJudge, fit_logistic
+from trueneg.detectors.scorers.learned import LearnedScorer, fit_logistic
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
 
@@ -52,21 +52,21 @@ def test_classes_that_a_line_parts_have_finite_weights() -> None:
 
 
 @pytest.fixture(scope="module")
-def judge(bert: str, tmp_path_factory: pytest.TempPathFactory, resources: Resources) -> LearnedJudge:
+def scorer(bert: str, tmp_path_factory: pytest.TempPathFactory, resources: Resources) -> LearnedScorer:
     file = tmp_path_factory.mktemp("vectors") / "v.txt"
     file.write_text("large 1 0\nbig 4 3\nmouse 0 1\nanimal 1 1\n")
-    made = make_judge(f"learned:{bert}[vectors={file},teacher={bert}]", resources)
-    assert isinstance(made, LearnedJudge)
+    made = make_scorer(f"learned:{bert}[vectors={file},teacher={bert}]", resources)
+    assert isinstance(made, LearnedScorer)
     return made
 
 
-def test_features_are_what_they_are_called(judge: LearnedJudge) -> None:
-    features = judge.features(ASKED)
-    assert features.shape == (len(ASKED), len(judge.names)) and len(set(judge.names)) == len(judge.names)
-    columns = dict(zip(judge.names, features.T, strict=True))
-    for number, layer in enumerate(judge.contextual.encoder.layers):
+def test_features_are_what_they_are_called(scorer: LearnedScorer) -> None:
+    features = scorer.features(ASKED)
+    assert features.shape == (len(ASKED), len(scorer.names)) and len(set(scorer.names)) == len(scorer.names)
+    columns = dict(zip(scorer.names, features.T, strict=True))
+    for number, layer in enumerate(scorer.contextual.encoder.layers):
         np.testing.assert_allclose(
-            columns[f"cosine at layer {layer}"], judge.contextual.cosines(ASKED)[:, number], atol=0.03
+            columns[f"cosine at layer {layer}"], scorer.contextual.cosines(ASKED)[:, number], atol=0.03
         )
     assert columns["one word"].tolist() == [1, 1, 1, 1, 1, 1, 0, 1]
     assert columns["three words or more"].tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
@@ -75,54 +75,57 @@ def test_features_are_what_they_are_called(judge: LearnedJudge) -> None:
     assert columns["hypernym"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     assert columns["reverse hyponym"].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     np.testing.assert_allclose(columns["cosine of word vectors"], [0.8, 0, 0, 0.5**0.5, 0, 0, 0, 0], atol=1e-6)
-    assert judge.teacher is not None
-    np.testing.assert_allclose(columns["log ratio"], judge.teacher.log_ratios(ASKED).clip(-20, 20), atol=0.2)
+    assert scorer.teacher is not None
+    np.testing.assert_allclose(columns["log ratio"], scorer.teacher.log_ratios(ASKED).clip(-20, 20), atol=0.2)
 
 
-def test_it_must_learn_first(judge: LearnedJudge) -> None:
+def test_it_must_learn_first(scorer: LearnedScorer) -> None:
     with pytest.raises(ConfigError, match="must be fitted first: 'trueneg detect calibrate'"):
-        judge.scores(ASKED)
+        scorer.scores(ASKED)
     with pytest.raises(ConfigError, match="needs examples of both"):
-        judge.fit(ASKED, np.zeros(len(ASKED)))
+        scorer.fit(ASKED, np.zeros(len(ASKED)))
     with pytest.raises(ConfigError, match="needs examples of both"):
-        judge.fit(ASKED, np.ones(len(ASKED)))
-    assert judge.parameters() == {}
+        scorer.fit(ASKED, np.ones(len(ASKED)))
+    assert scorer.parameters() == {}
 
 
-def test_what_it_learned_is_a_logistic_regression_of_its_features(judge: LearnedJudge) -> None:
-    fitted = judge.fit(ASKED, SHARES)
-    assert judge.weights is None
+def test_what_it_learned_is_a_logistic_regression_of_its_features(scorer: LearnedScorer) -> None:
+    fitted = scorer.fit(ASKED, SHARES)
+    assert scorer.weights is None
     parameters = fitted.parameters()
-    assert set(parameters) == {"constant", *judge.names}
-    logits = parameters["constant"] + judge.features(ASKED) @ np.array([parameters[name] for name in judge.names])
+    assert set(parameters) == {"constant", *scorer.names}
+    logits = parameters["constant"] + scorer.features(ASKED) @ np.array([parameters[name] for name in scorer.names])
     scores = fitted.scores(ASKED)
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-9)
     assert ((scores >= 0.5) == (SHARES >= 0.5)).all()
 
 
-def test_features_are_computed_once_for_all_fits(judge: LearnedJudge, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = judge.fit(ASKED[::2] + ASKED[1::2], np.concatenate([SHARES[::2], SHARES[1::2]])).scores(ASKED)
-    monkeypatch.setattr(LearnedJudge, "_features", None)
-    np.testing.assert_allclose(judge.fit(ASKED, SHARES).scores(ASKED[::-1]), first[::-1], atol=1e-6)
+def test_features_are_computed_once_for_all_fits(scorer: LearnedScorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = scorer.fit(ASKED[::2] + ASKED[1::2], np.concatenate([SHARES[::2], SHARES[1::2]])).scores(ASKED)
+    monkeypatch.setattr(LearnedScorer, "_features", None)
+    np.testing.assert_allclose(scorer.fit(ASKED, SHARES).scores(ASKED[::-1]), first[::-1], atol=1e-6)
 
 
-def test_a_judge_that_has_learned_keeps_nothing(judge: LearnedJudge) -> None:
+def test_a_judge_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
     """During training it is asked about new texts without end."""
-    ready = judge.with_parameters(judge.fit(ASKED, SHARES).parameters(), "here")
-    before = len(judge._known or {})
+    ready = scorer.with_parameters(scorer.fit(ASKED, SHARES).parameters(), "here")
+    before = len(scorer._known or {})
     ready.scores([Substitution("a new text", 2, 5, "old")])
-    assert ready._known is None and len(judge._known or {}) == before
+    assert ready._known is None and len(scorer._known or {}) == before
 
 
-def test_what_another_learned_is_refused(judge: LearnedJudge) -> None:
-    parameters = judge.fit(ASKED, SHARES).parameters()
+def test_what_another_learned_is_refused(scorer: LearnedScorer) -> None:
+    parameters = scorer.fit(ASKED, SHARES).parameters()
     del parameters["log ratio"]
     with pytest.raises(ConfigError, match=r"'det\.json' was learned from other features: calibrate it again"):
-        judge.with_parameters(parameters, "det.json")
+        scorer.with_parameters(parameters, "det.json")
 
 
 def test_parts_may_be_left_out(bert: str, tmp_path: Path) -> None:
-    judge = make_judge(f"learned:{bert}[relations=no]", Resources(wordnet=str(tmp_path)))
-    assert isinstance(judge, LearnedJudge)
-    assert judge.names[-1] == "rarity of pieces" and "wordnet" not in judge.provenance
-    assert judge.features([]).shape == (0, len(judge.names)) and judge.features(ASKED).shape == (8, len(judge.names))
+    scorer = make_scorer(f"learned:{bert}[relations=no]", Resources(wordnet=str(tmp_path)))
+    assert isinstance(scorer, LearnedScorer)
+    assert scorer.names[-1] == "rarity of pieces" and "wordnet" not in scorer.provenance
+    assert scorer.features([]).shape == (0, len(scorer.names)) and scorer.features(ASKED).shape == (
+        8,
+        len(scorer.names),
+    )

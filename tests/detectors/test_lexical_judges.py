@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_encoders import at
 
-from trueneg.detectors import JUDGES, make_judge
+from trueneg.detectors import SCORERS, make_scorer
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources
 
@@ -41,17 +41,17 @@ SENTENCE = {
     ],
 )
 def test_relations(name: str, word: str, substitute: str, wanted: int, resources: Resources) -> None:
-    judge = make_judge(name, resources)
-    assert judge.acceptance([at(SENTENCE[word], word, substitute)]).tolist() == [wanted]
-    assert judge.provenance["wordnet"] == resources.relations.wordnet.version
+    scorer = make_scorer(name, resources)
+    assert scorer.acceptance([at(SENTENCE[word], word, substitute)]).tolist() == [wanted]
+    assert scorer.provenance["wordnet"] == resources.relations.wordnet.version
 
 
 def test_part_of_speech_narrows_what_is_related(resources: Resources) -> None:
-    judge = make_judge("lexical", resources)
+    scorer = make_scorer("lexical", resources)
     asked = [
         Substitution("they stay here", 5, 9, word, pos) for word in ("check", "remain") for pos in ("n", "v", None)
     ]  # type: ignore[arg-type]
-    assert judge.scores(asked).tolist() == [1, 0, 1, 0, 1, 1]
+    assert scorer.scores(asked).tolist() == [1, 0, 1, 0, 1, 1]
 
 
 def test_sisters_are_no_synonyms(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +62,8 @@ def test_sisters_are_no_synonyms(resources: Resources, monkeypatch: pytest.Monke
     }
     monkeypatch.setattr(resources.relations, "between", lambda word, other, pos: related[other])
     asked = [at("a picture", "picture", word) for word in related]
-    assert make_judge("sister", resources).scores(asked).tolist() == [1, 0, 0]
-    assert make_judge("lexical", resources).scores(asked).tolist() == [0, 1, 0]
+    assert make_scorer("sister", resources).scores(asked).tolist() == [1, 0, 0]
+    assert make_scorer("lexical", resources).scores(asked).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_sisters_are_no_synonyms(resources: Resources, monkeypatch: pytest.Monke
     ],
 )
 def test_classes(name: str, text: str, word: str, substitute: str, wanted: int, resources: Resources) -> None:
-    judge = make_judge(name, resources)
-    assert judge.scores([at(text, word, substitute)]).tolist() == [wanted]
-    assert judge.provenance["class"] == name
+    scorer = make_scorer(name, resources)
+    assert scorer.scores([at(text, word, substitute)]).tolist() == [wanted]
+    assert scorer.provenance["class"] == name
 
 
-@pytest.mark.parametrize("name", [name for name, where in JUDGES.items() if "lexical:" in where])
+@pytest.mark.parametrize("name", [name for name, where in SCORERS.items() if "lexical:" in where])
 def test_of_nothing_nothing_is_said(name: str, resources: Resources) -> None:
-    scores = make_judge(name, resources).scores([])
+    scores = make_scorer(name, resources).scores([])
     assert scores.shape == (0,) and scores.dtype == float

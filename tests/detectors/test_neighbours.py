@@ -13,8 +13,8 @@ from tiny_encoders import WORDS, at, byte_level, wordpiece
 from transformers import AutoModel
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import make_detector, make_judge
-from trueneg.detectors.scorers.neighbours import NeighboursJudge, embedding_vectors, neighbour_table
+from trueneg.detectors import make_detector, make_scorer
+from trueneg.detectors.scorers.neighbours import NeighboursScorer, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import LexiconError, ModelError
 from trueneg.lexicon.stopwords import STOP_WORDS
@@ -29,9 +29,9 @@ def random_vectors(words: list[str], seed: int = 0) -> Vectors:
     return Vectors.of(words, np.random.default_rng(seed).normal(size=(len(words), 4)), {"vectors": "random"})
 
 
-def scores(judge: NeighboursJudge, *pairs: tuple[str, str]) -> list[float]:
+def scores(scorer: NeighboursScorer, *pairs: tuple[str, str]) -> list[float]:
     asked = [at(SENTENCE.format(word), word, other) for word, other in pairs]
-    return judge.scores(asked).tolist()
+    return scorer.scores(asked).tolist()
 
 
 #     right  up     almost right  left
@@ -39,37 +39,37 @@ FOUR = Vectors.of(["big", "tall", "large", "small"], np.array([[1.0, 0], [0, 1],
 
 
 def test_the_score_is_the_cosine_and_a_half_for_the_list() -> None:
-    judge = NeighboursJudge(FOUR, top=1)
-    assert judge.threshold == 0.5
-    found = scores(judge, ("big", "large"), ("big", "tall"), ("big", "small"), ("large", "big"), ("big", "qwzx"))
+    scorer = NeighboursScorer(FOUR, top=1)
+    assert scorer.threshold == 0.5
+    found = scores(scorer, ("big", "large"), ("big", "tall"), ("big", "small"), ("large", "big"), ("big", "qwzx"))
     np.testing.assert_allclose(found, [0.5 + 0.4, 0, 0, 0.5 + 0.4, 0], atol=1e-6)
-    far = NeighboursJudge(FOUR, top=1, least=0.9)
+    far = NeighboursScorer(FOUR, top=1, least=0.9)
     np.testing.assert_allclose(scores(far, ("big", "large")), [0.4], atol=1e-6)
 
 
 def test_without_a_list_the_score_is_the_cosine() -> None:
-    judge = NeighboursJudge(FOUR, top=0, least=0.7)
-    assert judge.threshold == 0.7
-    found = scores(judge, ("big", "large"), ("tall", "large"), ("big", "small"), ("Big", "LARGE"), ("big", "qwzx"))
+    scorer = NeighboursScorer(FOUR, top=0, least=0.7)
+    assert scorer.threshold == 0.7
+    found = scores(scorer, ("big", "large"), ("tall", "large"), ("big", "small"), ("Big", "LARGE"), ("big", "qwzx"))
     np.testing.assert_allclose(found, [0.8, 0.6, 0, 0.8, 0], atol=1e-6)
 
 
 def test_several_words_are_their_mean() -> None:
-    judge = NeighboursJudge(FOUR, top=0, least=0.7)
+    scorer = NeighboursScorer(FOUR, top=0, least=0.7)
     mean = np.array([1.0, 1.0]) / np.sqrt(2)
-    found = scores(judge, ("large", "big tall"), ("large", "big qwzx"), ("big", "big small"))
+    found = scores(scorer, ("large", "big tall"), ("large", "big qwzx"), ("big", "big small"))
     np.testing.assert_allclose(found, [mean @ [0.8, 0.6], 0.8, 0], atol=1e-6)
 
 
 def test_mutual_neighbours() -> None:
     # The nearest to "tall" is "large", whose own nearest is "big".
-    assert scores(NeighboursJudge(FOUR, top=1), ("tall", "large"))[0] >= 0.5
-    assert scores(NeighboursJudge(FOUR, top=1, is_mutual=True), ("tall", "large"))[0] < 0.5
-    assert scores(NeighboursJudge(FOUR, top=1, is_mutual=True), ("big", "large"))[0] >= 0.5
+    assert scores(NeighboursScorer(FOUR, top=1), ("tall", "large"))[0] >= 0.5
+    assert scores(NeighboursScorer(FOUR, top=1, is_mutual=True), ("tall", "large"))[0] < 0.5
+    assert scores(NeighboursScorer(FOUR, top=1, is_mutual=True), ("big", "large"))[0] >= 0.5
 
 
 def test_nothing_to_judge() -> None:
-    assert NeighboursJudge(FOUR).scores([]).shape == (0,)
+    assert NeighboursScorer(FOUR).scores([]).shape == (0,)
 
 
 @settings(deadline=None, max_examples=20)
@@ -79,9 +79,9 @@ def test_the_table_says_of_a_vocabulary_what_the_judge_says(seed: int, top: int,
     vocabulary = tokenizer.get_vocab()
     vectors = random_vectors([*CONTENT, "unheard", "of", "!"], seed)
     table = neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=mutual, ranks_all=True)
-    judge = NeighboursJudge(vectors, top, least, mutual)
+    scorer = NeighboursScorer(vectors, top, least, mutual)
     pairs = [(word, other) for word in CONTENT for other in CONTENT if word != other]
-    accepted = {pair for pair, score in zip(pairs, scores(judge, *pairs), strict=True) if score >= 0.5}
+    accepted = {pair for pair, score in zip(pairs, scores(scorer, *pairs), strict=True) if score >= 0.5}
     assert {(w, o) for w, o in pairs if table.contains(vocabulary[w], vocabulary[o])} == accepted
     assert len(table) == len(accepted)
 
@@ -91,7 +91,7 @@ def test_the_table_says_of_a_vocabulary_what_the_judge_says(seed: int, top: int,
 def test_by_default_the_vocabularys_own_words_are_ranked(seed: int, top: int) -> None:
     tokenizer = wordpiece()
     vectors = random_vectors([*CONTENT, *(f"other{n}" for n in range(50))], seed)
-    own = NeighboursJudge(random_vectors(CONTENT, seed), top)  # the first rows of the same draw
+    own = NeighboursScorer(random_vectors(CONTENT, seed), top)  # the first rows of the same draw
     table = neighbour_table(tokenizer, vectors, top=top)
     pairs = [(word, other) for word in CONTENT for other in CONTENT if word != other]
     accepted = {pair for pair, score in zip(pairs, scores(own, *pairs), strict=True) if score >= 0.5}
@@ -102,10 +102,10 @@ def test_by_default_the_vocabularys_own_words_are_ranked(seed: int, top: int) ->
 
 def test_without_a_list_the_table_has_what_is_near_enough() -> None:
     tokenizer, vectors = wordpiece(), random_vectors(CONTENT)
-    table, judge = neighbour_table(tokenizer, vectors, top=0, least=0.6), NeighboursJudge(vectors, top=0, least=0.6)
+    table, scorer = neighbour_table(tokenizer, vectors, top=0, least=0.6), NeighboursScorer(vectors, top=0, least=0.6)
     pairs = [(word, other) for word in CONTENT for other in CONTENT if word != other]
     vocabulary = tokenizer.get_vocab()
-    says = [score >= judge.threshold for score in scores(judge, *pairs)]
+    says = [score >= scorer.threshold for score in scores(scorer, *pairs)]
     assert [bool(table.contains(vocabulary[w], vocabulary[o])) for w, o in pairs] == says
     assert 0 < sum(says) < len(says)
 
@@ -152,11 +152,11 @@ def test_of_two_entries_the_one_after_a_space_is_the_word(roberta: str) -> None:
 def test_by_name(checkpoint: str, tmp_path: Path) -> None:
     file = tmp_path / "v.txt"
     file.write_text("large 1 0\nhappy 4 3\nprimary 0 1\n")
-    judge = make_judge(f"neighbours:{file}[top=1,mutual=yes,least=0.2]")
-    assert isinstance(judge, NeighboursJudge)
-    assert (judge.top, judge.least, judge.is_mutual, judge.threshold) == (1, 0.2, True, 0.5)
-    near = make_judge(f"neighbours:{file}@0.7")
-    assert isinstance(near, NeighboursJudge) and (near.top, near.threshold) == (0, 0.7)
+    scorer = make_scorer(f"neighbours:{file}[top=1,mutual=yes,least=0.2]")
+    assert isinstance(scorer, NeighboursScorer)
+    assert (scorer.top, scorer.least, scorer.is_mutual, scorer.threshold) == (1, 0.2, True, 0.5)
+    near = make_scorer(f"neighbours:{file}@0.7")
+    assert isinstance(near, NeighboursScorer) and (near.top, near.threshold) == (0, 0.7)
     asked = [at("a large one", "large", word) for word in ("happy", "primary")]
     assert (near.acceptance(asked) >= 0.5).tolist() == [True, False]
     detector = make_detector(CorrectionConfig(detector=f"neighbours:{file}@0.7"), wordpiece())
@@ -166,6 +166,6 @@ def test_by_name(checkpoint: str, tmp_path: Path) -> None:
 
 def test_sources_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(LexiconError, match=r"cannot read word vectors from 'glove\.txt'"):
-        make_judge("neighbours:glove.txt")
+        make_scorer("neighbours:glove.txt")
     with pytest.raises(ModelError, match="there is no checkpoint at"):
-        make_judge(f"neighbours:{tmp_path}/nowhere")
+        make_scorer(f"neighbours:{tmp_path}/nowhere")

@@ -15,8 +15,8 @@ import tiny
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.scorers.base import Judge, Substitution
-from trueneg.detectors.scorers.contextual import ContextualJudge
+from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
+from trueneg.detectors.scorers.contextual import ContextualScorer
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import MaskedLanguageModel
@@ -48,30 +48,30 @@ def one(
     """One slot a row, at a word of one of the rows, with a prediction there; elsewhere gold is predicted."""
     columns = [[int(rows.is_whole_word[n].nonzero()[0])] for n in range(len(rows.input_ids))]
     columns[row] = [column(rows, row, id_of(tokenizer, gold), which)]
-    place = masked_at(rows, columns)
-    tokens = place.gold.clone()
+    batch = masked_at(rows, columns)
+    tokens = batch.gold.clone()
     tokens[row, 0] = id_of(tokenizer, predicted)
-    return place, tokens
+    return batch, tokens
 
 
-def asked_of(detector: OnlineDetector, place: MaskedRows, predicted: torch.Tensor) -> list[Substitution]:
-    return detector.questions(place.gold, predicted, place)[1]
+def asked_of(detector: OnlineDetector, batch: MaskedRows, predicted: torch.Tensor) -> list[Substitution]:
+    return detector.questions(batch.gold, predicted, batch)[1]
 
 
 def test_credit_is_the_judges_acceptance_where_it_accepts(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = encode_rows(tokenizer, [[TEXT[0]], [TEXT[1]], [TEXT[2]]])
     golds, guesses = ("large", "film", "happy"), ("big", "movie", "glad")
-    place = masked_at(rows, [[column(rows, n, id_of(tokenizer, word))] for n, word in enumerate(golds)])
+    batch = masked_at(rows, [[column(rows, n, id_of(tokenizer, word))] for n, word in enumerate(golds)])
     predicted = torch.tensor([[id_of(tokenizer, word)] for word in guesses])
-    judge = WrittenJudge({("large", "big"): 0.9, ("film", "movie"): 0.59, ("happy", "glad"): 0.6}, threshold=0.6)
-    credit = OnlineDetector(judge, tokenizer).credit(place.gold, predicted, place)
+    scorer = WrittenJudge({("large", "big"): 0.9, ("film", "movie"): 0.59, ("happy", "glad"): 0.6}, threshold=0.6)
+    credit = OnlineDetector(scorer, tokenizer).credit(batch.gold, predicted, batch)
     assert credit.dtype == torch.float32
     wanted = [
         Substitution(text, text.index(word), text.index(word) + len(word), other)
         for text, word, other in zip(TEXT, golds, guesses, strict=False)
     ]
-    assert judge.asked == wanted
-    acceptance = judge.acceptance(wanted)
+    assert scorer.asked == wanted
+    acceptance = scorer.acceptance(wanted)
     np.testing.assert_allclose(credit[:, 0], np.where(acceptance >= 0.5, acceptance, 0), atol=1e-7)
     assert credit[1, 0] == 0 and credit[2, 0] == 0.5
 
@@ -87,8 +87,8 @@ def test_credit_is_the_judges_acceptance_where_it_accepts(tokenizer: PreTrainedT
 def test_the_text_is_the_rows_own(text: str) -> None:
     """Of bytes all is known: spaces, letters in parts, and what is several tokens."""
     tokenizer = TOKENIZERS["byte-level"]()
-    place, predicted = one(tokenizer, encode_rows(tokenizer, [[text]]), 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), place, predicted)
+    batch, predicted = one(tokenizer, encode_rows(tokenizer, [[text]]), 0, "large", "old")
+    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
     at = text.index(" large") + 1
     assert asked == Substitution(text, at, at + 5, "old")
 
@@ -96,8 +96,8 @@ def test_the_text_is_the_rows_own(text: str) -> None:
 def test_spaces_around_punctuation_are_one_where_they_are_not_known() -> None:
     tokenizer = TOKENIZERS["wordpiece"]()
     rows = encode_rows(tokenizer, [["the mouse's (large) film, near the zebra."]])
-    place, predicted = one(tokenizer, rows, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), place, predicted)
+    batch, predicted = one(tokenizer, rows, 0, "large", "old")
+    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
     text = "the mouse ' s ( large ) film , near the zebra ."
     assert asked == Substitution(text, text.index("large"), text.index("large") + 5, "old")
 
@@ -107,19 +107,19 @@ def test_a_word_that_no_space_precedes_stays_where_it_is() -> None:
     tokenizer.add_tokens(["large", "grand"])
     entries = tokenizer.get_vocab()
     rows = encode_rows(tokenizer, [["the mouse (large) went"]])
-    place = masked_at(rows, [[column(rows, 0, entries["large"])]])
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), place, torch.tensor([[entries["grand"]]]))
+    batch = masked_at(rows, [[column(rows, 0, entries["large"])]])
+    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, torch.tensor([[entries["grand"]]]))
     assert asked == Substitution("the mouse (large) went", 11, 16, "grand")
 
 
 def test_every_pair_of_whole_words_of_one_kind_is_asked_about_and_no_other(tokenizer: PreTrainedTokenizerFast) -> None:
     rows, entries = encode_rows(tokenizer, [[TEXT[0]]]), surfaces(tokenizer)
     gold = id_of(tokenizer, "large")
-    place = masked_at(rows, [[column(rows, 0, gold)]])
+    batch = masked_at(rows, [[column(rows, 0, gold)]])
     detector = OnlineDetector(WrittenJudge({}), tokenizer)
     asked = set()
     for token in range(len(entries) + 1):  # one beyond the tokenizer: a model's padded output row
-        found = asked_of(detector, place, torch.tensor([[token]]))
+        found = asked_of(detector, batch, torch.tensor([[token]]))
         asked |= {token} if found else set()
         assert all(s.substitute == entries[token].word and s.target == "large" for s in found)
     wanted = {
@@ -135,11 +135,11 @@ def test_pieces_and_empty_slots_are_not_asked_about(tokenizer: PreTrainedTokeniz
     rows = encode_rows(tokenizer, [["the large mouse saw the zebra"]])
     large, big = id_of(tokenizer, "large"), id_of(tokenizer, "big")
     pieces = (~rows.is_whole_word & ~rows.is_special)[0].nonzero().flatten().tolist()
-    place = masked_at(rows, [[column(rows, 0, large), *pieces]])
+    batch = masked_at(rows, [[column(rows, 0, large), *pieces]])
     detector = OnlineDetector(WrittenJudge({}), tokenizer)
-    predicted = torch.full_like(place.gold, big)
-    assert len(asked_of(detector, place, predicted)) == 1 and place.gold.numel() > 2
-    empty = replace(place, is_masked=torch.zeros_like(place.is_masked))
+    predicted = torch.full_like(batch.gold, big)
+    assert len(asked_of(detector, batch, predicted)) == 1 and batch.gold.numel() > 2
+    empty = replace(batch, is_masked=torch.zeros_like(batch.is_masked))
     assert asked_of(detector, empty, predicted) == []
 
 
@@ -147,8 +147,8 @@ def test_text_stays_within_its_document(tokenizer: PreTrainedTokenizerFast) -> N
     rows = encode_rows(tokenizer, [[TEXT[1], TEXT[0], TEXT[2]], [TEXT[0], TEXT[0]]])
     detector = OnlineDetector(WrittenJudge({}), tokenizer)
     for row, which in ((0, 0), (1, 0), (1, 1)):
-        place, predicted = one(tokenizer, rows, row, "large", "old", which)
-        (asked,) = asked_of(detector, place, predicted)
+        batch, predicted = one(tokenizer, rows, row, "large", "old", which)
+        (asked,) = asked_of(detector, batch, predicted)
         assert asked == Substitution(TEXT[0], 4, 9, "old")
 
 
@@ -156,12 +156,12 @@ def test_text_stays_within_its_document(tokenizer: PreTrainedTokenizerFast) -> N
 def test_the_window_shows_whole_words_only(tokenizer: PreTrainedTokenizerFast, context: int) -> None:
     text = "we quickly saw quizzicality near large quizzicality about the zebra city"
     rows = encode_rows(tokenizer, [[text]], length=96)
-    place, predicted = one(tokenizer, rows, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer, context), place, predicted)
+    batch, predicted = one(tokenizer, rows, 0, "large", "old")
+    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer, context), batch, predicted)
     assert asked.target == "large"
     words = asked.text.split()
     assert f" {' '.join(words)} " in f" {text} " and set(words) <= set(text.split())
-    at = int(place.positions[0, 0])
+    at = int(batch.positions[0, 0])
     inside = rows.input_ids[0, max(1, at - context) : at + context + 1]
     assert len(asked.text.replace(" ", "")) <= len(tokenizer.decode(inside).replace(" ", ""))
     assert (context < 40) == (asked.text != text)
@@ -173,33 +173,33 @@ def test_a_row_that_begins_within_a_word(tokenizer: PreTrainedTokenizerFast) -> 
     keep = [0, *range(1 + len(pieces) // 2, rows.input_ids.shape[1])]
     cut = rows._map(lambda tensor: tensor[:, keep] if tensor.ndim == 2 else tensor)
     assert len(pieces) > 2 and not cut.is_word_start[0, 1]
-    place, predicted = one(tokenizer, cut, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), place, predicted)
+    batch, predicted = one(tokenizer, cut, 0, "large", "old")
+    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
     assert asked == Substitution("large mouse", 0, 5, "old")
 
 
 def test_nothing_is_asked_where_nothing_is_mispredicted(tokenizer: PreTrainedTokenizerFast) -> None:
-    rows, judge = encode_rows(tokenizer, [[text] for text in TEXT]), WrittenJudge({})
-    place = tiny.make_masking(rate=0.5)(rows)
-    detector = OnlineDetector(judge, tokenizer)
-    assert not detector.credit(place.gold, place.gold, place).any()
-    assert judge.asked == [] and detector.num_asked == 0
+    rows, scorer = encode_rows(tokenizer, [[text] for text in TEXT]), WrittenJudge({})
+    batch = tiny.make_masking(rate=0.5)(rows)
+    detector = OnlineDetector(scorer, tokenizer)
+    assert not detector.credit(batch.gold, batch.gold, batch).any()
+    assert scorer.asked == [] and detector.num_asked == 0
 
 
 def test_the_judge_is_asked_once_a_step(tokenizer: PreTrainedTokenizerFast) -> None:
-    rows, judge = encode_rows(tokenizer, [[TEXT[0]]]), WrittenJudge({("large", "old"): 1.0})
-    detector = OnlineDetector(judge, tokenizer)
-    place, predicted = one(tokenizer, rows, 0, "large", "old")
-    credit = detector.credit(place.gold, predicted, place)
-    tokens, listed = detector.substitutes(place.gold, predicted, place)
+    rows, scorer = encode_rows(tokenizer, [[TEXT[0]]]), WrittenJudge({("large", "old"): 1.0})
+    detector = OnlineDetector(scorer, tokenizer)
+    batch, predicted = one(tokenizer, rows, 0, "large", "old")
+    credit = detector.credit(batch.gold, predicted, batch)
+    tokens, listed = detector.substitutes(batch.gold, predicted, batch)
     assert torch.equal(tokens[..., 0], predicted) and torch.equal(listed[..., 0], credit) and credit.all()
-    assert detector.num_asked == len(judge.asked) == 1
+    assert detector.num_asked == len(scorer.asked) == 1
     other = torch.full_like(predicted, id_of(tokenizer, "city"))
-    assert not detector.credit(place.gold, other, place).any()
-    assert detector.num_asked == len(judge.asked) == 2
+    assert not detector.credit(batch.gold, other, batch).any()
+    assert detector.num_asked == len(scorer.asked) == 2
 
 
-class EverythingGoes(Judge):
+class EverythingGoes(SubstitutionScorer):
     """Accepts whatever it is asked."""
 
     def __init__(self) -> None:
@@ -225,8 +225,8 @@ def models_of(kind: str, vocab_size: int) -> MaskedLanguageModel | ElectraPair:
 def test_training_goes_on_with_it(
     kind: str, use: Literal["drop", "set", "soft"], tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    judge = EverythingGoes()
-    detector = OnlineDetector(judge, tokenizer)
+    scorer = EverythingGoes()
+    detector = OnlineDetector(scorer, tokenizer)
     prediction: Literal["argmax", "sampled"] = "argmax" if kind == "mlm" else "sampled"
     generator = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(detector, use), prediction=prediction)
     objective: Any = generator if kind == "mlm" else ReplacedTokenDetection(generator)
@@ -241,19 +241,19 @@ def test_training_goes_on_with_it(
         optimizer.step()
         num_corrected += float(outcome.stats["num_corrected"])
         assert loss.isfinite()
-    assert num_corrected == detector.num_asked == len(judge.asked) > 0
+    assert num_corrected == detector.num_asked == len(scorer.asked) > 0
     assert not any("detector" in name for name in module.state_dict())
 
 
 def test_an_encoder_of_another_tokenizer(bert: str, roberta: str, tokenizer: PreTrainedTokenizerFast) -> None:
     rows = encode_rows(tokenizer, [[TEXT[0]]])
-    place, predicted = one(tokenizer, rows, 0, "large", "old")
+    batch, predicted = one(tokenizer, rows, 0, "large", "old")
     for path in (bert, roberta):
-        judge = ContextualJudge(TextEncoder(path), threshold=0.01)
-        credit = OnlineDetector(judge, tokenizer).credit(place.gold, predicted, place)
-        wanted = judge.acceptance([Substitution(TEXT[0], 4, 9, "old")])
+        scorer = ContextualScorer(TextEncoder(path), threshold=0.01)
+        credit = OnlineDetector(scorer, tokenizer).credit(batch.gold, predicted, batch)
+        wanted = scorer.acceptance([Substitution(TEXT[0], 4, 9, "old")])
         np.testing.assert_allclose(credit.numpy(), [wanted], atol=1e-6)
         assert credit.all()
         with torch.autocast("cpu", torch.bfloat16):  # as in a step of train.precision=bf16
-            within = OnlineDetector(judge, tokenizer).credit(place.gold, predicted, place)
+            within = OnlineDetector(scorer, tokenizer).credit(batch.gold, predicted, batch)
         assert torch.equal(within, credit)

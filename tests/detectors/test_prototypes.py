@@ -19,7 +19,7 @@ from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.detectors import make_detector, make_judge
+from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.annotator import make_annotator
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.encoder import TextEncoder
@@ -99,7 +99,7 @@ def test_files_that_are_none(tmp_path: Path, file: str, roberta: str) -> None:
     with pytest.raises(ModelError, match="holds no prototypes"):
         Prototypes.load(tmp_path / "other.safetensors")
     with pytest.raises(ConfigError, match="prototypes:FILE"):
-        make_judge("prototypes", RESOURCES)
+        make_scorer("prototypes", RESOURCES)
 
 
 def made_up(**changes: object) -> Prototypes:
@@ -112,9 +112,9 @@ def test_flipped_bits_of_a_file_are_noticed(tmp_path: Path) -> None:
     made_up().save(tmp_path / "p")
     content = (tmp_path / "p").read_bytes()
     assert Prototypes.load(tmp_path / "p").words == ("big", "ü")
-    for place in range(0, len(content), 7):
+    for batch in range(0, len(content), 7):
         changed = bytearray(content)
-        changed[place] ^= 1 << place % 8
+        changed[batch] ^= 1 << batch % 8
         (tmp_path / "odd").write_bytes(changed)
         with pytest.raises(ModelError, match=r"odd'.*detect prototypes"):
             Prototypes.load(tmp_path / "odd")
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_the_judge_compares_with_them(file: str, bert: str) -> None:
-    judge = make_judge(f"prototypes:{file}@0.3", RESOURCES)
+    scorer = make_scorer(f"prototypes:{file}@0.3", RESOURCES)
     loaded, encoder = Prototypes.load(file), TextEncoder(bert, (1,))
     asked = [at(TEXT[0], "large", "big"), at(TEXT[0], "large", "city"), at(TEXT[3], "movie", "film")]
     vectors = encoder.vectors([(s.text, s.start, s.end) for s in asked])[:, 0]
@@ -164,11 +164,11 @@ def test_the_judge_compares_with_them(file: str, bert: str) -> None:
         max(0.0, float(v @ loaded.matrix[loaded.index[s.substitute]] / np.linalg.norm(v)))
         for s, v in zip(asked, vectors, strict=True)
     ]
-    np.testing.assert_allclose(judge.scores(asked), expected, atol=0.02)
-    assert judge.threshold == 0.3
-    unknown = judge.scores([at(TEXT[0], "large", "unheard"), at(TEXT[0], "large", "very large")])
+    np.testing.assert_allclose(scorer.scores(asked), expected, atol=0.02)
+    assert scorer.threshold == 0.3
+    unknown = scorer.scores([at(TEXT[0], "large", "unheard"), at(TEXT[0], "large", "very large")])
     assert unknown.tolist() == [0.0, 0.0]
-    assert len(judge.scores([])) == 0
+    assert len(scorer.scores([])) == 0
 
 
 @pytest.fixture(params=["documents", "packed"])
@@ -183,43 +183,43 @@ def test_the_detector_agrees_with_the_judge(file: str, rows: tiny.Rows) -> None:
     spec = f"prototypes:{file}[top=4]@0.05"
     detector = make_detector(CorrectionConfig(detector=spec), tokenizer)
     assert isinstance(detector, PrototypeDetector)
-    asked = OnlineDetector(make_judge(spec, RESOURCES), tokenizer)
-    place = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
+    asked = OnlineDetector(make_scorer(spec, RESOURCES), tokenizer)
+    batch = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
     names = [["big", "city", "main"], ["film", "chief", "animal"]]
     predicted = torch.tensor([tokenizer.convert_tokens_to_ids(row) for row in names])
-    ours, theirs = (one.credit(place.gold, predicted, place) for one in (detector, asked))
+    ours, theirs = (one.credit(batch.gold, predicted, batch) for one in (detector, asked))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
     assert 0 < int((ours >= 0.5).sum()) < ours.numel()
-    tokens, credit = detector.substitutes(place.gold, predicted, place)
+    tokens, credit = detector.substitutes(batch.gold, predicted, batch)
     assert tokens.shape == credit.shape == (2, 3, 4)
-    assert not ((tokens == place.gold.unsqueeze(-1)) & (credit > 0)).any()
+    assert not ((tokens == batch.gold.unsqueeze(-1)) & (credit > 0)).any()
     for n in range(4):
-        np.testing.assert_allclose(detector.credit(place.gold, tokens[..., n], place), credit[..., n], atol=1e-5)
+        np.testing.assert_allclose(detector.credit(batch.gold, tokens[..., n], batch), credit[..., n], atol=1e-5)
     assert (credit[..., :-1] >= credit[..., 1:]).all()
 
 
 def test_the_detector_keeps_out_of_checkpoints_and_compiles(file: str, rows: tiny.Rows) -> None:
     detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.05"), wordpiece())
     assert not detector.state_dict() and not list(detector.parameters())
-    place = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
-    predicted = place.gold.flip(1)
+    batch = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
+    predicted = batch.gold.flip(1)
     compiled = torch.compile(detector.credit, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(place.gold, predicted, place), detector.credit(place.gold, predicted, place))
+    assert torch.equal(compiled(batch.gold, predicted, batch), detector.credit(batch.gold, predicted, batch))
 
 
 def test_credit_is_float32_and_so_are_cosines_whatever_the_step_is_computed_in(file: str, rows: tiny.Rows) -> None:
     """As it was in bfloat16, of which a cosine of 0.62 has neighbours 0.004 away, verdicts turned round."""
     detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}[top=4]@0.05"), wordpiece())
     assert isinstance(detector, PrototypeDetector)
-    place = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
+    batch = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
     table = prototype_table(Prototypes.load(file), wordpiece())
-    tokens = torch.arange(len(table)).expand(*place.gold.shape, -1)
+    tokens = torch.arange(len(table)).expand(*batch.gold.shape, -1)
     with torch.autocast("cpu", torch.bfloat16):
-        vectors = detector.vectors(place)
-        credit = detector.credit_each(place.gold, tokens, place)
-        nearest, listed_credit = detector.substitutes(place.gold, place.gold, place)
+        vectors = detector.vectors(batch)
+        credit = detector.credit_each(batch.gold, tokens, batch)
+        nearest, listed_credit = detector.substitutes(batch.gold, batch.gold, batch)
     assert vectors.dtype == credit.dtype == listed_credit.dtype == torch.float32
-    torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(place.gold.shape), atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(batch.gold.shape), atol=1e-5, rtol=0)
     wanted = credit_of(vectors @ table.T, 0.05)
     is_credited = credit > 0
     assert int(is_credited.sum()) > 5
@@ -245,13 +245,13 @@ def test_rows_longer_than_the_encoder_has_positions_are_refused(
 ) -> None:
     detector = prototypes_of(save_checkpoint(architecture, wordpiece(), tmp_path / "enc"), tmp_path)
     for length in (longest, longest + 1):
-        place = masked_at(encode_rows(wordpiece(), [[TEXT[0]]], length=length), [[2, 3]])
+        batch = masked_at(encode_rows(wordpiece(), [[TEXT[0]]], length=length), [[2, 3]])
         if length == longest:
-            assert detector.credit(place.gold, place.gold, place).shape == (1, 2)
+            assert detector.credit(batch.gold, batch.gold, batch).shape == (1, 2)
             continue
         for ask in (detector.credit, detector.substitutes):
             with pytest.raises(ConfigError, match=rf"corpus.length={length}: .* has only {longest} positions: shorten"):
-                ask(place.gold, place.gold, place)
+                ask(batch.gold, batch.gold, batch)
 
 
 def test_packed_rows_are_refused_where_the_encoder_would_mix_documents(tmp_path: Path) -> None:
@@ -273,11 +273,11 @@ def test_packed_rows_are_refused_where_the_encoder_would_mix_documents(tmp_path:
 def test_only_whole_words_of_one_kind_are_credited(file: str, rows: tiny.Rows) -> None:
     tokenizer = wordpiece()
     detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.001"), tokenizer)
-    place = masked_at(rows, [[1, 2], [1, 2]])  # "the" and another word
+    batch = masked_at(rows, [[1, 2], [1, 2]])  # "the" and another word
     the, film = tokenizer.convert_tokens_to_ids(["the", "film"])
-    assert detector.credit(place.gold, torch.full_like(place.gold, film), place)[:, 0].tolist() == [0, 0]
-    assert detector.credit(place.gold, torch.full_like(place.gold, the), place).sum() == 0
-    assert detector.credit(place.gold, torch.full_like(place.gold, 10**6), place).sum() == 0
+    assert detector.credit(batch.gold, torch.full_like(batch.gold, film), batch)[:, 0].tolist() == [0, 0]
+    assert detector.credit(batch.gold, torch.full_like(batch.gold, the), batch).sum() == 0
+    assert detector.credit(batch.gold, torch.full_like(batch.gold, 10**6), batch).sum() == 0
 
 
 def test_another_tokenizer_is_read_as_text(file: str) -> None:
@@ -295,20 +295,20 @@ def test_the_annotator_lists_what_the_judge_accepts(kind: str, file: str, corpus
     here = corpus if kind == "wordpiece" else make_corpus(tmp_path, byte_level())
     tokenizer = load_tokenizer(here.path / "tokenizer")
     spec = f"prototypes:{file}@0.4"
-    annotator, judge = make_annotator(spec, tokenizer, RESOURCES), make_judge(spec, RESOURCES)
+    annotator, scorer = make_annotator(spec, tokenizer, RESOURCES), make_scorer(spec, RESOURCES)
     index = RowIndex(here, LENGTH)
     batch = index.read(np.arange(min(6, len(index))))
     found = listed(annotator(batch))
     assert len(found) > 20
-    online = OnlineDetector(judge, tokenizer)
+    online = OnlineDetector(scorer, tokenizer)
     from trueneg.corruption.rows import read_rows
 
     numbers = np.arange(len(batch.input_ids))
     rows = read_rows(index, numbers, 0, numbers)
-    place = masked_at(rows, [list(range(LENGTH))] * len(numbers))
+    batch = masked_at(rows, [list(range(LENGTH))] * len(numbers))
     candidates = {token for _, _, token in found}
     for token in candidates:
-        credit = online.credit(place.gold, torch.full_like(place.gold, token), place)
+        credit = online.credit(batch.gold, torch.full_like(batch.gold, token), batch)
         for row, column in np.ndindex(credit.shape):
             expected, given = float(credit[row, column]), found.get((row, column, token), 0.0)
             if abs(max(expected, given) - 0.5) > 0.03:  # not on the edge
@@ -345,14 +345,14 @@ def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Cor
 
     index = RowIndex(corpus, LENGTH, annotations=Annotations.open(tmp_path / "notes", corpus))
     numbers = np.arange(6)
-    place = masked_at(read_rows(index, numbers, 0, numbers), [list(range(LENGTH))] * 6)
+    batch = masked_at(read_rows(index, numbers, 0, numbers), [list(range(LENGTH))] * 6)
     annotated = make_detector(CorrectionConfig(detector=f"annotated:{tmp_path / 'notes'}"), tokenizer)
     online = make_detector(CorrectionConfig(detector=spec), tokenizer)
     num_accepted = 0
     for word in ("big", "large", "film", "movie", "main", "primary"):
-        predicted = torch.full_like(place.gold, tokenizer.convert_tokens_to_ids(word))
-        is_other = predicted != place.gold
-        ours, theirs = (one.credit(place.gold, predicted, place) * is_other for one in (annotated, online))
+        predicted = torch.full_like(batch.gold, tokenizer.convert_tokens_to_ids(word))
+        is_other = predicted != batch.gold
+        ours, theirs = (one.credit(batch.gold, predicted, batch) * is_other for one in (annotated, online))
         is_clear = torch.maximum(ours, theirs) > 0.53  # bfloat16 may decide what lies on the edge
         np.testing.assert_allclose(ours[is_clear], theirs[is_clear], atol=0.02)
         num_accepted += int(is_clear.sum())

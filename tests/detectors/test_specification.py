@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tiny_encoders import WORDNET, wordpiece
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import DETECTORS, JUDGES, make_detector, make_judge
-from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors import DETECTORS, SCORERS, make_detector, make_scorer
+from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.scorers.contextual import ContextualJudge
-from trueneg.detectors.scorers.lexical import RelationJudge
+from trueneg.detectors.scorers.contextual import ContextualScorer
+from trueneg.detectors.scorers.lexical import RelationScorer
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
@@ -198,7 +198,7 @@ def test_what_is_no_detector(text: str, message: str) -> None:
 )
 def test_judges_that_cannot_be_made(text: str, message: str, resources: Resources, bert: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        make_judge(text.replace(":E", f":{bert}"), resources)
+        make_scorer(text.replace(":E", f":{bert}"), resources)
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ def test_detectors_that_cannot_be_made(text: str, message: str) -> None:
 
 
 def test_a_threshold_is_the_judges(resources: Resources, bert: str) -> None:
-    assert make_judge(f"contextual:{bert}@0.3", resources).threshold == 0.3
-    judge = make_judge(f"lexical | contextual:{bert}@0.3", resources)
-    assert isinstance(judge, CombinedJudge) and judge.threshold == 0.5
-    assert [type(part) for part in judge.judges] == [RelationJudge, ContextualJudge]
-    assert judge.judges[1].threshold == 0.3
+    assert make_scorer(f"contextual:{bert}@0.3", resources).threshold == 0.3
+    scorer = make_scorer(f"lexical | contextual:{bert}@0.3", resources)
+    assert isinstance(scorer, CombinedScorer) and scorer.threshold == 0.5
+    assert [type(part) for part in scorer.scorers] == [RelationScorer, ContextualScorer]
+    assert scorer.scorers[1].threshold == 0.3
 
 
 def shape(detector: object) -> object:
@@ -231,9 +231,9 @@ def shape(detector: object) -> object:
     if isinstance(detector, CombinedDetector):
         return (detector.operator, *map(shape, detector.detectors))
     if isinstance(detector, OnlineDetector):
-        return ("asked", shape(detector.judge))
-    if isinstance(detector, CombinedJudge):
-        return (detector.operator, *map(shape, detector.judges))
+        return ("asked", shape(detector.scorer))
+    if isinstance(detector, CombinedScorer):
+        return (detector.operator, *map(shape, detector.scorers))
     return type(detector).__name__
 
 
@@ -242,18 +242,18 @@ def shape(detector: object) -> object:
     [
         ("lexical", "TableDetector"),
         ("!lexical", ("!", "TableDetector")),
-        ("hypernym", ("asked", "RelationJudge")),
-        ("first-sense & !sister", ("asked", ("&", "RelationJudge", ("!", "RelationJudge")))),
-        ("contextual:E", ("asked", "ContextualJudge")),
-        ("contextual:E & lexical", ("&", "TableDetector", ("asked", "ContextualJudge"))),
+        ("hypernym", ("asked", "RelationScorer")),
+        ("first-sense & !sister", ("asked", ("&", "RelationScorer", ("!", "RelationScorer")))),
+        ("contextual:E", ("asked", "ContextualScorer")),
+        ("contextual:E & lexical", ("&", "TableDetector", ("asked", "ContextualScorer"))),
         (
             "contextual:E & fits & !antonym",
-            ("&", "FitsDetector", ("asked", ("&", "ContextualJudge", ("!", "RelationJudge")))),
+            ("&", "FitsDetector", ("asked", ("&", "ContextualScorer", ("!", "RelationScorer")))),
         ),
-        ("lexical | contextual:E", ("|", "TableDetector", ("asked", "ContextualJudge"))),
+        ("lexical | contextual:E", ("|", "TableDetector", ("asked", "ContextualScorer"))),
         (
             "contextual:E & ema & !sister",
-            ("&", "EmaDetector", ("asked", ("&", "ContextualJudge", ("!", "RelationJudge")))),
+            ("&", "EmaDetector", ("asked", ("&", "ContextualScorer", ("!", "RelationScorer")))),
         ),
         ("lexical & !ema", ("&", "TableDetector", ("!", "EmaDetector"))),
     ],
@@ -281,7 +281,7 @@ def test_settings_of_the_moving_average() -> None:
 def test_every_name_is_a_function_that_is_there() -> None:
     from trueneg.registry import load
 
-    for table in (JUDGES, DETECTORS):
+    for table in (SCORERS, DETECTORS):
         for name in table:
             assert callable(load("detector", name, table))
 

@@ -58,9 +58,9 @@ def test_pieces_of_words_are_never_credited() -> None:
     """Footnote 5."""
     detector = TableDetector(tiny.make_table([(10, 20), (10, 21)]))
     gold, predicted = torch.tensor([[10, 10]]), torch.tensor([[20, 20]])
-    place = at(gold, torch.tensor([[True, False]]))
-    assert detector.credit(gold, predicted, place).tolist() == [[1, 0]]
-    assert detector.substitutes(gold, predicted, place)[1].sum(-1).tolist() == [[2, 0]]
+    batch = at(gold, torch.tensor([[True, False]]))
+    assert detector.credit(gold, predicted, batch).tolist() == [[1, 0]]
+    assert detector.substitutes(gold, predicted, batch)[1].sum(-1).tolist() == [[2, 0]]
 
 
 @pytest.mark.parametrize("gold", [0, 298, 299])

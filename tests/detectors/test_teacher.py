@@ -11,9 +11,9 @@ import torch
 from tiny_encoders import TEXT, at
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from trueneg.detectors import make_judge
+from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
-from trueneg.detectors.scorers.teacher import TeacherJudge
+from trueneg.detectors.scorers.teacher import TeacherScorer
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ModelError
 
@@ -26,10 +26,10 @@ def loaded(path: str) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(path), AutoModelForMaskedLM.from_pretrained(path).eval()
 
 
-def judge_of(path: str, resources: Resources, options: str = "") -> TeacherJudge:
-    judge = make_judge(f"teacher:{path}{options}", resources)
-    assert isinstance(judge, TeacherJudge)
-    return judge
+def judge_of(path: str, resources: Resources, options: str = "") -> TeacherScorer:
+    scorer = make_scorer(f"teacher:{path}{options}", resources)
+    assert isinstance(scorer, TeacherScorer)
+    return scorer
 
 
 @torch.no_grad()
@@ -42,9 +42,9 @@ def seen(path: str, s: Substitution, substitute_id: int) -> float:
     """Log ratio where the text is read as it is."""
     tokenizer = loaded(path)[0]
     encoded = tokenizer(s.text)
-    place = encoded.char_to_token(s.start)
-    found = log_probabilities(path, encoded.input_ids)[place]
-    return float(found[substitute_id] - found[encoded.input_ids[place]])
+    batch = encoded.char_to_token(s.start)
+    found = log_probabilities(path, encoded.input_ids)[batch]
+    return float(found[substitute_id] - found[encoded.input_ids[batch]])
 
 
 def masked(path: str, s: Substitution, word_ids: list[int]) -> float:
@@ -66,15 +66,15 @@ SINGLE = [
 
 
 def test_one_piece_for_another_is_a_ratio_of_two_probabilities(checkpoint: str, resources: Resources) -> None:
-    tokenizer, judge = loaded(checkpoint)[0], judge_of(checkpoint, resources)
+    tokenizer, scorer = loaded(checkpoint)[0], judge_of(checkpoint, resources)
     vocabulary = tokenizer.get_vocab()
     ids = [vocabulary.get(f"Ġ{s.substitute}", vocabulary.get(s.substitute)) for s in SINGLE]
     wanted = np.array([seen(checkpoint, s, n) for s, n in zip(SINGLE, ids, strict=True)])
     assert np.ptp(wanted) > 1
-    np.testing.assert_allclose(judge.log_ratios(SINGLE), wanted, atol=TOLERANCE)
+    np.testing.assert_allclose(scorer.log_ratios(SINGLE), wanted, atol=TOLERANCE)
     probabilities = np.exp(wanted) / (1 + np.exp(wanted))  # p(substitute) / (p(substitute) + p(word))
-    np.testing.assert_allclose(judge.scores(SINGLE), probabilities, atol=TOLERANCE / 4)
-    assert judge.threshold == 0.5
+    np.testing.assert_allclose(scorer.scores(SINGLE), probabilities, atol=TOLERANCE / 4)
+    assert scorer.threshold == 0.5
 
 
 def test_a_word_at_the_start_has_no_space_before_it(roberta: str, resources: Resources) -> None:
@@ -121,8 +121,8 @@ def test_the_same_word_scores_a_half(checkpoint: str, resources: Resources) -> N
 
 @pytest.mark.parametrize(("word", "substitute"), [("mouse", "🐭"), ("🐭", "mouse"), ("🐭", "🐱"), ("mouse", "\x07")])
 def test_what_the_teacher_does_not_know_scores_0(bert: str, word: str, substitute: str, resources: Resources) -> None:
-    judge, s = judge_of(bert, resources), at(f"the {word} sat", word, substitute)
-    assert judge.log_ratios([s]).tolist() == [-np.inf] and judge.scores([s]).tolist() == [0]
+    scorer, s = judge_of(bert, resources), at(f"the {word} sat", word, substitute)
+    assert scorer.log_ratios([s]).tolist() == [-np.inf] and scorer.scores([s]).tolist() == [0]
 
 
 def test_bytes_are_known(roberta: str, resources: Resources) -> None:
@@ -131,30 +131,30 @@ def test_bytes_are_known(roberta: str, resources: Resources) -> None:
 
 
 def test_many_at_once_are_each_by_itself(checkpoint: str, resources: Resources) -> None:
-    judge = judge_of(checkpoint, resources)
+    scorer = judge_of(checkpoint, resources)
     asked = [*SINGLE, at("the zebra sat", "zebra", "mouse"), at(TEXT[0], "large", "zebra"), *SINGLE[:2]]
-    alone = np.concatenate([judge.log_ratios([s]) for s in asked])
-    np.testing.assert_allclose(judge.log_ratios(asked), alone, atol=TOLERANCE)
-    assert judge.scores([]).shape == (0,)
+    alone = np.concatenate([scorer.log_ratios([s]) for s in asked])
+    np.testing.assert_allclose(scorer.log_ratios(asked), alone, atol=TOLERANCE)
+    assert scorer.scores([]).shape == (0,)
 
 
 def test_a_long_text_is_read_around_the_word(checkpoint: str, resources: Resources) -> None:
-    judge = judge_of(checkpoint, resources, "[window=20]")
+    scorer = judge_of(checkpoint, resources, "[window=20]")
     text = " ".join([*TEXT * 4, "the large animal went", *TEXT * 4])
     start = text.index("animal went")
-    cut, begin, end = judge.reader.cut((text, start, start + 6))
-    assert len(cut) < len(text) / 4 and judge.provenance["window"] == "20"
+    cut, begin, end = scorer.reader.cut((text, start, start + 6))
+    assert len(cut) < len(text) / 4 and scorer.provenance["window"] == "20"
     long, short = Substitution(text, start, start + 6, "mouse"), Substitution(cut, begin, end, "mouse")
-    np.testing.assert_allclose(judge.log_ratios([long]), judge.log_ratios([short]), atol=TOLERANCE)
-    assert np.isfinite(judge.log_ratios([Substitution(text, start, start + 6, "quizzicalities")])).all()
+    np.testing.assert_allclose(scorer.log_ratios([long]), scorer.log_ratios([short]), atol=TOLERANCE)
+    assert np.isfinite(scorer.log_ratios([Substitution(text, start, start + 6, "quizzicalities")])).all()
 
 
 def test_a_window_is_no_longer_than_the_model(roberta: str, resources: Resources) -> None:
-    judge = judge_of(roberta, resources, "[window=500]@0.1")
-    assert judge.threshold == 0.1 and judge.reader.window == 64 - 1
-    assert np.isfinite(judge.log_ratios([at(" ".join(TEXT * 20), "film", "movie")])).all()
+    scorer = judge_of(roberta, resources, "[window=500]@0.1")
+    assert scorer.threshold == 0.1 and scorer.reader.window == 64 - 1
+    assert np.isfinite(scorer.log_ratios([at(" ".join(TEXT * 20), "film", "movie")])).all()
 
 
 def test_what_is_no_teacher(resources: Resources) -> None:
     with pytest.raises(ModelError, match="there is no checkpoint at"):
-        make_judge("teacher:./nowhere", resources)
+        make_scorer("teacher:./nowhere", resources)

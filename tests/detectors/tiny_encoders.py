@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 import tiny
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 TEXT = (
@@ -85,7 +85,7 @@ def at(text: str, word: str, substitute: str) -> Substitution:
     return Substitution(text, start, start + len(word), substitute)
 
 
-class WrittenJudge(Judge):
+class WrittenJudge(SubstitutionScorer):
     """Scores from a table of pairs; it keeps what it was asked."""
 
     def __init__(self, scores: Mapping[tuple[str, str], float], threshold: float = 0.5) -> None:
@@ -106,12 +106,12 @@ class WrittenDetector(Detector):
         super().__init__()
         self.known, self.lists, self.seen = dict(credit), lists, []
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         return torch.tensor([[self.known.get(int(p), 0.0) for p in row] for row in predicted])
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         if not self.lists:
-            return super().substitutes(gold, predicted, place)
+            return super().substitutes(gold, predicted, batch)
         tokens = torch.tensor(list(self.known)).expand(*gold.shape, -1)
         return tokens, torch.tensor(list(self.known.values())).expand(*gold.shape, -1)
 

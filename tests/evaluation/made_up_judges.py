@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.evaluation.detectors.swords import Item
 from trueneg.evaluation.statistics.ranking import Floats
 
@@ -29,7 +29,7 @@ def made_up_items(acceptability: Sequence[Sequence[float]], parts: str = "nvar")
 
 
 @dataclass
-class TableJudge(Judge):
+class TableJudge(SubstitutionScorer):
     """Scores by substitute, 0 for unknown ones; it counts how often it was asked."""
 
     table: Mapping[str, float]
@@ -52,7 +52,7 @@ class MemorizingJudge(TableJudge):
         assert self.table, "asked without a fit"
         return super().scores(substitutions)
 
-    def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> Judge:
+    def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> SubstitutionScorer:
         assert not self.table, "fitted again"
         assert not np.isnan(acceptability).any()
         self.fitted_to.append({s.substitute for s in substitutions})

@@ -86,21 +86,21 @@ def test_the_threshold_of_a_fold_has_not_seen_it() -> None:
 
 
 def test_a_judge_that_is_not_learned_is_asked_once() -> None:
-    judge = TableJudge(SCORES)
-    scores = held_out_scores(judge, [i.substitution for i in ITEMS], np.ones(len(ITEMS)), np.arange(len(ITEMS)))
+    scorer = TableJudge(SCORES)
+    scores = held_out_scores(scorer, [i.substitution for i in ITEMS], np.ones(len(ITEMS)), np.arange(len(ITEMS)))
     assert scores.tolist() == [SCORES[item.substitution.substitute] for item in ITEMS]
-    assert judge.num_calls == 1
+    assert scorer.num_calls == 1
 
 
 def test_a_learned_judge_never_scores_what_it_was_fitted_to() -> None:
-    judge = MemorizingJudge({})
+    scorer = MemorizingJudge({})
     folds = grouped_folds([item.target_id for item in ITEMS], 5)
     acceptability = np.array([item.acceptability for item in ITEMS])
     acceptability[-1] = np.nan  # nobody judged it
-    scores = held_out_scores(judge, [item.substitution for item in ITEMS], acceptability, folds)
+    scores = held_out_scores(scorer, [item.substitution for item in ITEMS], acceptability, folds)
     assert not scores.any()
     words = np.array([item.substitution.substitute for item in ITEMS])
-    assert judge.fitted_to == [set(words[:-1][folds[:-1] != fold]) for fold in range(5)]
+    assert scorer.fitted_to == [set(words[:-1][folds[:-1] != fold]) for fold in range(5)]
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
@@ -128,12 +128,12 @@ def test_calibration_says_what_held_out_targets_get() -> None:
 
 
 def test_levels_and_best_f1() -> None:
-    judge = TableJudge(SCORES)
-    most, some = (calibrate(ITEMS, judge, precision=0.75, level=level, folds=5) for level in ("most", "any"))
+    scorer = TableJudge(SCORES)
+    most, some = (calibrate(ITEMS, scorer, precision=0.75, level=level, folds=5) for level in ("most", "any"))
     assert (some.threshold, most.threshold) == (0.4, 0.7)
     scores = np.array([SCORES[item.substitution.substitute] for item in ITEMS])
     is_right = np.array([item.acceptability >= 0.5 for item in ITEMS])
-    assert calibrate(ITEMS, judge, precision=None, folds=5).threshold == choose_threshold(is_right, scores, None)
+    assert calibrate(ITEMS, scorer, precision=None, folds=5).threshold == choose_threshold(is_right, scores, None)
 
 
 def test_an_impossible_precision_says_what_is_possible() -> None:
@@ -156,8 +156,8 @@ def test_data_on_which_nothing_is_acceptable() -> None:
 
 
 def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
-    judge = TableJudge(SCORES, provenance={"vectors": "made up"})
-    chosen = calibrate(ITEMS, judge, folds=5, detector="table", data={"dev.json": "ab"})
+    scorer = TableJudge(SCORES, provenance={"vectors": "made up"})
+    chosen = calibrate(ITEMS, scorer, folds=5, detector="table", data={"dev.json": "ab"})
     chosen.save(tmp_path / "new" / "detector.json")
     assert Calibration.load(tmp_path / "new" / "detector.json") == chosen
     assert chosen.provenance == {"vectors": "made up"}
@@ -165,11 +165,11 @@ def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
 
 
 def test_what_a_judge_learned_from_all_the_data_is_saved(tmp_path: Path) -> None:
-    judge = MemorizingJudge({})
-    calibrate(ITEMS, judge, precision=None, folds=5).save(tmp_path / "detector.json")
+    scorer = MemorizingJudge({})
+    calibrate(ITEMS, scorer, precision=None, folds=5).save(tmp_path / "detector.json")
     learned = {item.substitution.substitute: item.acceptability for item in ITEMS}
     assert Calibration.load(tmp_path / "detector.json").parameters == learned
-    assert len(judge.fitted_to) == 6
+    assert len(scorer.fitted_to) == 6
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"kind": "other"}', '{"kind": "trueneg calibration"}'])

@@ -15,15 +15,15 @@ from scipy import stats
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
-from trueneg.evaluation.results.store import answers_path, load_result
+from trueneg.evaluation.results.store import load_result, predictions_path
 from trueneg.evaluation.statistics.significance import holm
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     """Change a file of answers."""
-    answers = [json.loads(line) for line in answers_path(path).read_text().splitlines()]
+    answers = [json.loads(line) for line in predictions_path(path).read_text().splitlines()]
     change(answers)
-    answers_path(path).write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    predictions_path(path).write_text("".join(json.dumps(answer) + "\n" for answer in answers))
 
 
 def test_a_better_model_is_seen(tmp_path: Path) -> None:

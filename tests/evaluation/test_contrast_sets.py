@@ -19,10 +19,10 @@ import tiny
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.contrast_sets import (
     CONTRAST_METRICS,
-    answer_contrast_set,
     contrast_scores,
-    group_answers,
+    group_predictions,
     num_trained_on,
+    predict_contrast_set,
     training_counts,
 )
 from trueneg.tasks.base import Split
@@ -259,7 +259,7 @@ def test_an_example_by_hand() -> None:
     contrast, original, revised = made_contrast(
         [(True, [True, False]), (True, [True]), (False, [True, True]), (True, [])]
     )
-    scores = contrast_scores(group_answers(contrast, original, revised), resamples=200)
+    scores = contrast_scores(group_predictions(contrast, original, revised), resamples=200)
     assert {name: interval.estimate for name, interval in scores.items()} == pytest.approx(
         {"original": 3 / 4, "revised": 4 / 5, "pair_consistency": 2 / 5, "group_consistency": 1 / 3}
     )
@@ -273,7 +273,7 @@ rights = st.lists(st.tuples(st.booleans(), st.lists(st.booleans(), max_size=4)),
 @given(rights.filter(lambda groups: any(others for _, others in groups)))
 def test_shares_are_what_they_are_called(groups: list[tuple[bool, list[bool]]]) -> None:
     contrast, original, revised = made_contrast(groups)
-    answers = group_answers(contrast, original, revised)
+    answers = group_predictions(contrast, original, revised)
     columns = {name: np.array([answer[name] for answer in answers]) for name in answers[0]}
     found = {name: metric(columns) for name, metric in CONTRAST_METRICS.items()}
     pairs = [is_right and other for is_right, others in groups for other in others]
@@ -291,8 +291,8 @@ def test_intervals_are_of_clusters() -> None:
     clustered = ContrastSet(
         "imdb", Path(), contrast.original, contrast.revised, {str(n): f"claim {n < 100}" for n in range(200)}
     )
-    wide = contrast_scores(group_answers(clustered, original, revised), resamples=400)["group_consistency"]
-    narrow = contrast_scores(group_answers(contrast, original, revised), resamples=400)["group_consistency"]
+    wide = contrast_scores(group_predictions(clustered, original, revised), resamples=400)["group_consistency"]
+    narrow = contrast_scores(group_predictions(contrast, original, revised), resamples=400)["group_consistency"]
     assert (wide.low, wide.high, wide.num) == (0.0, 1.0, 2)
     assert 0.4 < narrow.low < 0.5 < narrow.high < 0.6 and narrow.num == 200
 
@@ -305,11 +305,11 @@ def test_a_model_answers_originals_and_revisions(tmp_path: Path) -> None:
     ).eval()
     contrast = read_contrast_set("boolq", made_boolq(tmp_path))
     task = ClineTask("boolq", tmp_path)
-    original, revised = answer_contrast_set(model, task, tokenizer, contrast, length=32)
+    original, revised = predict_contrast_set(model, task, tokenizer, contrast, length=32)
     assert [(a["key"], a["group"], a["gold"]) for a in original] == [("1", "1", 1), ("2", "2", 0)]
     assert [a["key"] for a in revised] == ["1/1", "1/2", "1/3"]
     # The same question and passage, the same answer.
     assert revised[1]["probabilities"] == original[0]["probabilities"]
     assert revised[0]["probabilities"] == revised[2]["probabilities"] != original[0]["probabilities"]
     with pytest.raises(TaskError, match="boolq has the labels false, true, and snli has"):
-        answer_contrast_set(model, ClineTask("snli", tmp_path), tokenizer, contrast, length=32)
+        predict_contrast_set(model, ClineTask("snli", tmp_path), tokenizer, contrast, length=32)

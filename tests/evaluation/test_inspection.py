@@ -88,17 +88,17 @@ def test_a_word_of_several_pieces_is_masked_whole_and_probabilities_are_products
     assert "several pieces" in word.note
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, judge: TableJudge, *arguments: str, **options: object) -> Inspection:
-    monkeypatch.setattr(inspection, "make_judge", lambda *_: judge)
+def judged(monkeypatch: pytest.MonkeyPatch, scorer: TableJudge, *arguments: str, **options: object) -> Inspection:
+    monkeypatch.setattr(inspection, "make_scorer", lambda *_: scorer)
     return inspect_text(*arguments, **options)  # type: ignore[arg-type]
 
 
 def test_detectors_are_asked_once_about_words_in_the_texts_own_casing(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = TableJudge({"Main": 0.75, "Rest": 0.5, "Film": 0.25}, threshold=0.5)
-    (word,) = judged(monkeypatch, judge, str(checkpoint), "Primary film", masks=["Primary"], top=26).words
-    assert judge.num_calls == 1
+    scorer = TableJudge({"Main": 0.75, "Rest": 0.5, "Film": 0.25}, threshold=0.5)
+    (word,) = judged(monkeypatch, scorer, str(checkpoint), "Primary film", masks=["Primary"], top=26).words
+    assert scorer.num_calls == 1
     verdicts = {p.text: p.verdicts[0] for p in word.predictions if not p.is_gold}
     assert (verdicts["Main"].score, verdicts["Main"].is_accepted) == (0.75, True)
     assert verdicts["Rest"].is_accepted and not verdicts["Film"].is_accepted

@@ -13,7 +13,7 @@ import pytest
 from made_up_results import write_model, write_result
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import compare
-from trueneg.evaluation.results.store import Result, answers_path, columns_of, load_result, save_result
+from trueneg.evaluation.results.store import Result, columns_of, load_result, predictions_path, save_result
 from trueneg.evaluation.results.summary import read_runs
 
 
@@ -53,7 +53,7 @@ def test_a_damaged_result_is_named_with_its_field(result: Path, damage: Callable
 
 @pytest.mark.parametrize("num_bytes", [-1, 30, 0])
 def test_a_result_that_has_lost_answers_counts_nowhere(result: Path, num_bytes: int) -> None:
-    answers = answers_path(result)
+    answers = predictions_path(result)
     answers.write_bytes(answers.read_bytes()[:num_bytes])
     with pytest.raises(TaskError, match=r"answers, and 'dev\.json' is of 4"):
         read_runs(result.parents[2])
@@ -72,7 +72,7 @@ def test_a_result_that_has_lost_answers_counts_nowhere(result: Path, num_bytes: 
 )
 def test_a_damaged_answer_is_named(tmp_path: Path, answer: bytes, named: str) -> None:
     base, other = write_model(tmp_path / "base", 0.7, seeds=[1]), write_model(tmp_path / "hc", 0.8, seeds=[1])
-    path = answers_path(other / "rte" / "seed-1" / "dev.json")
+    path = predictions_path(other / "rte" / "seed-1" / "dev.json")
     lines = path.read_bytes().splitlines(keepends=True)
     gold = json.loads(lines[1])["gold"]
     lines[1] = answer.replace(b'"gold": 1', b'"gold": %d' % gold) + b"\n"

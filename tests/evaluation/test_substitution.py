@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.distractors import Distractor
-from trueneg.evaluation.detectors.substitution import evaluate_judges
+from trueneg.evaluation.detectors.substitution import evaluate_scorers
 from trueneg.evaluation.detectors.swords import Item
 
 generator = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def wrong(target: int, word: str, kind: str = "antonyms") -> Distractor:
 
 def test_average_precision_on_every_subset() -> None:
     single = np.arange(len(ITEMS)) % 2 == 0
-    result = evaluate_judges(ITEMS, {"noisy": TableJudge(NOISY)}, single=single, resamples=20)
+    result = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY)}, single=single, resamples=20)
     scores, pos = np.array(list(NOISY.values())), np.array([item.substitution.pos for item in ITEMS])
     subsets = {"all": np.ones(len(ITEMS), np.bool_), "single tokens": single}
     subsets |= {
@@ -48,7 +48,7 @@ def test_average_precision_on_every_subset() -> None:
 
 
 def test_own_thresholds() -> None:
-    result = evaluate_judges(ITEMS, {"noisy": TableJudge(NOISY, threshold=0.7)}, threshold="own", resamples=5)
+    result = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY, threshold=0.7)}, threshold="own", resamples=5)
     accepted, right = np.array(list(NOISY.values())) >= 0.7, ACCEPTABILITY >= 0.5
     row = result.rows()[0]
     assert (row["threshold"], row["threshold_from"]) == (0.7, "own")
@@ -57,8 +57,8 @@ def test_own_thresholds() -> None:
 
 
 def test_who_keeps_a_threshold() -> None:
-    judges = {"noisy": TableJudge(NOISY), "noisy@0.9": TableJudge(NOISY, 0.9), "lexical": TableJudge(YES_OR_NO)}
-    rows = evaluate_judges(ITEMS, judges, keep_threshold=["noisy@0.9"], resamples=5).rows()
+    scorers = {"noisy": TableJudge(NOISY), "noisy@0.9": TableJudge(NOISY, 0.9), "lexical": TableJudge(YES_OR_NO)}
+    rows = evaluate_scorers(ITEMS, scorers, keep_threshold=["noisy@0.9"], resamples=5).rows()
     assert [(row["threshold_from"], row["threshold"]) for row in rows[1:]] == [("own", 0.9), ("own", 0.5)]
     assert rows[0]["threshold_from"] == "calibrated"
     assert rows[0]["threshold"] in NOISY.values()
@@ -68,7 +68,7 @@ def test_calibrated_figures_are_those_of_held_out_targets() -> None:
     """Scores whose scale differs from target to target: what fits all of them fits none that was not seen."""
     items = made_up_items([[0.9, 0.0]] * 10)
     table = {f"s{t}.{n}": 0.1 * t + (0.05 if n else 0.0) for t in range(10) for n in range(2)}
-    row = evaluate_judges(items, {"x": TableJudge(table)}, folds=10, resamples=5).rows()[0]
+    row = evaluate_scorers(items, {"x": TableJudge(table)}, folds=10, resamples=5).rows()[0]
     in_sample = np.array(list(table.values())) >= row["threshold"]
     right = np.array([item.acceptability >= 0.5 for item in items])
     assert row["recall"] < (in_sample & right).sum() / right.sum()
@@ -77,7 +77,7 @@ def test_calibrated_figures_are_those_of_held_out_targets() -> None:
 def test_a_precision_out_of_reach_accepts_nothing() -> None:
     worse = TableJudge({word: 1 - score for word, score in NOISY.items()})
     with pytest.warns(TruenegWarning, match=r"bad: no threshold has a precision of 0\.99"):
-        result = evaluate_judges(
+        result = evaluate_scorers(
             ITEMS, {"bad": worse, "good": TableJudge(NOISY)}, precision=0.99, resamples=5, wrong=[wrong(0, WORDS[0])]
         )
     bad, good = result.measured
@@ -89,55 +89,55 @@ def test_a_precision_out_of_reach_accepts_nothing() -> None:
 
 def test_a_learned_judge_is_measured_on_what_it_has_not_seen() -> None:
     """One that learns by heart is perfect on what it knows, and no better than chance on the rest."""
-    judge = MemorizingJudge({})
+    scorer = MemorizingJudge({})
     strange = [wrong(3, "strange"), wrong(5, "stranger", "sisters")]
-    (measured,) = evaluate_judges(ITEMS, {"heart": judge}, wrong=strange, resamples=5).measured
+    (measured,) = evaluate_scorers(ITEMS, {"heart": scorer}, wrong=strange, resamples=5).measured
     assert measured.is_fitted
     assert measured.reading().average_precision == measured.reading().chance
-    assert len(judge.fitted_to) == 10
-    assert not any({"strange", "stranger"} & words for words in judge.fitted_to)
+    assert len(scorer.fitted_to) == 10
+    assert not any({"strange", "stranger"} & words for words in scorer.fitted_to)
     for item in ITEMS:
         of_target = {i.substitution.substitute for i in ITEMS if i.target_id == item.target_id}
-        assert sum(not of_target & words for words in judge.fitted_to) == 1
+        assert sum(not of_target & words for words in scorer.fitted_to) == 1
 
 
 def test_a_judge_that_has_learned_is_taken_as_it_is() -> None:
     """Its figures on the data it learned from would be too good, and that is told."""
 
     known = MemorizingJudge(dict(zip(WORDS, ACCEPTABILITY.tolist(), strict=True)), provenance={"data": "{'x': 'ab12'}"})
-    (measured,) = evaluate_judges(ITEMS, {"x": known}, data={"test": "cd34"}, resamples=5).measured
+    (measured,) = evaluate_scorers(ITEMS, {"x": known}, data={"test": "cd34"}, resamples=5).measured
     assert (measured.is_fitted, measured.reading().average_precision) == (False, 1.0)
     with pytest.warns(TruenegWarning, match="x was made from this data"):
-        evaluate_judges(ITEMS, {"x": known}, data={"renamed": "ab12"}, resamples=5)
+        evaluate_scorers(ITEMS, {"x": known}, data={"renamed": "ab12"}, resamples=5)
 
 
 def test_precision_at_the_recall_of_the_lexicon() -> None:
-    judges = {"noisy": TableJudge(NOISY), "lexical": TableJudge(YES_OR_NO)}
-    noisy, lexical = evaluate_judges(ITEMS, judges, resamples=5).measured
+    scorers = {"noisy": TableJudge(NOISY), "lexical": TableJudge(YES_OR_NO)}
+    noisy, lexical = evaluate_scorers(ITEMS, scorers, resamples=5).measured
     assert lexical.precision_at_reference_recall == lexical.reading().precision
     # The lexicon accepts what has more than 0.6: so does the other at that recall, or a little later.
     right, scores = ACCEPTABILITY >= 0.5, np.array(list(NOISY.values()))
     least = scores[right & (scores > 0.6)].min()
     assert noisy.precision_at_reference_recall == pytest.approx(right[scores >= least].mean())
-    (alone,) = evaluate_judges(ITEMS, {"noisy": TableJudge(NOISY)}, resamples=5).measured
+    (alone,) = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY)}, resamples=5).measured
     assert alone.precision_at_reference_recall is None
 
 
 def test_wrong_words_that_are_accepted() -> None:
     words = [wrong(0, "w0"), wrong(1, "w1"), wrong(1, "w2"), wrong(2, "w3", "sisters")]
-    judge = TableJudge(NOISY | {"w0": 0.9, "w1": 0.7, "w2": 0.1, "w3": 0.69}, threshold=0.7)
-    (measured,) = evaluate_judges(ITEMS, {"x": judge}, wrong=words, threshold="own", resamples=50).measured
+    scorer = TableJudge(NOISY | {"w0": 0.9, "w1": 0.7, "w2": 0.1, "w3": 0.69}, threshold=0.7)
+    (measured,) = evaluate_scorers(ITEMS, {"x": scorer}, wrong=words, threshold="own", resamples=50).measured
     antonyms, sisters = measured.errors["antonyms"], measured.errors["sisters"]
     assert (antonyms.num, antonyms.num_accepted, antonyms.share.estimate, antonyms.share.num) == (3, 2, 2 / 3, 2)
     assert antonyms.share.low <= 2 / 3 <= antonyms.share.high
     assert (sisters.num, sisters.num_accepted, sisters.share.high) == (1, 0, 0.0)
-    assert judge.num_calls == 1
+    assert scorer.num_calls == 1
 
 
 def test_differences_are_paired() -> None:
     better = {word: (score + 3 * a) / 4 for (word, score), a in zip(NOISY.items(), ACCEPTABILITY, strict=True)}
-    judges = {"noisy": TableJudge(NOISY), "same": TableJudge(NOISY), "better": TableJudge(better)}
-    first, same, other = evaluate_judges(ITEMS, judges, resamples=200).measured
+    scorers = {"noisy": TableJudge(NOISY), "same": TableJudge(NOISY), "better": TableJudge(better)}
+    first, same, other = evaluate_scorers(ITEMS, scorers, resamples=200).measured
     assert first.differences == {}
     assert [(d.estimate, d.low, d.high) for d in same.differences.values()] == [(0, 0, 0)] * 2
     gain = other.differences["most"]
@@ -149,8 +149,8 @@ def test_differences_are_paired() -> None:
 
 def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
     def measure(seed: int) -> dict[str, object]:
-        judges = {"noisy": TableJudge(NOISY, provenance={"made": "up"}), "lexical": TableJudge(YES_OR_NO)}
-        result = evaluate_judges(ITEMS, judges, resamples=20, seed=seed, data={"a": "b"}, options={"limit": 3})
+        scorers = {"noisy": TableJudge(NOISY, provenance={"made": "up"}), "lexical": TableJudge(YES_OR_NO)}
+        result = evaluate_scorers(ITEMS, scorers, resamples=20, seed=seed, data={"a": "b"}, options={"limit": 3})
         result.save(tmp_path / "deep" / "substitution.json")
         read = json.loads((tmp_path / "deep" / "substitution.json").read_text())
         for measured in read["measured"]:
@@ -170,12 +170,12 @@ def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
 
 def test_items_without_anything_acceptable() -> None:
     with pytest.raises(ConfigError, match="acceptable to most judges"):
-        evaluate_judges(made_up_items([[0.2, 0.0]] * 10), {"x": TableJudge({})})
+        evaluate_scorers(made_up_items([[0.2, 0.0]] * 10), {"x": TableJudge({})})
 
 
 def test_a_part_of_speech_without_anything_acceptable_has_no_reading() -> None:
     items: list[Item] = made_up_items([[0.9, 0.0], [0.2, 0.0]] * 10, parts="nv")
-    (measured,) = evaluate_judges(items, {"x": TableJudge({"s0.0": 0.9})}, resamples=5).measured
+    (measured,) = evaluate_scorers(items, {"x": TableJudge({"s0.0": 0.9})}, resamples=5).measured
     assert [(r.level, r.items) for r in measured.readings] == [
         *(("most", "all"), ("most", "nouns")),
         *(("any", "all"), ("any", "nouns"), ("any", "verbs")),
@@ -184,6 +184,6 @@ def test_a_part_of_speech_without_anything_acceptable_has_no_reading() -> None:
 
 def test_each_judge_is_told_of() -> None:
     told: list[str] = []
-    evaluate_judges(ITEMS, {"a": TableJudge(NOISY), "b": TableJudge(NOISY)}, resamples=5, say=told.append)
+    evaluate_scorers(ITEMS, {"a": TableJudge(NOISY), "b": TableJudge(NOISY)}, resamples=5, say=told.append)
     assert [line.partition(": ")[0] for line in told] == ["a", "b"]
     assert "120 substitutions" in told[0]

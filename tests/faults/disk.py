@@ -15,7 +15,7 @@ from faults.outcome import difference, outcome
 from faults.processes import Fault, run
 from faults.world import RESUMABLE, VERBS, Verb, World
 
-SMALLEST = 1 << 13
+EPS = 1 << 13
 """Bytes that a file can have on a full disk: what the process itself says goes into files, too."""
 FULL, NO_SPACE, READ_ONLY = "files end early", "no space", "read-only"
 KINDS = (FULL, NO_SPACE, READ_ONLY)
@@ -88,7 +88,7 @@ def _fault(kind: str, whole: Reference, choose: random.Random, place: Path) -> F
     if kind == NO_SPACE:
         return Fault(choose.randint(1, max(1, whole.num_events)), error=errno.ENOSPC)
     sizes = [path.stat().st_size for path in (place.parent / "whole").rglob("*") if path.is_file()]
-    return Fault(file_limit=choose.randint(SMALLEST, max(SMALLEST, *sizes)))
+    return Fault(file_limit=choose.randint(EPS, max(EPS, *sizes)))
 
 
 def _set_modes(folder: Path, of_folders: int, of_files: int) -> None:

@@ -161,9 +161,9 @@ def _result(path: Path) -> object:
 
 
 def _answers(path: Path) -> object:
-    from trueneg.evaluation.results.store import load_answers
+    from trueneg.evaluation.results.store import load_predictions
 
-    return load_answers(path.with_name("dev.json"))
+    return load_predictions(path.with_name("dev.json"))
 
 
 def _attack_set(path: Path) -> object:

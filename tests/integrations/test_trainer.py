@@ -35,7 +35,7 @@ from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import TrainingOrder, held_out_batches
+from trueneg.training.data import CorpusBatches, held_out_batches
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run, train_step
@@ -104,7 +104,7 @@ def own_loop(kind: str, corpus: Path) -> tuple[dict[str, torch.Tensor], list[dic
     config = TrainConfig(steps=STEPS, batch_size=BATCH, seed=SEED)
     optimizer = OptimizerConfig(learning_rate=RATE, schedule="constant")
     run = Run.new(*parts(kind), optimizer, config, torch.device("cpu"))
-    order = TrainingOrder(rows_of(corpus), config, Processes())
+    order = CorpusBatches(rows_of(corpus), config, Processes())
     readings = []
     for step in range(STEPS):
         norm = float(train_step(run, order.micro_batches(step)))

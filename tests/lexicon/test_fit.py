@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from trueneg.lexicon.compatibility import Fit
+from trueneg.lexicon.compatibility import Compatibility
 from trueneg.lexicon.wordnet import WordNet
 
 
 @pytest.fixture
-def fit(wordnet: WordNet) -> Fit:
-    return Fit(wordnet)
+def fit(wordnet: WordNet) -> Compatibility:
+    return Compatibility(wordnet)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def fit(wordnet: WordNet) -> Fit:
         ("qwzx", "blub", True),
     ],
 )
-def test_what_fits(word: str, other: str, wanted: bool, fit: Fit) -> None:
+def test_what_fits(word: str, other: str, wanted: bool, fit: Compatibility) -> None:
     assert fit.fits(word, other) is wanted
     assert fit.fits(other, word) is wanted

@@ -14,13 +14,13 @@ from tiny_runs import WORDNET, make_config
 from trueneg.config.codec import encode, flatten, override
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import with_objective
-from trueneg.config.validation import check_effects, validate
+from trueneg.config.validation import check_options_apply, validate
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.views.rows import ViewReader, options_of
 from trueneg.errors import TruenegError
 from trueneg.runs.pretraining import build, reader_of
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import TrainingOrder, row_index
+from trueneg.training.data import CorpusBatches, row_index
 from trueneg.training.distributed import Processes
 from trueneg.training.optimizer import learning_rate_share
 from trueneg.training.step import Run, train_step
@@ -137,9 +137,9 @@ def seen(config: PretrainConfig) -> str:
     tokenizer = load_tokenizer(rows.corpus.path / "tokenizer")
     model, objective = build(config, tokenizer)
     read = reader_of(config, rows, tokenizer)
-    order = TrainingOrder(rows, config.train, Processes(), read)
+    order = CorpusBatches(rows, config.train, Processes(), read)
     run = Run.new(model, objective, config.optimizer, config.train, torch.device("cpu"))
-    found: list[Any] = [objective.alarm({"embedding_cosine": 0.4})]
+    found: list[Any] = [objective.warning_for({"embedding_cosine": 0.4})]
     found += [getattr(part, "gradient_checkpointing", None) for part in model.modules()]
     found += [getattr(getattr(part, "config", None), "_attn_implementation", None) for part in model.modules()]
     if isinstance(read, ViewReader):
@@ -184,7 +184,7 @@ def seen_with(config: PretrainConfig, option: str, value: str) -> str:
         changed = override(config, [setting])
         if option == "objective.name":
             changed = with_objective(config, value)
-        check_effects(changed, [setting])
+        check_options_apply(changed, [setting])
         validate(changed)
         return seen(changed)
     except TruenegError:

@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertMod
 from trueneg.config.codec import load_config, override
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import CheckpointError, ConfigError
-from trueneg.evaluation.results.store import Result, find_results, load_answers, load_result
+from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result
 from trueneg.runs.finetuned_models import evaluate_finetuned
 from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
@@ -82,7 +82,7 @@ def assert_same_run(ours: Finetuned, theirs: Finetuned) -> None:
     assert [name for name in left if not torch.equal(left[name], right[name])] == []
     for split, result in ours.results.items():
         assert result.metrics == theirs.results[split].metrics
-        assert load_answers(ours.folder / f"{split}.json") == load_answers(theirs.folder / f"{split}.json")
+        assert load_predictions(ours.folder / f"{split}.json") == load_predictions(theirs.folder / f"{split}.json")
 
 
 def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: 
     assert done.step == done.steps == 8 * 13, "200 examples in batches of 16, eight times"
     assert {"torch", "transformers", "trueneg"} <= result.versions.keys()
     assert load_config(FinetuneConfig, done.folder / "config.json").optimizer.warmup_steps == round(0.1 * 8 * 13)
-    answers = load_answers(done.folder / "dev.json")
+    answers = load_predictions(done.folder / "dev.json")
     assert result.metrics["accuracy"] == np.mean([answer["gold"] == answer["predicted"] for answer in answers])
     assert f"| dev | accuracy | {result.metrics['accuracy']:.4f} | 60 |" in (done.folder / "hf/README.md").read_text()
 
@@ -114,7 +114,7 @@ def test_transformers_loads_the_model_and_says_the_same(configure: Configure, tm
     model = AutoModelForSequenceClassification.from_pretrained(done.folder / "hf").eval()
     tokenizer = load_tokenizer(done.folder / "hf")
     texts = [line.split("\t")[0] for line in (data / "SST-2/dev.tsv").read_text().splitlines()[1:]]
-    for text, answer in zip(texts, load_answers(done.folder / "dev.json"), strict=True):
+    for text, answer in zip(texts, load_predictions(done.folder / "dev.json"), strict=True):
         with torch.no_grad():
             logits = model(**tokenizer(text, return_tensors="pt", truncation=True, max_length=48)).logits[0]
         assert answer["predicted"] == int(logits.argmax())
@@ -325,16 +325,16 @@ def test_dev_examples_are_the_same_for_every_seed(configure: Configure, tmp_path
     keys = []
     for seed in (1, 2):
         done = finetune(configure(f"train.seed={seed}", "task.max_dev_examples=20"), tmp_path, quiet=True)
-        keys.append([answer["key"] for answer in load_answers(done.folder / "dev.json")])
+        keys.append([answer["key"] for answer in load_predictions(done.folder / "dev.json")])
     assert keys[0] == keys[1] and len(keys[0]) == 20
 
 
 def test_a_fine_tuned_model_is_evaluated_later(configure: Configure, tmp_path: Path) -> None:
     done = finetune(configure(), tmp_path / "run", quiet=True)
-    before = load_answers(done.folder / "dev.json")
+    before = load_predictions(done.folder / "dev.json")
     (result,) = evaluate_finetuned(done.folder, splits=["dev"])
     assert result.metrics == done.results["dev"].metrics
-    assert load_answers(done.folder / "dev.json") == before
+    assert load_predictions(done.folder / "dev.json") == before
     moved = write_sst2(tmp_path / "elsewhere" / "SST-2", num_dev=30)
     (other,) = evaluate_finetuned(done.folder, data=str(moved))
     assert other.num_examples == 30

@@ -16,7 +16,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError
-from trueneg.training.data import TrainingOrder, held_out_batches
+from trueneg.training.data import CorpusBatches, held_out_batches
 from trueneg.training.distributed import Processes
 
 WORLDS = [(1, 1), (2, 1), (1, 4), (2, 2), (4, 2), (8, 1)]
@@ -32,12 +32,12 @@ def held_out(corpus: Path) -> RowIndex:
     return RowIndex(Corpus.open(corpus, "valid"), 24)
 
 
-def orders(index: RowIndex, world_size: int, accumulation: int, batch_size: int = 8) -> list[TrainingOrder]:
+def orders(index: RowIndex, world_size: int, accumulation: int, batch_size: int = 8) -> list[CorpusBatches]:
     config = TrainConfig(batch_size=batch_size, accumulation=accumulation, seed=3)
-    return [TrainingOrder(index, config, Processes(rank, world_size)) for rank in range(world_size)]
+    return [CorpusBatches(index, config, Processes(rank, world_size)) for rank in range(world_size)]
 
 
-def step_of(per_process: list[TrainingOrder], step: int) -> list[Rows]:
+def step_of(per_process: list[CorpusBatches], step: int) -> list[Rows]:
     return [rows for order in per_process for rows in order.micro_batches(step)]
 
 

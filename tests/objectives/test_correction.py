@@ -69,11 +69,11 @@ def test_no_credit_is_the_plain_loss_bit_for_bit(
 def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
     """For any sum and number of positions: no factor is applied that is not exactly 1."""
     token_loss = torch.rand(BATCH.gold.shape, generator=torch.Generator().manual_seed(seed)) * 10
-    place = replace(BATCH, is_masked=torch.arange(BATCH.gold.numel()).view_as(BATCH.gold) <= seed % 24)
+    batch = replace(BATCH, is_masked=torch.arange(BATCH.gold.numel()).view_as(BATCH.gold) <= seed % 24)
     credit, logits = torch.zeros_like(token_loss), torch.empty(0)
     sums = [
         HardCorrection(tiny.ConstantDetector(0.0), denominator=over).masked_lm_loss(
-            token_loss, logits, place.gold, credit, place
+            token_loss, logits, batch.gold, credit, batch
         )
         for over in ("masked", "kept")
     ]
@@ -183,10 +183,10 @@ def test_set_takes_each_token_once() -> None:
     """A detector that lists gold among the substitutes does not count it twice."""
 
     class ListsGold(Detector):
-        def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+        def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
             return torch.zeros(gold.shape)
 
-        def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+        def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
             return gold.unsqueeze(-1), torch.ones(*gold.shape, 1)
 
     model, objective = mlm(correction=HardCorrection(ListsGold(), "set"))
@@ -198,11 +198,11 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     """The gradient of each accepted token's logit is p(v) - p(v) a(v) / (mass of the set), by hand."""
     logits = torch.tensor([[[1.0, 2.0, 0.0, -1.0]]], requires_grad=True)
     gold = torch.tensor([[0]])
-    place = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
+    batch = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
     correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
     token_loss = -logits.log_softmax(-1)[..., 0]
     credit = torch.tensor([[0.0]])
-    correction.masked_lm_loss(token_loss, logits, torch.tensor([[2]]), credit, place).backward()
+    correction.masked_lm_loss(token_loss, logits, torch.tensor([[2]]), credit, batch).backward()
     p = logits.detach()[0, 0].softmax(-1)
     accepted = torch.tensor([1.0, 1.0, 0.0, 1.0])
     torch.testing.assert_close(logits.grad[0, 0], p - p * accepted / (p * accepted).sum())
@@ -228,7 +228,7 @@ def test_equal_embeddings_have_no_distance(variant: str) -> None:
     with torch.no_grad():
         model.embeddings.copy_(model.embeddings[7].clone().expand_as(model.embeddings))
     assert objective(model, BATCH).terms["sr"].item() == pytest.approx(0, abs=1e-5)
-    assert SoftRegularization().monitor(model)["embedding_cosine"] == pytest.approx(1, abs=1e-4)
+    assert SoftRegularization().expensive_metrics(model)["embedding_cosine"] == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -39,9 +39,9 @@ class Arithmetic(Detector):
     def of(gold: int, predicted: int) -> float:
         return 0.5 + (gold + predicted) % 5 / 10 if (gold + predicted) % 2 else 0.0
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        assert gold.equal(place.rows.input_ids.gather(1, place.positions))
-        self.num_asked += int(place.is_masked.sum())
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
+        assert gold.equal(batch.rows.input_ids.gather(1, batch.positions))
+        self.num_asked += int(batch.is_masked.sum())
         total = gold + predicted
         return torch.where(total % 2 == 1, 0.5 + total % 5 / 10, 0.0)
 

@@ -12,8 +12,8 @@ from ring_text import RING
 from transformers import BertConfig, BertModel
 
 from trueneg.attacks.attack_set import AttackSet, save_attack_set
-from trueneg.attacks.base import Adversary, Outcome
-from trueneg.attacks.runner import attack_with
+from trueneg.attacks.base import AdversarialExample, Outcome
+from trueneg.attacks.runner import evaluate_attack
 from trueneg.errors import BusyError, ConfigError
 from trueneg.files.lock import locked
 from trueneg.recipes import RECIPES
@@ -110,11 +110,11 @@ def test_only_adversaries_that_misled_their_model_are_asked_about_and_others_do_
 ) -> None:
     labels = tuple(sorted(LABELS))
 
-    def adversary(number: int, outcome: Outcome) -> Adversary[TextExample]:
+    def adversary(number: int, outcome: Outcome) -> AdversarialExample[TextExample]:
         first, second, label = pair(number)
         example = TextExample(str(number), first, second, labels.index(label))
         changed = example if outcome == "skipped" else replace(example, second=RING[5])
-        return Adversary(example, changed, outcome, 7)
+        return AdversarialExample(example, changed, outcome, 7)
 
     outcomes: list[Outcome] = ["succeeded", "skipped", "succeeded", "failed", "changed"]
     made = AttackSet(
@@ -127,7 +127,7 @@ def test_only_adversaries_that_misled_their_model_are_asked_about_and_others_do_
     wanted = {"succeeded": 2, "changed": 1, "queries": 14}
     assert json.loads((model / "attack-some-p.json").read_text())["counts"] == wanted
     (model / "attack-some-p.json").unlink()
-    attack_with(model, replace(made, attack={"name": "another", "profile": "p"}))
+    evaluate_attack(model, replace(made, attack={"name": "another", "profile": "p"}))
     reproduce(out, scale="tiny", arms=["vanilla"], seeds=1, settings=given)
     assert json.loads((model / "attack-some-p.json").read_text())["counts"] == wanted
 

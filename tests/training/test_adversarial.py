@@ -38,7 +38,7 @@ from trueneg.training.adversarial import (
     with_adversary,
 )
 from trueneg.training.features import NO_TARGET, Features
-from trueneg.training.step import Passes, Run, train_step
+from trueneg.training.step import GradientPasses, Run, train_step
 
 LENGTHS = [7, 3, 5, 4, 6, 8]
 SEED = 11
@@ -115,7 +115,7 @@ class LinearReader(nn.Module):
         return SimpleNamespace(logits=self.head((embedded * mask).sum(1) / mask.sum(1)))
 
 
-def linear_run(objective: Objective[Any, Any] | None = None, passes: Passes | None = None) -> Run:
+def linear_run(objective: Objective[Any, Any] | None = None, passes: GradientPasses | None = None) -> Run:
     config = TrainConfig(steps=10, seed=SEED)
     device = torch.device("cpu")
     return Run.new(LinearReader(), objective or Classification(), OptimizerConfig(), config, device, passes=passes)
@@ -439,7 +439,7 @@ def test_the_model_is_left_as_it_was() -> None:
 
 
 def test_what_is_configured_is_made() -> None:
-    make: Callable[[str], tuple[Any, Passes]] = lambda name: with_adversary(  # noqa: E731
+    make: Callable[[str], tuple[Any, GradientPasses]] = lambda name: with_adversary(  # noqa: E731
         override(FinetuneConfig(), [f"adversarial={name}"]), Classification()
     )
     assert [type(objective) for objective, _ in map(make, ("", "freelb", "smart"))] == [
@@ -447,4 +447,8 @@ def test_what_is_configured_is_made() -> None:
         Classification,
         Smart,
     ]
-    assert [type(passes) for _, passes in map(make, ("", "freelb", "smart"))] == [Passes, FreeLB, Passes]
+    assert [type(passes) for _, passes in map(make, ("", "freelb", "smart"))] == [
+        GradientPasses,
+        FreeLB,
+        GradientPasses,
+    ]

@@ -10,7 +10,7 @@ from trueneg.config.options import TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
-from trueneg.training.labelled_order import LabelledOrder
+from trueneg.training.labelled_order import LabelledBatches
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, 530)
 
@@ -20,12 +20,14 @@ def features() -> Features:
     return Features.of([[number] * length for number, length in enumerate(LENGTHS)])
 
 
-def order(window: int = 16, batch_size: int = 8, rank: int = 0, world: int = 1, accumulation: int = 1) -> LabelledOrder:
+def order(
+    window: int = 16, batch_size: int = 8, rank: int = 0, world: int = 1, accumulation: int = 1
+) -> LabelledBatches:
     config = TrainConfig(batch_size=batch_size, accumulation=accumulation, seed=3)
-    return LabelledOrder(features(), -1, window, config, Processes(rank, world))
+    return LabelledBatches(features(), -1, window, config, Processes(rank, world))
 
 
-def seen(order: LabelledOrder, step: int) -> list[int]:
+def seen(order: LabelledBatches, step: int) -> list[int]:
     return [
         int(row[0])
         for batch in order.micro_batches(step)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trueneg.attacks.base import Adversary, Outcome
+from trueneg.attacks.base import AdversarialExample, Outcome
 from trueneg.errors import TaskError, TruenegWarning
 from trueneg.files.records import parse_record, read_record_lines
 from trueneg.files.whole import write_whole
@@ -36,7 +36,7 @@ class AttackSet:
     split: str
     labels: tuple[str, ...]
     """What the examples' labels stand for; none for SQuAD."""
-    adversaries: Sequence[Adversary[Any]]
+    adversaries: Sequence[AdversarialExample[Any]]
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ def _check_names(path: Path, attack: Mapping[str, Any]) -> None:
             raise TaskError(f"'{path}', line 1, is damaged: 'attack.{key}' should be a name, got {name!r}: {REMEDY}")
 
 
-def _entry(adversary: Adversary[Any]) -> dict[str, Any]:
+def _entry(adversary: AdversarialExample[Any]) -> dict[str, Any]:
     """An adversary as JSON; of the adversarial example only what differs from the original."""
     original, changed = asdict(adversary.original), asdict(adversary.adversarial)
     return {
@@ -141,12 +141,12 @@ def _entry(adversary: Adversary[Any]) -> dict[str, Any]:
     }
 
 
-def _adversary(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> Adversary[Any]:
+def _adversary(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> AdversarialExample[Any]:
     entry = parse_record(_Entry, json.dumps(content), where, TaskError, REMEDY)
     original, adversarial = (
         _example(where, example, labels) for example in (entry.original, {**entry.original, **entry.adversarial})
     )
-    return Adversary(original, adversarial, entry.outcome, entry.num_queries, entry.notes)
+    return AdversarialExample(original, adversarial, entry.outcome, entry.num_queries, entry.notes)
 
 
 def _example(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> Example:

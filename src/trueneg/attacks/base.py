@@ -15,7 +15,7 @@ attack that asks no victim has ``changed`` an example, or left it ``unchanged`` 
 
 
 @dataclass(frozen=True)
-class Adversary(Generic[E]):
+class AdversarialExample(Generic[E]):
     """One example under attack."""
 
     original: E

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from trueneg.attacks.base import Adversary, Outcome
+from trueneg.attacks.base import AdversarialExample, Outcome
 from trueneg.errors import TaskError
 from trueneg.tasks.records import Records, read_lines, read_records
 from trueneg.tasks.text import TextExample
@@ -53,7 +53,7 @@ class _Row:
 
 def read_published(
     path: Path, labels: Sequence[str], names: Sequence[str] = (), *, is_of_pairs: bool | None = None
-) -> list[Adversary[TextExample]]:
+) -> list[AdversarialExample[TextExample]]:
     """Read published adversaries of a task, in the order of the file; keys are line numbers.
 
     Args:
@@ -151,7 +151,7 @@ def _table(records: Records) -> Iterator[_Row]:
         yield _Row(records.lines[number], texts, changed, row[label], "changed")
 
 
-def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> Adversary[TextExample]:
+def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> AdversarialExample[TextExample]:
     numbered = names or labels
     if row.label in labels and not (names and row.label.isdecimal()):
         label = labels.index(row.label)
@@ -169,4 +169,4 @@ def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str
             return TextExample(str(row.line), text, None, label)
         return TextExample(str(row.line), first, text, label)
 
-    return Adversary(example(row.original), example(row.adversarial), row.outcome, row.num_queries)
+    return AdversarialExample(example(row.original), example(row.adversarial), row.outcome, row.num_queries)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.config.codec import override
 from trueneg.config.validation import Needs, refuse_idle
 from trueneg.errors import ConfigError, unknown_name
@@ -29,7 +29,7 @@ ATTACKS: Mapping[str, str] = {
     "swap-synonyms": "trueneg.attacks.registry:make_swap_synonyms",
     "add-sentence": "trueneg.attacks.registry:make_add_sentence",
 }
-"""What makes each attack of a :class:`Request`."""
+"""What makes each attack of a :class:`AttackConfig`."""
 
 ABOUT: Mapping[str, str] = {
     "textfooler": "words become counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE",
@@ -45,7 +45,7 @@ _AT_ONCE = 100
 
 
 @dataclass(frozen=True)
-class Request:
+class AttackConfig:
     """What a user asks for."""
 
     name: str
@@ -78,10 +78,10 @@ class Attack:
     """Whether it depends on the model: else one set serves all."""
     description: Mapping[str, Any]
     """Options, seed and resources, as JSON: what a set of it is labelled with."""
-    run: Callable[[Sequence[Any], Victim | None, Progress], list[Adversary[Any]]]
+    run: Callable[[Sequence[Any], Victim | None, Progress], list[AdversarialExample[Any]]]
 
 
-def make_attack(request: Request) -> Attack:
+def make_attack(request: AttackConfig) -> Attack:
     """Load what an attack needs.
 
     Raises:
@@ -92,7 +92,7 @@ def make_attack(request: Request) -> Attack:
     return made
 
 
-def make_textfooler(request: Request) -> Attack:
+def make_textfooler(request: AttackConfig) -> Attack:
     """TextFooler, in the profiles ``textattack`` and ``jin2019``."""
     from trueneg.attacks.word_substitution.textfooler import PROFILES, textfooler
     from trueneg.lexicon.tagging import make_tagger
@@ -108,7 +108,7 @@ def make_textfooler(request: Request) -> Attack:
     return _with_victim(request, _described(request, PROFILES, options, resources), search)
 
 
-def make_masked_lm(request: Request) -> Attack:
+def make_masked_lm(request: AttackConfig) -> Attack:
     """Words of a masked LM, in the profiles ``bert-attack``, ``bae`` and ``strict``."""
     from trueneg.attacks.word_substitution.greedy import greedy_attack
     from trueneg.attacks.word_substitution.masked_lm import BERT_MASK, PROFILES, MaskedLMCandidates
@@ -134,7 +134,7 @@ def make_masked_lm(request: Request) -> Attack:
         **({"wordnet": wordnet_digest(wordnet.path)} if wordnet else {}),
     }
 
-    def search(victim: Victim, examples: Sequence[Any], *, progress: Progress) -> list[Adversary[Any]]:
+    def search(victim: Victim, examples: Sequence[Any], *, progress: Progress) -> list[AdversarialExample[Any]]:
         mask = victim.tokenizer.mask_token if options.unknown == BERT_MASK else None
         return greedy_attack(
             victim,
@@ -149,7 +149,7 @@ def make_masked_lm(request: Request) -> Attack:
     return _with_victim(request, _described(request, PROFILES, options, resources), search)
 
 
-def make_typos(request: Request) -> Attack:
+def make_typos(request: AttackConfig) -> Attack:
     """Slips of the keyboard, in the one profile ``default``."""
     from trueneg.attacks.typos import TypoOptions, typos
 
@@ -160,7 +160,7 @@ def make_typos(request: Request) -> Attack:
     return _without_victim(request, ["text", "squad"], _described(request, profiles, options, {}), transform)
 
 
-def make_swap_synonyms(request: Request) -> Attack:
+def make_swap_synonyms(request: AttackConfig) -> Attack:
     """SwapSynWordNet, in the profiles ``strict`` and ``textflint``."""
     from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
     from trueneg.lexicon.tagging import make_tagger
@@ -176,7 +176,7 @@ def make_swap_synonyms(request: Request) -> Attack:
     return _without_victim(request, ["squad"], described, transform)
 
 
-def make_add_sentence(request: Request) -> Attack:
+def make_add_sentence(request: AttackConfig) -> Attack:
     """AddSent and AddSentDiverse, in the profiles ``strict``, ``jia2017`` and ``textflint``."""
     from trueneg.attacks.squad.add_sentence.attack import ADD_PROFILES, AddOptions, add_sentence
     from trueneg.attacks.squad.add_sentence.declarative_trees import read_trees
@@ -205,10 +205,10 @@ def make_add_sentence(request: Request) -> Attack:
     return _without_victim(request, ["squad"], described, transform)
 
 
-def _refuse_others(request: Request, *taken: str) -> None:
+def _refuse_others(request: AttackConfig, *taken: str) -> None:
     """Refuse a resource that an attack does not read."""
     for name in ("neighbours", "encoder", "masked_lm", "parses", "tagger", "wordnet"):
-        if name not in taken and getattr(request, name) != getattr(Request(request.name), name):
+        if name not in taken and getattr(request, name) != getattr(AttackConfig(request.name), name):
             what = f"{request.name} {request.profile}".strip()
             raise ConfigError(f"{what} takes no --{name.replace('_', '-')}: leave it out")
 
@@ -240,7 +240,7 @@ _OF_SIMILARITY: Needs = (
 )
 
 
-def _options(request: Request, profiles: Mapping[str, Any]) -> Any:
+def _options(request: AttackConfig, profiles: Mapping[str, Any]) -> Any:
     """A profile with its settings.
 
     Raises:
@@ -254,10 +254,12 @@ def _options(request: Request, profiles: Mapping[str, Any]) -> Any:
     return options
 
 
-def _with_victim(request: Request, described: Mapping[str, Any], search: Callable[..., list[Adversary[Any]]]) -> Attack:
+def _with_victim(
+    request: AttackConfig, described: Mapping[str, Any], search: Callable[..., list[AdversarialExample[Any]]]
+) -> Attack:
     """A search that asks a classifier."""
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[AdversarialExample[Any]]:
         if victim is None:
             raise ConfigError(f"{request.name} asks a model: name a fine-tuned classifier's folder")
         return search(victim, examples, progress=progress)
@@ -266,15 +268,15 @@ def _with_victim(request: Request, described: Mapping[str, Any], search: Callabl
 
 
 def _without_victim(
-    request: Request,
+    request: AttackConfig,
     kinds: Sequence[Literal["text", "squad"]],
     described: Mapping[str, Any],
-    transform: Callable[[Sequence[Any]], list[Adversary[Any]]],
+    transform: Callable[[Sequence[Any]], list[AdversarialExample[Any]]],
 ) -> Attack:
     """An attack that asks no model, done in parts, so that people see how far it has come."""
 
-    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[Adversary[Any]]:
-        found: list[Adversary[Any]] = []
+    def run(examples: Sequence[Any], victim: Victim | None, progress: Progress) -> list[AdversarialExample[Any]]:
+        found: list[AdversarialExample[Any]] = []
         for start in range(0, len(examples), _AT_ONCE):
             found += transform(examples[start : start + _AT_ONCE])
             progress(len(found), len(examples))
@@ -287,7 +289,7 @@ def _of_wordnet(wordnet: WordNet, tagger: Tagger) -> dict[str, str]:
     return {"wordnet": wordnet_digest(wordnet.path), "tagger": tagger.name}
 
 
-def _neighbours(request: Request) -> NeighbourTable | Vectors:
+def _neighbours(request: AttackConfig) -> NeighbourTable | Vectors:
     from trueneg.attacks.word_substitution.neighbours import load_neighbours
     from trueneg.lexicon.vectors import load_vectors
 
@@ -301,7 +303,7 @@ def _neighbours(request: Request) -> NeighbourTable | Vectors:
     return load_vectors(request.neighbours)
 
 
-def _similarity(request: Request) -> Any:
+def _similarity(request: AttackConfig) -> Any:
     from trueneg.attacks.word_substitution.similarity import MeanVectors
 
     if not request.encoder:
@@ -316,7 +318,7 @@ def _provenance(similarity: Any) -> dict[str, str]:
 
 
 def _described(
-    request: Request, profiles: Mapping[str, Any], options: Any, resources: Mapping[str, str]
+    request: AttackConfig, profiles: Mapping[str, Any], options: Any, resources: Mapping[str, str]
 ) -> dict[str, Any]:
     """What tells this attack from another, as JSON."""
     from trueneg.attacks.word_substitution.greedy import GreedyOptions

@@ -18,12 +18,12 @@ from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Drop, drops, out
 from trueneg.attacks.victim import Victim, row_names
 from trueneg.config.codec import flatten
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
-from trueneg.evaluation.predictions import SUBSET_SEED, answer, make_result, pad_id
+from trueneg.evaluation.predictions import SUBSET_SEED, make_result, pad_id, predict_split
 from trueneg.evaluation.results.store import Result, columns_of, load_result, save_result
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
-from trueneg.runs.finetuned_models import OpenedModel, finetuned_task, open_finetuned
-from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned
+from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.squad import SquadTask
 from trueneg.tasks.squad_reading import SquadExample
@@ -90,7 +90,7 @@ def run_attack(
         return AttackSet(described, task.name, split, task.labels, attack.run(examples, victim, progress))
 
 
-def attack_with(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
+def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
     """Ask a fine-tuned model about every example of a set, before and after.
 
     Of SQuAD only the questions that were changed count: what the first paper's Table 5 calls the original score is on
@@ -176,7 +176,7 @@ def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
     return f"attack-{name}" + ("" if attack_set.task == task else f"-on-{attack_set.task.replace('/', '-')}")
 
 
-def load_adversaries(path: Path, folder: str | Path, names: Sequence[str] = (), data: str = "") -> AttackSet:
+def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[str] = (), data: str = "") -> AttackSet:
     """Read a set that was saved, or published adversaries: those of their authors' attacks that succeeded.
 
     Args:
@@ -256,16 +256,16 @@ def _fingerprint(folder: str | Path) -> str:
     return digest.hexdigest()[:8]
 
 
-def _victim(opened: OpenedModel) -> Victim:
+def _victim(opened: FinetunedModel) -> Victim:
     task = cast(TextTask, opened.task)
     return Victim(opened.model, task, opened.tokenizer, opened.config.task.length)
 
 
-def _answers(opened: OpenedModel, examples: Sequence[Any]) -> tuple[list[Answer], Encoded]:
+def _answers(opened: FinetunedModel, examples: Sequence[Any]) -> tuple[list[Prediction], Encoded]:
     """In float32, as the search: near ties decide, and with what a text shares a batch shows in bf16's digits."""
     length = opened.config.task.length
     encoded = opened.task.encode(examples, opened.tokenizer, length, is_training=False)
-    return answer(opened.model, opened.task, examples, encoded, pad_id(opened.tokenizer)), encoded
+    return predict_split(opened.model, opened.task, examples, encoded, pad_id(opened.tokenizer)), encoded
 
 
 def _rows(encoded: Encoded, num: int) -> list[list[bytes]]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.evaluation.results.store import columns_of
 from trueneg.evaluation.statistics.significance import resample
-from trueneg.tasks.base import Answer
+from trueneg.tasks.base import Prediction
 from trueneg.tasks.metrics import METRICS, Columns, Metric
 
 TEXT_METRICS = ("accuracy", "accuracy_before", "withstood")
@@ -44,8 +44,8 @@ class Drop:
 
 
 def text_answers(
-    adversaries: Sequence[Adversary[Any]], before: Sequence[Answer], after: Sequence[Answer]
-) -> list[Answer]:
+    adversaries: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
+) -> list[Prediction]:
     """One answer an example, as ``TEXT_METRICS`` read them.
 
     ``predicted`` is what the model says after the attack, and ``is_attacked`` whether it was right before it: who is
@@ -66,8 +66,8 @@ def text_answers(
 
 
 def squad_answers(
-    adversaries: Sequence[Adversary[Any]], before: Sequence[Answer], after: Sequence[Answer]
-) -> list[Answer]:
+    adversaries: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
+) -> list[Prediction]:
     """One answer a question, as ``SQUAD_METRICS`` read them."""
     return [
         {**now, **{f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}, "outcome": adversary.outcome}
@@ -75,7 +75,7 @@ def squad_answers(
     ]
 
 
-def outcomes(adversaries: Sequence[Adversary[Any]]) -> dict[str, int]:
+def outcomes(adversaries: Sequence[AdversarialExample[Any]]) -> dict[str, int]:
     """How often each outcome came; of what was attacked, the ``queries``; and adversaries noted as ``invalid``.
 
     Some attacks ask about what they skip, too: that is no part of what a success costs.
@@ -89,7 +89,7 @@ def outcomes(adversaries: Sequence[Adversary[Any]]) -> dict[str, int]:
 
 
 def drops(
-    answers: Sequence[Answer],
+    answers: Sequence[Prediction],
     metrics: Sequence[str],
     *,
     confidence: float = 0.95,

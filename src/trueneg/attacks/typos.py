@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
-from trueneg.attacks.base import Adversary
-from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
+from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.words import Attacked, Passage
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.tasks.squad_reading import SquadExample
@@ -51,7 +51,7 @@ class TypoOptions:
             raise ConfigError(unknown_name("attacked", self.attacked, get_args(Attacked)))
 
 
-def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[Adversary[E]]:
+def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[AdversarialExample[E]]:
     """Put slips into texts, or into the contexts of questions.
 
     Answers stay as they are: of SQuAD no word of any answer changes, wherever it stands, and none becomes one.
@@ -66,7 +66,7 @@ def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = Non
         in a text (or in both of a pair) and its first character in a context; or ``unchanged``, with a ``reason``.
     """
     options = options or TypoOptions()
-    found: list[Adversary[E]] = []
+    found: list[AdversarialExample[E]] = []
     for example in examples:
         randomness = example_randomness(seed, example.key)
         if isinstance(example, SquadExample):
@@ -76,19 +76,23 @@ def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = Non
     return found
 
 
-def _in_text(example: TextExample, randomness: random.Random, options: TypoOptions) -> Adversary[TextExample]:
+def _in_text(example: TextExample, randomness: random.Random, options: TypoOptions) -> AdversarialExample[TextExample]:
     original = changed = Passage.of(example, _WORD, options.attacked)
     num = len(original.attackable)
     for place, word in _slips(original.words, original.attackable, num, randomness, options, frozenset()).items():
         changed = changed.with_word(place, word)
     if changed is original:
         return _unchanged(example)
-    return Adversary(example, changed.to_example(), "changed", notes={"changed": changed.changed_from(original)})
+    return AdversarialExample(
+        example, changed.to_example(), "changed", notes={"changed": changed.changed_from(original)}
+    )
 
 
-def _in_context(example: SquadExample, randomness: random.Random, options: TypoOptions) -> Adversary[SquadExample]:
-    if reason := hindrance(example):
-        return Adversary(example, example, "unchanged", notes={"reason": reason})
+def _in_context(
+    example: SquadExample, randomness: random.Random, options: TypoOptions
+) -> AdversarialExample[SquadExample]:
+    if reason := reason_not_attackable(example):
+        return AdversarialExample(example, example, "unchanged", notes={"reason": reason})
     kept = frozenset(word.casefold() for answer in example.answers for word in _WORD.findall(answer.text))
     words = list(_WORD.finditer(example.context))
     may_change = [
@@ -101,11 +105,11 @@ def _in_context(example: SquadExample, randomness: random.Random, options: TypoO
         return _unchanged(example)
     edits = [Edit(*words[place].span(), slipped) for place, slipped in slips.items()]
     notes = {"changed": [[words[place].start(), words[place].group(), slipped] for place, slipped in slips.items()]}
-    return Adversary(example, edited_context(example, edits), "changed", notes=notes)
+    return AdversarialExample(example, edited_context(example, edits), "changed", notes=notes)
 
 
-def _unchanged(example: E) -> Adversary[E]:
-    return Adversary(example, example, "unchanged", notes={"reason": "no word is long enough"})
+def _unchanged(example: E) -> AdversarialExample[E]:
+    return AdversarialExample(example, example, "unchanged", notes={"reason": "no word is long enough"})
 
 
 def _slips(

@@ -63,8 +63,8 @@ def attack(
     Published adversaries: `trueneg attack results/hc/mr --load adversaries.tsv`
     """
     from trueneg.attacks.attack_set import save_attack_set
-    from trueneg.attacks.registry import Request, make_attack
-    from trueneg.attacks.runner import attack_with, load_adversaries
+    from trueneg.attacks.registry import AttackConfig, make_attack
+    from trueneg.attacks.runner import evaluate_attack, load_adversarial_examples
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
@@ -77,10 +77,12 @@ def attack(
     sets: Iterator[AttackSet]
     if load is not None:
         names = [label.strip() for label in label_names.split(",")] if label_names else []
-        sets = repeat(load_adversaries(load, folders[0], names, data))
+        sets = repeat(load_adversarial_examples(load, folders[0], names, data))
     else:
         made = make_attack(
-            Request(name, profile, seed, neighbours, encoder, masked_lm, parses, tagger, wordnet, tuple(settings or ()))
+            AttackConfig(
+                name, profile, seed, neighbours, encoder, masked_lm, parses, tagger, wordnet, tuple(settings or ())
+            )
         )
         served = _served(folders, made, data)
         if save is not None and len(set(served)) > 1:
@@ -92,7 +94,7 @@ def attack(
         if save is not None and not done:  # at once: a search takes hours, and what follows may fail
             save_attack_set(attack_set, save)
             output.say(f"wrote {save}")
-        done.append(attack_with(folder, attack_set, data=data))
+        done.append(evaluate_attack(folder, attack_set, data=data))
         for remark in _remarks(done[-1]):
             output.say(remark)
     _show(done, out, output)

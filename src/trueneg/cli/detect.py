@@ -80,8 +80,8 @@ def swords(
     if repeated := next((spec for spec in detector if detector.count(spec) > 1), None):
         raise ConfigError(f"--detector {repeated} is named twice: once is enough")
 
-    from trueneg.detectors import make_judge
-    from trueneg.evaluation.detectors.substitution import evaluate_judges
+    from trueneg.detectors import make_scorer
+    from trueneg.evaluation.detectors.substitution import evaluate_scorers
     from trueneg.evaluation.detectors.swords import single_tokens
     from trueneg.reporting.detection import HEADLINE, markdown, plot_curves, table_rows
     from trueneg.tokenizer import load_tokenizer
@@ -90,11 +90,11 @@ def swords(
     benchmark = _read(data, inflect, limit, seed)
     tokenizer = load_tokenizer(vocabulary) if vocabulary else None
     resources = make_resources(wordnet, device)
-    judges = {spec: make_judge(spec, resources) for spec in detector}
+    scorers = {spec: make_scorer(spec, resources) for spec in detector}
     output.say(f"{len(benchmark.items):,} substitutes of {len(benchmark.target_ids):,} words in context")
-    result = evaluate_judges(
+    result = evaluate_scorers(
         benchmark.items,
-        judges,
+        scorers,
         single=single_tokens(benchmark.items, tokenizer) if tokenizer else None,
         wrong=_wrong_words(benchmark, wordnet, inflect, seed),
         threshold="own" if threshold == "own" else "calibrated",
@@ -140,13 +140,13 @@ def calibrate(
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'detector.json'}")
 
-    from trueneg.detectors import make_judge
+    from trueneg.detectors import make_scorer
     from trueneg.evaluation.detectors.calibration import calibrate as choose
 
     benchmark = _read(data, inflect, limit, seed)
     chosen = choose(
         benchmark.items,
-        make_judge(detector, make_resources(wordnet, device)),
+        make_scorer(detector, make_resources(wordnet, device)),
         precision=None if best_f1 else precision,
         level=level,
         folds=folds,

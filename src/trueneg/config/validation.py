@@ -303,7 +303,7 @@ _FINETUNE_NEEDS: Needs = (
 )
 
 
-def check_effects(config: PretrainConfig | FinetuneConfig, settings: Sequence[str]) -> None:
+def check_options_apply(config: PretrainConfig | FinetuneConfig, settings: Sequence[str]) -> None:
     """Refuse settings that do nothing in the configuration they are part of.
 
     Defaults, presets and saved configurations are not looked at: they say everything, whether it matters or not.
@@ -316,7 +316,7 @@ def check_effects(config: PretrainConfig | FinetuneConfig, settings: Sequence[st
         ConfigError: naming the option, and what it goes with.
 
     Example:
-        >>> check_effects(PretrainConfig(), ["correction.use=set"])
+        >>> check_options_apply(PretrainConfig(), ["correction.use=set"])
         Traceback (most recent call last):
         trueneg.errors.ConfigError: objective.correction.use does nothing without a detector: name one ...
     """

@@ -26,7 +26,7 @@ from trueneg.corpus.annotations import (
     part_sizes,
     quantised,
 )
-from trueneg.corpus.files import explained
+from trueneg.corpus.files import user_errors
 from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus, CorpusInfo, Split
@@ -173,7 +173,7 @@ def write_annotations(
     )
     folder, tell = Path(out), progress or (lambda _: None)
     with (
-        explained(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN),
+        user_errors(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN),
         locked(folder, "corpus annotate"),
     ):
         journal = _Journal.open(folder, info, overwrite=overwrite)

@@ -20,8 +20,8 @@ from typing import IO, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.encoding import Encoded, Encoder, is_uncased, single_threaded, token_dtype
-from trueneg.corpus.files import explained
+from trueneg.corpus.encoding import CorpusTokenizer, TokenizedTexts, is_uncased, single_threaded, token_dtype
+from trueneg.corpus.files import user_errors
 from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
 from trueneg.corpus.overlap import Overlap, refuse_same_files
 from trueneg.corpus.sources import check_files, read_documents, source_files
@@ -144,7 +144,7 @@ def build_corpus(
     if not overwrite and _is_built(folder, inputs):
         return CorpusInfo.read(folder)
     read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
-    with explained(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
+    with user_errors(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
         cleanup.enter_context(locked(folder, "corpus build"))
         journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
@@ -282,7 +282,7 @@ def _units(
 
 def _encoded(
     units: Iterator[_Unit], tokenizer_file: Path, tagger: Tagger | None, workers: int
-) -> Iterator[tuple[_Unit, Encoded]]:
+) -> Iterator[tuple[_Unit, TokenizedTexts]]:
     """Encode units, in order, with as many processes as asked for and a bounded number of units in memory."""
     if workers == 1:
         encoder = _load_encoder(tokenizer_file, tagger)
@@ -293,7 +293,7 @@ def _encoded(
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_worker)
-    waiting: deque[tuple[_Unit, Future[Encoded]]] = deque()
+    waiting: deque[tuple[_Unit, Future[TokenizedTexts]]] = deque()
     try:
         for unit in units:
             name = tagger.name if tagger is not None else None
@@ -311,10 +311,10 @@ def _encoded(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> Encoder:
+def _load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> CorpusTokenizer:
     from tokenizers import Tokenizer
 
-    return Encoder(Tokenizer.from_file(str(tokenizer_file)), tagger)
+    return CorpusTokenizer(Tokenizer.from_file(str(tokenizer_file)), tagger)
 
 
 def _prepare_worker() -> None:
@@ -323,11 +323,11 @@ def _prepare_worker() -> None:
 
 
 @functools.cache
-def _worker_encoder(tokenizer_file: str, tagger: str | None) -> Encoder:
+def _worker_encoder(tokenizer_file: str, tagger: str | None) -> CorpusTokenizer:
     return _load_encoder(Path(tokenizer_file), make_tagger(tagger) if tagger else None)
 
 
-def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str]) -> Encoded:
+def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str]) -> TokenizedTexts:
     return _worker_encoder(tokenizer_file, tagger)(texts)
 
 
@@ -416,7 +416,7 @@ class _SplitWriter:
         self._forms: Counter[tuple[str, int]] = Counter()
         self._num_tokens = self._num_documents = self._num_empty = self._num_unknown = 0
 
-    def write(self, encoded: Encoded) -> None:
+    def write(self, encoded: TokenizedTexts) -> None:
         """Append documents, ending shards where their sizes ask for it."""
         ends = np.cumsum(encoded.lengths)
         document = token = 0
@@ -429,7 +429,7 @@ class _SplitWriter:
                 self.close_shard()
             document, token = stop, end
 
-    def _append(self, encoded: Encoded, those: slice, documents: slice) -> None:
+    def _append(self, encoded: TokenizedTexts, those: slice, documents: slice) -> None:
         """Append documents of a unit, which have those of its tokens."""
         tokens, lengths, tagged = encoded.tokens[those], encoded.lengths[documents], encoded.tagged
         if not self._parts:

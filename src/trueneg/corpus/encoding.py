@@ -50,7 +50,7 @@ class EncodedTags:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class TokenizedTexts:
     """Documents one after another.
 
     Attributes:
@@ -66,7 +66,7 @@ class Encoded:
     tagged: EncodedTags | None = None
 
 
-class Encoder:
+class CorpusTokenizer:
     """A tokenizer as a function from texts to arrays.
 
     Special tokens spelt out in a text (``[MASK]``, ``</s>``) are encoded as the plain text they are: a corpus
@@ -91,7 +91,7 @@ class Encoder:
         self._starts_word[[i for token, i in vocabulary.items() if token.startswith(_METASPACE)]] = True
         self._can_cut = self._ids("One two\nthree") == [i for t in ("One", " two", "\nthree") for i in self._ids(t)]
 
-    def __call__(self, texts: Sequence[str]) -> Encoded:
+    def __call__(self, texts: Sequence[str]) -> TokenizedTexts:
         """Encode documents; the result does not depend on how they are grouped into calls."""
         pieces = [cut(text) if self._can_cut else [text] for text in texts]
         encodings = self._tokenizer.encode_batch(list(chain.from_iterable(pieces)), add_special_tokens=False)
@@ -108,9 +108,9 @@ class Encoder:
         document_ends = ends[last_pieces] if len(texts) else ends
         lengths = np.diff(document_ends, prepend=0)
         if self._tagger is None:
-            return Encoded(tokens, is_word_start, lengths)
+            return TokenizedTexts(tokens, is_word_start, lengths)
         spans = _spans(encodings, list(chain.from_iterable(pieces)), sizes)
-        return Encoded(tokens, is_word_start, lengths, self._tagged(texts, spans, is_word_start))
+        return TokenizedTexts(tokens, is_word_start, lengths, self._tagged(texts, spans, is_word_start))
 
     def _tagged(
         self, texts: Sequence[str], spans: npt.NDArray[np.int64], is_word_start: npt.NDArray[np.bool_]

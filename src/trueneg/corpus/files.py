@@ -44,7 +44,7 @@ def check_size(file: Path, size: int, remedy: str) -> None:
 
 
 @contextmanager
-def explained(doing: str, kept: str, again: str) -> Iterator[None]:
+def user_errors(doing: str, kept: str, again: str) -> Iterator[None]:
     """Turn what the system says into what the user can do.
 
     Args:

@@ -69,14 +69,14 @@ class RowIndex:
     """Rows of a fixed length over a corpus, by number.
 
     Without ``pack`` a row is ``[CLS] chunk [SEP]`` of one document, the last chunk of a document shorter.
-    With ``pack`` a row goes on with the next document, in reading order, when at least ``least_piece`` of
+    With ``pack`` a row goes on with the next document, in reading order, when at least ``min_piece`` of
     its tokens, or all of it, still fit. Either way every token is in exactly one row.
 
     Args:
         corpus: an open corpus.
         length: tokens of a row, special tokens and padding among them.
         pack: fill rows with several documents.
-        least_piece: the shortest beginning of a longer document that fills up a row, in tokens.
+        min_piece: the shortest beginning of a longer document that fills up a row, in tokens.
         annotations: read along with the rows; of the same split of the same corpus.
         tags: read along with the rows; opened for the same corpus.
 
@@ -95,7 +95,7 @@ class RowIndex:
         length: int,
         *,
         pack: bool = False,
-        least_piece: int = 8,
+        min_piece: int = 8,
         annotations: Annotations | None = None,
         tags: Tags | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class RowIndex:
         self.length = length
         self.is_packed = pack
         sizes = np.diff(corpus.offsets)
-        self._layout = _packed(sizes, length, least_piece) if pack else _one_document_a_row(sizes, length)
+        self._layout = _packed(sizes, length, min_piece) if pack else _one_document_a_row(sizes, length)
         self._num_rows = int(self._layout.last_row[-1]) + 1
 
     def __len__(self) -> int:
@@ -265,20 +265,20 @@ def _one_document_a_row(sizes: _Int64s, length: int) -> _Layout:
     return _Layout(ends - rows, np.zeros_like(rows), np.minimum(sizes, length - 2), ends - 1)
 
 
-def _packed(sizes: _Int64s, length: int, least_piece: int) -> _Layout:
+def _packed(sizes: _Int64s, length: int, min_piece: int) -> _Layout:
     capacity = length - 2
-    column = np.fromiter(_columns(sizes, capacity, least_piece), np.int64, len(sizes))
+    column = np.fromiter(_columns(sizes, capacity, min_piece), np.int64, len(sizes))
     num_more = (column + sizes - 1) // capacity
     last_row = np.cumsum(num_more + (column == 0)) - 1
     return _Layout(last_row - num_more, column, np.minimum(sizes, capacity - column), last_row)
 
 
-def _columns(sizes: _Int64s, capacity: int, least_piece: int) -> Iterator[int]:
+def _columns(sizes: _Int64s, capacity: int, min_piece: int) -> Iterator[int]:
     """Where each document's start token stands: one after another, as each depends on the one before."""
     column = 0
     for begin in range(0, len(sizes), _BLOCK):
         block = sizes[begin : begin + _BLOCK]
-        furthest = capacity - np.minimum(block, least_piece)  # where enough of the document still fits
+        furthest = capacity - np.minimum(block, min_piece)  # where enough of the document still fits
         for size, most in zip(block.tolist(), furthest.tolist(), strict=True):
             if column > most:
                 column = 0

@@ -11,29 +11,29 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import CorrectionConfig
 from trueneg.detectors.base import Detector
-from trueneg.detectors.combination import CombinedDetector, CombinedJudge
+from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.registry import load
 
-JUDGES = {
-    "lexical": "trueneg.detectors.scorers.lexical:relation_judge",
-    "first-sense": "trueneg.detectors.scorers.lexical:relation_judge",
-    "antonym": "trueneg.detectors.scorers.lexical:relation_judge",
-    "sister": "trueneg.detectors.scorers.lexical:relation_judge",
-    "hypernym": "trueneg.detectors.scorers.lexical:relation_judge",
-    "calendar": "trueneg.detectors.scorers.lexical:class_judge",
-    "number": "trueneg.detectors.scorers.lexical:class_judge",
-    "name": "trueneg.detectors.scorers.lexical:class_judge",
-    "fits": "trueneg.detectors.scorers.compatible:make_judge",
-    "neighbours": "trueneg.detectors.scorers.neighbours:make_judge",
-    "contextual": "trueneg.detectors.scorers.contextual:make_judge",
-    "prototypes": "trueneg.detectors.scorers.prototypes:make_judge",
-    "teacher": "trueneg.detectors.scorers.teacher:make_judge",
-    "learned": "trueneg.detectors.scorers.learned:make_judge",
-    "calibrated": "trueneg.detectors.scorers.calibrated:make_judge",
+SCORERS = {
+    "lexical": "trueneg.detectors.scorers.lexical:relation_scorer",
+    "first-sense": "trueneg.detectors.scorers.lexical:relation_scorer",
+    "antonym": "trueneg.detectors.scorers.lexical:relation_scorer",
+    "sister": "trueneg.detectors.scorers.lexical:relation_scorer",
+    "hypernym": "trueneg.detectors.scorers.lexical:relation_scorer",
+    "calendar": "trueneg.detectors.scorers.lexical:class_scorer",
+    "number": "trueneg.detectors.scorers.lexical:class_scorer",
+    "name": "trueneg.detectors.scorers.lexical:class_scorer",
+    "fits": "trueneg.detectors.scorers.compatible:make_scorer",
+    "neighbours": "trueneg.detectors.scorers.neighbours:make_scorer",
+    "contextual": "trueneg.detectors.scorers.contextual:make_scorer",
+    "prototypes": "trueneg.detectors.scorers.prototypes:make_scorer",
+    "teacher": "trueneg.detectors.scorers.teacher:make_scorer",
+    "learned": "trueneg.detectors.scorers.learned:make_scorer",
+    "calibrated": "trueneg.detectors.scorers.calibrated:make_scorer",
 }
 """Name to a function of (leaf, resources) that makes the judge of words."""
 
@@ -70,7 +70,7 @@ ABOUT = {
 """Name to what it is."""
 
 
-def make_judge(specification: str | Specification, resources: Resources | None = None) -> Judge:
+def make_scorer(specification: str | Specification, resources: Resources | None = None) -> SubstitutionScorer:
     """Make the judge that a specification describes.
 
     Raises:
@@ -78,21 +78,21 @@ def make_judge(specification: str | Specification, resources: Resources | None =
         LexiconError, ModelError: if what it is made from is not there.
 
     Example:
-        >>> make_judge("lexcial")
+        >>> make_scorer("lexcial")
         Traceback (most recent call last):
         trueneg.errors.ConfigError: unknown detector 'lexcial': did you mean 'lexical'? Known: ...
     """
     wanted = parse(specification) if isinstance(specification, str) else specification
     resources = resources or Resources()
     if isinstance(wanted, Combination):
-        return CombinedJudge(wanted.operator, [make_judge(part, resources) for part in wanted.parts])
+        return CombinedScorer(wanted.operator, [make_scorer(part, resources) for part in wanted.parts])
     _check_name(wanted)
-    if wanted.name not in JUDGES:
+    if wanted.name not in SCORERS:
         raise ConfigError(f"detector '{wanted.text}' works in training only: it judges no words by themselves")
-    judge: Judge = load("detector", wanted.name, JUDGES)(wanted, resources)
+    scorer: SubstitutionScorer = load("detector", wanted.name, SCORERS)(wanted, resources)
     if wanted.threshold is not None:
-        judge.threshold = wanted.threshold
-    return judge
+        scorer.threshold = wanted.threshold
+    return scorer
 
 
 def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
@@ -110,7 +110,7 @@ def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) 
 
     def make(wanted: Specification) -> Detector:
         if _is_asked(wanted):
-            return OnlineDetector(make_judge(wanted, resources), tokenizer)
+            return OnlineDetector(make_scorer(wanted, resources), tokenizer)
         if isinstance(wanted, Leaf):
             detector: Detector = load("detector", wanted.name, DETECTORS)(wanted, config, tokenizer)
             return detector
@@ -136,5 +136,5 @@ def _is_asked(wanted: Specification) -> bool:
 
 
 def _check_name(leaf: Leaf) -> None:
-    if leaf.name not in JUDGES | DETECTORS:
-        raise ConfigError(unknown_name("detector", leaf.name, JUDGES | DETECTORS))
+    if leaf.name not in SCORERS | DETECTORS:
+        raise ConfigError(unknown_name("detector", leaf.name, SCORERS | DETECTORS))

@@ -39,27 +39,27 @@ class AnnotatedDetector(Detector):
         self._credit: Tensor
         self.register_buffer("_credit", torch.from_numpy(credit.astype(np.float32)), persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Credit of the prediction where it is listed, else 0."""
-        tokens, stored = _listed(place)
+        tokens, stored = _listed(batch)
         return self._credit[(stored * (tokens == predicted.unsqueeze(-1))).amax(-1).to(torch.int64)]
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """All that is listed."""
-        tokens, stored = _listed(place)
+        tokens, stored = _listed(batch)
         return torch.where(stored > 0, tokens.to(torch.int64), gold.unsqueeze(-1)), self._credit[stored.to(torch.int64)]
 
 
-def _listed(place: MaskedRows) -> tuple[Tensor, Tensor]:
+def _listed(batch: MaskedRows) -> tuple[Tensor, Tensor]:
     """Substitutes and stored credit at the masked positions, int32 and uint8 ``[batch, slots, width]``."""
-    listed = place.rows.substitutes
+    listed = batch.rows.substitutes
     if listed is None:
         raise ConfigError(
             "the detector 'annotated' needs rows of an annotated corpus, and these carry no annotations: "
             "it serves pre-training on the corpus that was annotated; elsewhere name another detector"
         )
-    row = torch.arange(len(place.positions), device=place.positions.device).unsqueeze(1)
-    return listed.tokens[row, place.positions], listed.credit[row, place.positions]
+    row = torch.arange(len(batch.positions), device=batch.positions.device).unsqueeze(1)
+    return listed.tokens[row, batch.positions], listed.credit[row, batch.positions]
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> AnnotatedDetector:

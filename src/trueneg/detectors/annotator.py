@@ -10,12 +10,12 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.corpus.annotate import Accepted, Annotator, TableAnnotator
 from trueneg.corpus.rows import RowBatch
-from trueneg.detectors import JUDGES, make_judge
+from trueneg.detectors import SCORERS, make_scorer
 from trueneg.detectors.encoder import unit_vectors
 from trueneg.detectors.prototype_detector import prototype_table
 from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
-from trueneg.detectors.scorers.base import Judge, Substitution, acceptance
+from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer, acceptance
 from trueneg.detectors.scorers.prototypes import THRESHOLD, RowReader, load_pair
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.errors import ConfigError, unknown_name
@@ -70,15 +70,15 @@ class PrototypesAnnotator:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Place, token and cosine of what is accepted for some words."""
         cosines = units @ self._prototypes
-        place, candidate = np.nonzero(cosines >= self.threshold)
-        tokens, near = self._candidates[candidate], cosines[place, candidate]
-        is_other = (tokens != gold[place]) & (self._kinds[tokens] == self._kinds[gold[place]])
-        place, tokens, near = place[is_other], tokens[is_other], near[is_other]
-        order = np.lexsort((-near, place))
-        place, tokens, near = place[order], tokens[order], near[order]
-        rank = np.arange(len(place)) - np.searchsorted(place, place, side="left")
+        batch, candidate = np.nonzero(cosines >= self.threshold)
+        tokens, near = self._candidates[candidate], cosines[batch, candidate]
+        is_other = (tokens != gold[batch]) & (self._kinds[tokens] == self._kinds[gold[batch]])
+        batch, tokens, near = batch[is_other], tokens[is_other], near[is_other]
+        order = np.lexsort((-near, batch))
+        batch, tokens, near = batch[order], tokens[order], near[order]
+        rank = np.arange(len(batch)) - np.searchsorted(batch, batch, side="left")
         kept = rank < TOP
-        return place[kept] + start, tokens[kept], near[kept]
+        return batch[kept] + start, tokens[kept], near[kept]
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
@@ -89,16 +89,16 @@ class FilteredAnnotator:
 
     Args:
         proposer: Lists substitutes.
-        judge: Looks at each of them.
+        scorer: Looks at each of them.
         text: Turns the corpus's tokens into text.
         detector: What options call it.
     """
 
-    def __init__(self, proposer: Annotator, judge: Judge, text: TokenText, detector: str) -> None:
+    def __init__(self, proposer: Annotator, scorer: SubstitutionScorer, text: TokenText, detector: str) -> None:
         self.detector = detector
-        self.provenance = {**proposer.provenance, **{f"filter.{name}": v for name, v in judge.provenance.items()}}
+        self.provenance = {**proposer.provenance, **{f"filter.{name}": v for name, v in scorer.provenance.items()}}
         self._proposer = proposer
-        self._judge = judge
+        self._judge = scorer
         self._text = text
 
     def __call__(self, batch: RowBatch) -> Accepted:
@@ -166,12 +166,12 @@ def make_annotator(specification: str, tokenizer: PreTrainedTokenizerFast, resou
         proposing = next(number for number, part in enumerate(wanted.parts) if _can_list(part))
         others = tuple(part for number, part in enumerate(wanted.parts) if number != proposing)
         rest = others[0] if len(others) == 1 else Combination("&", others)
-        return FilteredAnnotator(make(wanted.parts[proposing], name), make_judge(rest, resources), text, name)
+        return FilteredAnnotator(make(wanted.parts[proposing], name), make_scorer(rest, resources), text, name)
 
     wanted = parse(specification)
     for leaf in leaves(wanted):
-        if leaf.name not in JUDGES:
-            raise ConfigError(unknown_name("detector", leaf.name, JUDGES))
+        if leaf.name not in SCORERS:
+            raise ConfigError(unknown_name("detector", leaf.name, SCORERS))
     if not _can_list(wanted):
         raise ConfigError(
             f"--detector {specification} judges pair by pair: say what lists the pairs, as 'prototypes:FILE@0.5 & "

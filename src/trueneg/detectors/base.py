@@ -18,20 +18,20 @@ class Detector(nn.Module, ABC):
     """
 
     @abstractmethod
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Credit of each prediction.
 
         Args:
             gold: Original tokens, int64 ``[batch, slots]``.
             predicted: Predicted tokens, int64 ``[batch, slots]``. Where they equal gold, or the slot is
                 empty, the answer is not looked at.
-            place: Where they stand.
+            batch: Where they stand.
 
         Returns:
             float32 ``[batch, slots]``.
         """
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """Acceptable tokens in the place of gold, gold itself left out.
 
         A detector that can list them does; by default there is only the prediction, with its credit.
@@ -39,11 +39,11 @@ class Detector(nn.Module, ABC):
         Returns:
             Tokens, int64 ``[batch, slots, n]``, and their credit, float32 of the same shape (0 where unused).
         """
-        return predicted.unsqueeze(-1), self.credit(gold, predicted, place).unsqueeze(-1)
+        return predicted.unsqueeze(-1), self.credit(gold, predicted, batch).unsqueeze(-1)
 
-    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """Credit of several tokens at each place: int64 ``[batch, slots, n]`` to float32 of the same shape."""
-        return torch.stack([self.credit(gold, one, place) for one in tokens.unbind(-1)], -1)
+        return torch.stack([self.credit(gold, one, batch) for one in tokens.unbind(-1)], -1)
 
     def digest(self) -> str:
         """A name for what is read and is neither a buffer of this module nor in checkpoints; empty if nothing is.

@@ -11,35 +11,37 @@ from torch import Tensor, nn
 
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 
 Operator = Literal["!", "&", "|"]
 
 
-class CombinedJudge(Judge):
+class CombinedScorer(SubstitutionScorer):
     """Acceptance of several judges: the best (``|``), the worst (``&``), or 1 minus that of one (``!``).
 
     All are on one scale first (``Judge.acceptance``), so that the result accepts exactly where logic says so; only
     at the threshold itself does ``!`` accept what its part accepts too.
     """
 
-    def __init__(self, operator: Operator, judges: Sequence[Judge]) -> None:
+    def __init__(self, operator: Operator, scorers: Sequence[SubstitutionScorer]) -> None:
         self.operator = operator
-        self.judges = tuple(judges)
+        self.scorers = tuple(scorers)
         self.provenance = {
-            f"{number}.{name}": value for number, judge in enumerate(judges) for name, value in judge.provenance.items()
+            f"{number}.{name}": value
+            for number, scorer in enumerate(scorers)
+            for name, value in scorer.provenance.items()
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """Combine the judges' acceptance."""
-        each = np.stack([judge.acceptance(substitutions) for judge in self.judges])
+        each = np.stack([scorer.acceptance(substitutions) for scorer in self.scorers])
         if self.operator == "!":
             return np.asarray(1.0 - each[0])
         return np.asarray(each.max(0) if self.operator == "|" else each.min(0))
 
     def reads(self) -> tuple[object, ...]:
         """What the judges read."""
-        return self.operator, *(judge.digest() for judge in self.judges)
+        return self.operator, *(scorer.digest() for scorer in self.scorers)
 
 
 class CombinedDetector(Detector):
@@ -58,38 +60,38 @@ class CombinedDetector(Detector):
             for name, value in getattr(part, "provenance", {}).items()
         }
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Combine the detectors' credit; of ``&``, each part is asked only about what those before it credit."""
         first, *rest = self._parts()
-        credit = first.credit(gold, predicted, place)
+        credit = first.credit(gold, predicted, batch)
         if self.operator == "!":
-            return (1 - credit) * place.is_whole_word
+            return (1 - credit) * batch.is_whole_word
         for part in rest:
             if self.operator == "|":
-                credit = torch.maximum(credit, part.credit(gold, predicted, place))
+                credit = torch.maximum(credit, part.credit(gold, predicted, batch))
             else:
                 asked = torch.where(credit > 0, predicted, gold)
-                credit = torch.minimum(credit, part.credit(gold, asked, place))
+                credit = torch.minimum(credit, part.credit(gold, asked, batch))
         return credit
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """Of ``|``, what any part lists, a token once; of ``&``, what the first part lists, judged by the others.
 
         A part with ``!`` before it never lists for ``&``. ``!`` by itself lists the prediction.
         """
         parts = self._parts()
         if self.operator == "|":
-            listed = [part.substitutes(gold, predicted, place) for part in parts]
+            listed = [part.substitutes(gold, predicted, batch) for part in parts]
             tokens, credit = torch.cat([t for t, _ in listed], -1), torch.cat([c for _, c in listed], -1)
             return tokens, credit * _is_best_of_its_token(tokens, credit)
         lister = next((part for part in parts if not _is_negation(part)), None)
         if self.operator == "!" or lister is None:
-            return super().substitutes(gold, predicted, place)
-        tokens, credit = lister.substitutes(gold, predicted, place)
+            return super().substitutes(gold, predicted, batch)
+        tokens, credit = lister.substitutes(gold, predicted, batch)
         for part in parts:
             if part is not lister:
                 asked = torch.where(credit > 0, tokens, gold.unsqueeze(-1))
-                credit = torch.minimum(credit, part.credit_each(gold, asked, place))
+                credit = torch.minimum(credit, part.credit_each(gold, asked, batch))
         return tokens, credit
 
     def after_step(self, model: nn.Module) -> None:

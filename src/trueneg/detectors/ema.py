@@ -65,30 +65,30 @@ class EmaDetector(Detector):
             self.teacher.eval()
         return self
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Acceptance of each prediction."""
-        return self.credit_each(gold, predicted.unsqueeze(-1), place).squeeze(-1)
+        return self.credit_each(gold, predicted.unsqueeze(-1), batch).squeeze(-1)
 
     @torch.no_grad()
-    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """The same for several tokens a place."""
-        return self._acceptance(self._logits(place), gold, tokens) * place.is_whole_word.unsqueeze(-1)
+        return self._acceptance(self._logits(batch), gold, tokens) * batch.is_whole_word.unsqueeze(-1)
 
     @torch.no_grad()
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """The average's most probable tokens."""
-        logits = self._logits(place)
+        logits = self._logits(batch)
         tokens = logits.topk(min(self.top + 1, logits.shape[-1])).indices
         credit = self._acceptance(logits, gold, tokens) * (tokens != gold.unsqueeze(-1))
-        return tokens, credit * place.is_whole_word.unsqueeze(-1)
+        return tokens, credit * batch.is_whole_word.unsqueeze(-1)
 
-    def _logits(self, place: MaskedRows) -> Tensor:
+    def _logits(self, batch: MaskedRows) -> Tensor:
         """The average's logits at masked places of the unmasked text, float32 ``[batch, slots, vocab]``."""
         if not isinstance(self.teacher, MaskedLanguageModel):
             raise AssertionError("attach was not called")
-        hidden = self.teacher.encode(place.rows.input_ids, place.rows)
-        at_slots = hidden.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        logits: Tensor = self.teacher.logits(at_slots.flatten(0, 1)).unflatten(0, place.gold.shape)
+        hidden = self.teacher.encode(batch.rows.input_ids, batch.rows)
+        at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+        logits: Tensor = self.teacher.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape)
         return logits.float()
 
     def _acceptance(self, logits: Tensor, gold: Tensor, tokens: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ TOKENS_A_BATCH = 8192
 
 
 @dataclass(frozen=True)
-class Read:
+class EncodedSpans:
     """Texts as an encoder reads them, in one batch.
 
     Attributes:
@@ -60,7 +60,7 @@ class SpanReader:
         if self._room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
 
-    def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], Read]]:
+    def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], EncodedSpans]]:
         """Batches of similar length, and which of the spans each holds."""
         if not spans:
             return
@@ -80,7 +80,7 @@ class SpanReader:
                 _, start, end = spans[number]
                 overlaps = [a < b and a < end and b > start for a, b in offsets[number]]
                 is_word[line, : len(overlaps)] = torch.tensor(overlaps)
-            yield chosen, Read(input_ids, attention_mask, is_word)
+            yield chosen, EncodedSpans(input_ids, attention_mask, is_word)
 
     def cut(self, span: Span) -> Span:
         """The span in as much text around it as the window holds, the same on both sides where there is enough.
@@ -171,7 +171,7 @@ class TextEncoder:
             self.num_unseen += int((~read.is_word.any(1)).sum())
         return found
 
-    def _weights(self, read: Read) -> Tensor:
+    def _weights(self, read: EncodedSpans) -> Tensor:
         """Of each token's state in a word's vector, float32 ``[n, length]``: all 0 for a word that is not seen."""
         is_word = read.is_word & (read.is_word.cumsum(1) == 1) if self.pooling == "first" else read.is_word
         weights = is_word / is_word.sum(1, keepdim=True).clamp(min=1)

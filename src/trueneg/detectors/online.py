@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
-from trueneg.detectors.scorers.base import Judge, Substitution
+from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 
 
 class OnlineDetector(Detector):
@@ -25,15 +25,15 @@ class OnlineDetector(Detector):
     gather. Of substitutes it lists the prediction only.
 
     Args:
-        judge: Of words. It is no part of the model: it has no place in checkpoints.
+        scorer: Of words. It is no part of the model: it has no place in checkpoints.
         tokenizer: The corpus's.
         context: Most tokens of the row on either side that the judge is given.
     """
 
-    def __init__(self, judge: Judge, tokenizer: PreTrainedTokenizerFast, context: int = 48) -> None:
+    def __init__(self, scorer: SubstitutionScorer, tokenizer: PreTrainedTokenizerFast, context: int = 48) -> None:
         super().__init__()
-        self.judge = judge
-        self.provenance = dict(judge.provenance)
+        self.scorer = scorer
+        self.provenance = dict(scorer.provenance)
         self._context = context
         self._text = TokenText(tokenizer)
         self._kinds: Tensor
@@ -44,47 +44,47 @@ class OnlineDetector(Detector):
 
     def digest(self) -> str:
         """The judge's."""
-        return self.judge.digest()
+        return self.scorer.digest()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Ask the judge about each misprediction that could be right; about the same predictions only once."""
         # ``substitutes`` asks again for what a step has just been told.
-        if self._last is None or self._last[0] is not predicted or self._last[1] is not place:
-            self._last = predicted, place, self._ask(gold, predicted, place)
+        if self._last is None or self._last[0] is not predicted or self._last[1] is not batch:
+            self._last = predicted, batch, self._ask(gold, predicted, batch)
         return self._last[2]
 
-    def worth_asking(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def worth_asking(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Which mispredictions could be right at all: bool ``[batch, slots]``."""
-        return are_alike(self._kinds, gold, predicted) & (gold != predicted) & place.is_masked & place.is_whole_word
+        return are_alike(self._kinds, gold, predicted) & (gold != predicted) & batch.is_masked & batch.is_whole_word
 
-    def questions(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, list[Substitution]]:
+    def questions(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, list[Substitution]]:
         """What the judge is asked: where, as rows and slots int64 ``[n, 2]``, and in which words.
 
         Copying waits for the device.
         """
-        asked = self.worth_asking(gold, predicted, place).nonzero().cpu()
+        asked = self.worth_asking(gold, predicted, batch).nonzero().cpu()
         if not len(asked):
             return asked, []
-        rows = place.rows
+        rows = batch.rows
         ids, segments, is_start, at, tokens = (
             tensor.cpu().numpy()
-            for tensor in (rows.input_ids, rows.segments, rows.is_word_start, place.positions, predicted)
+            for tensor in (rows.input_ids, rows.segments, rows.is_word_start, batch.positions, predicted)
         )
         return asked, [
             self._substitution(ids[row], segments[row], is_start[row], int(at[row, slot]), int(tokens[row, slot]))
             for row, slot in asked.tolist()
         ]
 
-    def _ask(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def _ask(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         credit = torch.zeros(gold.shape, dtype=torch.float32)
-        asked, substitutions = self.questions(gold, predicted, place)
+        asked, substitutions = self.questions(gold, predicted, batch)
         self.num_asked += len(asked)
         if substitutions:
-            self.judge.to(gold.device)
+            self.scorer.to(gold.device)
             # A judge has a precision of its own, whatever the step around it is computed in.
             with torch.autocast(gold.device.type, enabled=False):
-                acceptance = self.judge.acceptance(substitutions)
+                acceptance = self.scorer.acceptance(substitutions)
             accepted = np.where(acceptance >= 0.5, acceptance, 0.0)
             credit[asked[:, 0], asked[:, 1]] = torch.from_numpy(accepted).to(torch.float32)
         return credit.to(gold.device)

@@ -13,7 +13,7 @@ from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.reading import drop_layers_above
 from trueneg.detectors.rowtext import are_alike, substitution_kinds
-from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, PrototypesJudge, load_pair
+from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, PrototypesScorer, load_pair
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.digests import fingerprint_of
@@ -63,45 +63,45 @@ class PrototypeDetector(Detector):
         self.register_buffer("_table", table, persistent=False)
         self.register_buffer("_kinds", kinds, persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Acceptance of each prediction where it is accepted, else 0."""
-        return self.credit_each(gold, predicted.unsqueeze(-1), place).squeeze(-1)
+        return self.credit_each(gold, predicted.unsqueeze(-1), batch).squeeze(-1)
 
     @torch.no_grad()
-    def credit_each(self, gold: Tensor, tokens: Tensor, place: MaskedRows) -> Tensor:
+    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """The same for several tokens a place."""
         known = tokens.clamp(max=len(self._table) - 1)
-        vectors = self.vectors(place)
+        vectors = self.vectors(batch)
         with torch.autocast(gold.device.type, enabled=False):
             cosine = torch.einsum("bsh,bsnh->bsn", vectors, self._table[known])
-        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), tokens) & place.is_whole_word.unsqueeze(-1)
+        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
         return credit_of(cosine, self.threshold) * is_alike
 
     @torch.no_grad()
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """The tokens nearest to gold's vector."""
-        vectors = self.vectors(place)
+        vectors = self.vectors(batch)
         with torch.autocast(gold.device.type, enabled=False):
             cosines = vectors @ self._table.T
         cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
-        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), nearest.indices) & place.is_whole_word.unsqueeze(-1)
+        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), nearest.indices) & batch.is_whole_word.unsqueeze(-1)
         return nearest.indices, credit_of(nearest.values, self.threshold) * is_alike
 
-    def vectors(self, place: MaskedRows) -> Tensor:
+    def vectors(self, batch: MaskedRows) -> Tensor:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``.
 
         Raises:
             ConfigError: for rows that the encoder cannot read: longer ones than it has positions for, or packed ones.
         """
-        rows = place.rows
+        rows = batch.rows
         self._check(rows)
         (encoder,) = self._encoder
         if encoder.embeddings.device != rows.input_ids.device:
             encoder.to(rows.input_ids.device)
         states = encoder.encode(rows.input_ids, rows, self.layer).float()
-        at_slots = states.gather(1, place.positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-        segment = rows.segments.gather(1, place.positions)
+        at_slots = states.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        segment = rows.segments.gather(1, batch.positions)
         is_same = (rows.segments.unsqueeze(1) == segment.unsqueeze(2)).to(states.dtype)
         with torch.autocast(states.device.type, enabled=False):
             totals = torch.bmm(is_same, states)
@@ -152,7 +152,7 @@ def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTok
     encoder, prototypes = load_pair(leaf)
     threshold = leaf.threshold_or(THRESHOLD)
     if fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
-        return OnlineDetector(PrototypesJudge(encoder, prototypes, threshold), tokenizer)
+        return OnlineDetector(PrototypesScorer(encoder, prototypes, threshold), tokenizer)
     layer = encoder.layers[0]
     is_last = drop_layers_above(encoder.model, layer)
     return PrototypeDetector(

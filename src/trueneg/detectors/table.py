@@ -31,18 +31,18 @@ class TableDetector(Detector):
         gold = keys // self.vocab_size
         self._most_substitutes = int(gold.bincount().max()) if len(gold) else 1
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Look each pair up."""
         wanted = gold * self.vocab_size + predicted
         found = self._keys[torch.searchsorted(self._keys, wanted)] == wanted
         # A model's padded output rows lie beyond the table: they would be read as pairs of the next gold.
-        return (found & (predicted < self.vocab_size) & place.is_whole_word).to(torch.float32)
+        return (found & (predicted < self.vocab_size) & batch.is_whole_word).to(torch.float32)
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
         """All entries of gold's row of the table."""
         first = torch.searchsorted(self._keys, gold * self.vocab_size).unsqueeze(-1)
         column = torch.arange(self._most_substitutes, device=gold.device)
         keys = self._keys[(first + column).clamp(max=len(self._keys) - 1)]
-        is_gold_row = (keys // self.vocab_size == gold.unsqueeze(-1)) & place.is_whole_word.unsqueeze(-1)
+        is_gold_row = (keys // self.vocab_size == gold.unsqueeze(-1)) & batch.is_whole_word.unsqueeze(-1)
         tokens = torch.where(is_gold_row, keys % self.vocab_size, gold.unsqueeze(-1))
         return tokens, is_gold_row.to(torch.float32)

@@ -10,11 +10,11 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.predictions import answer, pad_id
+from trueneg.evaluation.predictions import pad_id, predict_split
 from trueneg.evaluation.results.store import columns_of
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import resample
-from trueneg.tasks.base import Answer, Task
+from trueneg.tasks.base import Prediction, Task
 from trueneg.tasks.cline import CLINE, ClineTask, fingerprint
 from trueneg.tasks.contrast_sets import ContrastSet
 from trueneg.tasks.metrics import METRICS, Metric
@@ -52,7 +52,7 @@ def training_counts(
     return counts
 
 
-def answer_contrast_set(
+def predict_contrast_set(
     model: torch.nn.Module,
     task: Task[Any],
     tokenizer: PreTrainedTokenizerFast,
@@ -60,7 +60,7 @@ def answer_contrast_set(
     *,
     length: int,
     precision: str = "fp32",
-) -> tuple[list[Answer], list[Answer]]:
+) -> tuple[list[Prediction], list[Prediction]]:
     """Answers of a fine-tuned model to the originals and to the revised examples.
 
     Args:
@@ -82,11 +82,13 @@ def answer_contrast_set(
     answers = []
     for split in (contrast.original, contrast.revised):
         encoded = task.encode(split.examples, tokenizer, length, is_training=False)
-        answers.append(answer(model, task, split.examples, encoded, pad_id(tokenizer), precision=precision))
+        answers.append(predict_split(model, task, split.examples, encoded, pad_id(tokenizer), precision=precision))
     return answers[0], answers[1]
 
 
-def group_answers(contrast: ContrastSet, original: Sequence[Answer], revised: Sequence[Answer]) -> list[Answer]:
+def group_predictions(
+    contrast: ContrastSet, original: Sequence[Prediction], revised: Sequence[Prediction]
+) -> list[Prediction]:
     """What a model got right of each group: what ``CONTRAST_METRICS`` read, one an original, as JSON.
 
     Its ``group`` is the cluster that a bootstrap draws.
@@ -96,13 +98,13 @@ def group_answers(contrast: ContrastSet, original: Sequence[Answer], revised: Se
         >>> second = TextExample("0/1", "It is bad.", label=0, group="0")
         >>> contrast = ContrastSet("imdb", Path(), Split("test", [first], True), Split("test", [second], True))
         >>> said = {"group": "0", "predicted": 1}
-        >>> group_answers(contrast, [said | {"gold": 1}], [said | {"gold": 0}])[0]["num_pairs_right"]
+        >>> group_predictions(contrast, [said | {"gold": 1}], [said | {"gold": 0}])[0]["num_pairs_right"]
         0
     """
     by_group: dict[str, list[bool]] = {}
     for given in revised:
         by_group.setdefault(given["group"], []).append(given["gold"] == given["predicted"])
-    found: list[Answer] = []
+    found: list[Prediction] = []
     for given in original:
         group, is_right = given["group"], given["gold"] == given["predicted"]
         of_group = by_group.get(group, [])
@@ -123,12 +125,12 @@ def group_answers(contrast: ContrastSet, original: Sequence[Answer], revised: Se
 
 
 def contrast_scores(
-    answers: Sequence[Answer], *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+    answers: Sequence[Prediction], *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
 ) -> dict[str, Interval]:
     """Each of ``CONTRAST_METRICS``, with a percentile interval of a bootstrap over groups (or their clusters).
 
     Args:
-        answers: Of ``group_answers``.
+        answers: Of ``group_predictions``.
         confidence: Of the intervals.
         resamples: How many.
         seed: Of the draws.
@@ -151,4 +153,4 @@ def contrast_scores(
 CONTRAST_METRICS: Mapping[str, Metric] = {
     name: METRICS[name] for name in ("group_consistency", "pair_consistency", "original", "revised")
 }
-"""Con of groups and of pairs, Ori and Rev, of ``group_answers``. Originals without revisions count for Ori only."""
+"""Con of groups and of pairs, Ori and Rev, of ``group_predictions``. Originals without revisions count for Ori only."""

@@ -13,7 +13,7 @@ from trueneg.config.codec import encode
 from trueneg.config.options import FinetuneConfig
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import Result, columns_of
-from trueneg.tasks.base import Answer, Encoded, Task
+from trueneg.tasks.base import Encoded, Prediction, Task
 from trueneg.tasks.metrics import METRICS
 from trueneg.terminal.progress import Tell, untold
 from trueneg.tokenizer import special_ids
@@ -24,7 +24,7 @@ SUBSET_SEED = 0x5EED
 """Chooses the examples of ``task.max_dev_examples``: for every model and seed alike, so that they can be compared."""
 
 
-def answer(
+def predict_split(
     model: torch.nn.Module,
     task: Task[Any],
     examples: Sequence[Any],
@@ -34,7 +34,7 @@ def answer(
     precision: str = "fp32",
     processes: Processes | None = None,
     progress: Tell = untold,
-) -> list[Answer]:
+) -> list[Prediction]:
     """One answer an example, in order.
 
     Args:
@@ -54,7 +54,7 @@ def answer(
     return task.answers(examples, encoded, outputs)
 
 
-def score(task: Task[Any], answers: Sequence[Answer]) -> dict[str, float]:
+def score(task: Task[Any], answers: Sequence[Prediction]) -> dict[str, float]:
     """The task's metrics, the primary one first.
 
     Raises:
@@ -75,7 +75,7 @@ def evaluate_model(
     trained: Mapping[str, Any],
     processes: Processes | None = None,
     progress: Tell = untold,
-) -> tuple[Result, list[Answer]]:
+) -> tuple[Result, list[Prediction]]:
     """Answer a split's examples and, where their labels are known, score the answers.
 
     Args:
@@ -98,7 +98,7 @@ def evaluate_model(
     if wanted and wanted < len(examples):
         examples = task.subset(examples, wanted, SUBSET_SEED)
     encoded = task.encode(examples, tokenizer, config.task.length, is_training=False)
-    answers = answer(
+    answers = predict_split(
         model,
         task,
         examples,
@@ -125,7 +125,7 @@ def evaluate_model(
 def make_result(
     task: Task[Any],
     split: str,
-    answers: Sequence[Answer],
+    answers: Sequence[Prediction],
     config: FinetuneConfig,
     *,
     metrics: dict[str, float],
@@ -153,7 +153,7 @@ def make_result(
     )
 
 
-def _missing(answers: Sequence[Answer]) -> dict[str, int]:
+def _missing(answers: Sequence[Prediction]) -> dict[str, int]:
     """How many examples got no answer, which counts as a wrong one."""
     num_missing = sum(bool(given.get("is_missing")) for given in answers)
     return {"missing_predictions": num_missing} if num_missing else {}

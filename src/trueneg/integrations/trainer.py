@@ -203,7 +203,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             self.state.epoch = done / len(self.train_dataset)
         if "loss" in logs:
             module = self.model
-            logs |= self.meter.read(self.processes, module.objective.weights) | module.objective.monitor(module.model)
+            logs |= self.meter.read(self.processes, module.objective.weights) | module.objective.expensive_metrics(
+                module.model
+            )
         super().log(logs, start_time)
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:

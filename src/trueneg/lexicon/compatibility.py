@@ -56,7 +56,7 @@ class Profile:
         return frozenset(kind for kind, is_one in kinds.items() if is_one)
 
 
-class Fit:
+class Compatibility:
     """Says which words could stand for which, by a WordNet and the dictionary of inflections."""
 
     def __init__(self, wordnet: WordNet) -> None:

@@ -14,7 +14,7 @@ Given = TypeVar("Given")
 Batch = TypeVar("Batch")
 Sums = dict[str, Tensor]
 
-LEAST = 1e-6
+EPS = 1e-6
 """What a sum is divided by at least."""
 
 
@@ -65,11 +65,11 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
     def after_step(self, model: Any) -> None:
         """See the model after each optimizer step."""
 
-    def monitor(self, model: Any) -> dict[str, float]:
+    def expensive_metrics(self, model: Any) -> dict[str, float]:
         """Readings for the log that are too dear for every step."""
         return {}
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """What a user should look at in a record of the log; empty for nothing."""
         return ""
 
@@ -92,7 +92,7 @@ class TrainingModule(nn.Module, Generic[Batch]):
         weights = self.objective.weights
         loss = torch.stack(
             # Weights may count less than a whole row; a term without any is 0.
-            [weights.get(name, 1.0) * value / counts[name].clamp(min=LEAST) for name, value in outcome.terms.items()]
+            [weights.get(name, 1.0) * value / counts[name].clamp(min=EPS) for name, value in outcome.terms.items()]
         ).sum()
         return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats))
 

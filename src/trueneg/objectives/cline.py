@@ -126,16 +126,16 @@ class Cline(Objective[Views, ClineBatch]):
         if self.guard is not None:
             self.guard.detector.after_step(model)
 
-    def monitor(self, model: SemanticEncoder) -> dict[str, float]:
+    def expensive_metrics(self, model: SemanticEncoder) -> dict[str, float]:
         """The masked LM's readings, and the learned weights."""
         scales = self.log_scales.detach().exp().reciprocal().tolist() if self.log_scales.requires_grad else ()
-        return self.masked_lm.monitor(model) | {
+        return self.masked_lm.expensive_metrics(model) | {
             f"weight_{name}": scale for name, scale in zip(self.terms, scales, strict=False)
         }
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """The masked LM's."""
-        return self.masked_lm.alarm(readings)
+        return self.masked_lm.warning_for(readings)
 
     def _weighed(self, terms: Sums, num_rows: int) -> Sums:
         if not self.log_scales.requires_grad:

@@ -61,14 +61,14 @@ class HardCorrection(nn.Module):
         self.denominator = denominator
         self.discriminator = discriminator
 
-    def credit(self, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """Credit of mispredicted positions, 0 elsewhere: float32 ``[batch, slots]``, without gradient."""
         with torch.no_grad():
-            is_mispredicted = (predicted != place.gold) & place.is_masked
-            return self.detector.credit(place.gold, predicted, place) * is_mispredicted
+            is_mispredicted = (predicted != batch.gold) & batch.is_masked
+            return self.detector.credit(batch.gold, predicted, batch) * is_mispredicted
 
     def masked_lm_loss(
-        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, place: MaskedRows
+        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, batch: MaskedRows
     ) -> Tensor:
         """Sum of the corrected loss over masked positions.
 
@@ -77,30 +77,30 @@ class HardCorrection(nn.Module):
             logits: float32 ``[batch, slots, vocab]``.
             predicted: int64 ``[batch, slots]``.
             credit: What ``credit`` returned.
-            place: The masked rows.
+            batch: The masked rows.
 
         Returns:
             float32 scalar, in nats.
         """
         if self.use == "set" or self.use == "soft":
-            loss = self._loss_over_substitutes(token_loss, logits, predicted, place)
+            loss = self._loss_over_substitutes(token_loss, logits, predicted, batch)
         else:
             loss = weigh(token_loss, credit, self.use)
-        total = (loss * place.is_masked).sum()
+        total = (loss * batch.is_masked).sum()
         if self.denominator == "masked":
             return total
-        num_masked = place.is_masked.sum()
-        num_kept = (place.is_masked & (credit < 0.5)).sum()
+        num_masked = batch.is_masked.sum()
+        num_kept = (batch.is_masked & (credit < 0.5)).sum()
         return total * (num_masked / num_kept.clamp(min=1))
 
     def _loss_over_substitutes(
-        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, place: MaskedRows
+        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, batch: MaskedRows
     ) -> Tensor:
         """Loss of ``set`` or ``soft`` at each slot, float32 ``[batch, slots]``."""
         with torch.no_grad():
-            tokens, acceptance = self.detector.substitutes(place.gold, predicted, place)
-            acceptance = acceptance * (tokens != place.gold.unsqueeze(-1))
-        gold_logit = logits.gather(2, place.gold.unsqueeze(-1))
+            tokens, acceptance = self.detector.substitutes(batch.gold, predicted, batch)
+            acceptance = acceptance * (tokens != batch.gold.unsqueeze(-1))
+        gold_logit = logits.gather(2, batch.gold.unsqueeze(-1))
         log_normaliser = token_loss.unsqueeze(-1) + gold_logit
         others = logits.gather(2, tokens)
         if self.use == "soft":

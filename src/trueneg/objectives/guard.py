@@ -73,10 +73,10 @@ class Guard(nn.Module):
             & (gold != predicted)
         )
         # Not masked rows of training: a place may come twice, once for each view.
-        place = MaskedRows(
+        batch = MaskedRows(
             rows, rows.input_ids, at, gold, is_judged, is_judged, torch.zeros_like(at, dtype=torch.float)
         )
-        credit = self.detector.credit(gold, torch.where(is_judged, predicted, gold), place) * is_judged
+        credit = self.detector.credit(gold, torch.where(is_judged, predicted, gold), batch) * is_judged
         is_synonym = labels == SYNONYM
         agreement = torch.where(is_synonym, credit, 1 - credit) * is_judged
         by_view = (len(views), -1)

@@ -25,7 +25,7 @@ from trueneg.tokenizer import special_ids
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedTokens:
     """What a masked model said about masked rows."""
 
     batch: MaskedRows
@@ -102,11 +102,11 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         counts = {"mlm": batch.is_masked.sum().to(torch.float32)}
         return counts | {regularizer.term: regularizer.count(batch) for regularizer in self._regularizers()}
 
-    def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> Prediction:
+    def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> PredictedTokens:
         """Run the encoder, and its head at the masked rows only."""
         return self.read(model, model.encode(batch.input_ids, batch.rows), batch)
 
-    def read(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> Prediction:
+    def read(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> PredictedTokens:
         """Apply the head at the masked rows of ``hidden``, which is ``model.encode`` of the masked text."""
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
@@ -116,13 +116,13 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             if self.correction is not None
             else torch.zeros_like(batch.gold, dtype=torch.float32)
         )
-        return Prediction(batch, logits, predicted, credit)
+        return PredictedTokens(batch, logits, predicted, credit)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
         return self.outcome(model, self.predict(model, batch))
 
-    def outcome(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Outcome:
+    def outcome(self, model: Any, prediction: PredictedTokens, filled_hidden: Tensor | None = None) -> Outcome:
         """Sums of the loss and its companions for a prediction.
 
         Args:
@@ -155,23 +155,23 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         if self.correction is not None:
             self.correction.detector.after_step(model)
 
-    def monitor(self, model: Any) -> dict[str, float]:
+    def expensive_metrics(self, model: Any) -> dict[str, float]:
         """Readings that are too dear for every step: each regularizer's."""
         readings: dict[str, float] = {}
         for regularizer in self._regularizers():
-            readings |= regularizer.monitor(model)
+            readings |= regularizer.expensive_metrics(model)
         return readings
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """The regularizers' alarms."""
-        return "; ".join(filter(None, (regularizer.alarm(readings) for regularizer in self._regularizers())))
+        return "; ".join(filter(None, (regularizer.warning_for(readings) for regularizer in self._regularizers())))
 
     def _regularizers(self) -> list[Regularizer]:
         return [module for module in self.regularizers if isinstance(module, Regularizer)]
 
 
 @torch.no_grad()
-def prediction_stats(prediction: Prediction, token_loss: Tensor) -> Sums:
+def prediction_stats(prediction: PredictedTokens, token_loss: Tensor) -> Sums:
     """What is reported of predictions, as sums: the paper's Table 2, live.
 
     ``gold_loss`` is the plain loss whatever the correction, so that runs can be compared; ``num_corrected``

@@ -14,7 +14,7 @@ from trueneg.config.options import RegularizationConfig
 from trueneg.corruption.rows import MaskedRows
 
 if TYPE_CHECKING:
-    from trueneg.objectives.mlm import Prediction
+    from trueneg.objectives.mlm import PredictedTokens
 
 
 class Regularizer(nn.Module, ABC):
@@ -29,7 +29,7 @@ class Regularizer(nn.Module, ABC):
         """Denominator of the term in this batch, float32 scalar."""
 
     @abstractmethod
-    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+    def forward(self, model: Any, prediction: PredictedTokens, filled_hidden: Tensor | None = None) -> Tensor:
         """Sum of the term over this batch, float32 scalar.
 
         Args:
@@ -38,11 +38,11 @@ class Regularizer(nn.Module, ABC):
             filled_hidden: ``model.encode(prediction.filled_ids, ...)``, where it is known already.
         """
 
-    def monitor(self, model: Any) -> dict[str, float]:
+    def expensive_metrics(self, model: Any) -> dict[str, float]:
         """Readings for the log that are too dear for every step."""
         return {}
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """What a user should look at in a record of the log; empty for nothing."""
         return ""
 
@@ -81,7 +81,7 @@ class SoftRegularization(Regularizer):
         """Masked positions."""
         return batch.is_masked.sum().to(torch.float32)
 
-    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+    def forward(self, model: Any, prediction: PredictedTokens, filled_hidden: Tensor | None = None) -> Tensor:
         """Sum of ``1 - cos(e_gold, e_predicted)`` over masked positions."""
         batch, table = prediction.batch, model.embeddings.float()
         gold = functional.embedding(batch.gold, table)
@@ -100,11 +100,11 @@ class SoftRegularization(Regularizer):
         return (distance * counts).sum()
 
     @torch.no_grad()
-    def monitor(self, model: Any) -> dict[str, float]:
+    def expensive_metrics(self, model: Any) -> dict[str, float]:
         """Mean cosine over all pairs of embedding rows."""
         return {"embedding_cosine": mean_pairwise_cosine(model.embeddings)}
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """Whether embeddings collapse."""
         cosine = readings.get("embedding_cosine", -1.0)
         if cosine <= self.collapse_threshold:
@@ -145,7 +145,7 @@ class SentenceRegularization(Regularizer):
         """Tokens that are not padding."""
         return (batch.rows.segments > 0).sum().to(torch.float32)
 
-    def forward(self, model: Any, prediction: Prediction, filled_hidden: Tensor | None = None) -> Tensor:
+    def forward(self, model: Any, prediction: PredictedTokens, filled_hidden: Tensor | None = None) -> Tensor:
         """Sum of the divergence over tokens."""
         rows = prediction.batch.rows
         if filled_hidden is None:

@@ -15,7 +15,7 @@ from trueneg.models.electra import ElectraPair
 from trueneg.objectives import mlm
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import corrected_labels
-from trueneg.objectives.mlm import MaskedLM, Prediction
+from trueneg.objectives.mlm import MaskedLM, PredictedTokens
 
 
 class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
@@ -63,7 +63,7 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         generated = self.generator.outcome(model, prediction, filled_hidden=hidden)
         return Outcome(generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights))
 
-    def labels(self, prediction: Prediction) -> tuple[Tensor, Tensor]:
+    def labels(self, prediction: PredictedTokens) -> tuple[Tensor, Tensor]:
         """Targets of "replaced" and weights of each token: float32 ``[batch, length]``."""
         batch = prediction.batch
         weights = (batch.rows.segments > 0).to(torch.float32)
@@ -83,13 +83,13 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         """Show the changed generator to its detector."""
         self.generator.after_step(model.generator)
 
-    def monitor(self, model: ElectraPair) -> dict[str, float]:
+    def expensive_metrics(self, model: ElectraPair) -> dict[str, float]:
         """The generator's readings, over the shared embeddings."""
-        return self.generator.monitor(model)
+        return self.generator.expensive_metrics(model)
 
-    def alarm(self, readings: Mapping[str, float]) -> str:
+    def warning_for(self, readings: Mapping[str, float]) -> str:
         """The generator's."""
-        return self.generator.alarm(readings)
+        return self.generator.warning_for(readings)
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trueneg.attacks.attack_set import AttackSet
-from trueneg.attacks.runner import attack_with, load_adversaries, result_name
+from trueneg.attacks.runner import evaluate_attack, load_adversarial_examples, result_name
 from trueneg.config.codec import differences, load_config, override, save_config
 from trueneg.config.options import FinetuneConfig
 from trueneg.config.validation import Needs, refuse_idle
@@ -129,7 +129,7 @@ def reproduce(
             run = tuned.folder
             if adversaries is None:
                 names = [name.strip() for name in config.label_names.split(",")] if config.label_names else []
-                adversaries = _successful(load_adversaries(Path(config.adversaries), run, names))
+                adversaries = _successful(load_adversarial_examples(Path(config.adversaries), run, names))
             _evaluate(run, config, adversaries)
             say(f"{arm}, seed {seed}: done")
         return _written(folder, chosen, seeds)
@@ -204,7 +204,7 @@ def _evaluate(run: Path, config: PilotConfig, adversaries: AttackSet) -> None:
     if not any(name.startswith("contrast-") for name in there):
         evaluate_contrast_set(run, config.data)
     if result_name(adversaries, config.task, run) not in there:
-        attack_with(run, adversaries)
+        evaluate_attack(run, adversaries)
 
 
 def _written(folder: Path, arms: Sequence[str], seeds: int) -> tuple[dict[str, Any], str]:

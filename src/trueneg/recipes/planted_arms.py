@@ -34,7 +34,7 @@ from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
 from trueneg.recipes.planted_detector import Placebo, PlantedDetector
 from trueneg.tokenizer import special_ids
-from trueneg.training.data import EVALUATION_SEED, TrainingOrder, held_out_batches
+from trueneg.training.data import EVALUATION_SEED, CorpusBatches, held_out_batches
 from trueneg.training.step import Run, train_step
 
 MASKED_LM = {
@@ -218,7 +218,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
         masked_lm, objective = make_objective(arm, planting, config, tokenizer, seed)
         run = Run.new(model, objective, config.optimizer(), config.training(seed), torch.device("cpu"))
         rows = PlantedRows(train, config.length, planting, seed, shares)
-        for micro_batches in TrainingOrder(rows, run.config, run.processes).from_step(0, config.steps):
+        for micro_batches in CorpusBatches(rows, run.config, run.processes).from_step(0, config.steps):
             train_step(run, micro_batches)
         if run.first_bad_step >= 0:
             raise DivergedError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.results.store import Result, load_answers
+from trueneg.evaluation.results.store import Result, load_predictions
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.files.whole import whole_file
 
@@ -152,7 +152,7 @@ def _best_seed(task: str, runs: Runs, answered: list[int]) -> tuple[int, float |
 
 def _rows(name: str, wanted: Wanted, path: Path, result: Result) -> tuple[list[str], int]:
     """What is predicted, in GLUE's order, and how many numbers were clipped."""
-    answers = load_answers(path)
+    answers = load_predictions(path)
     if len(answers) != wanted.num_rows:
         raise TaskError(f"{name}: '{path}' answers {len(answers):,} examples, GLUE has {wanted.num_rows:,}")
     by_key = {str(answer.get("key")): answer["predicted"] for answer in answers}

@@ -128,7 +128,7 @@ def _overhead(
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
     from trueneg.runs.pretraining import build
-    from trueneg.training.data import TrainingOrder, row_index
+    from trueneg.training.data import CorpusBatches, row_index
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.step import Run, train_step
 
@@ -149,7 +149,7 @@ def _overhead(
     _annotate(opened, tokenizer, base, scratch / "annotations")
 
     def arm(config: PretrainConfig) -> Callable[[], None]:
-        order = TrainingOrder(row_index(config, opened), config.train, Processes())
+        order = CorpusBatches(row_index(config, opened), config.train, Processes())
         batches = [order.micro_batches(step) for step in range(4)]
         model, objective = build(config, tokenizer)
         run = Run.new(model, objective, config.optimizer, config.train, device)

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.codec import load_config, override
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
-from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, answer_contrast_set, group_answers, training_counts
+from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, group_predictions, predict_contrast_set, training_counts
 from trueneg.evaluation.predictions import evaluate_model, make_result
 from trueneg.evaluation.results.store import Result, columns_of, find_results, load_result, save_result
 from trueneg.models.task_model import labels_of, load_finetuned
@@ -31,7 +31,7 @@ from trueneg.training.folder import CONFIG, HUGGING_FACE
 
 
 @dataclass(frozen=True)
-class OpenedModel:
+class FinetunedModel:
     """A fine-tuned model read back, and what it was fine-tuned for."""
 
     config: FinetuneConfig
@@ -61,7 +61,7 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
     return config, make_task(config.task, labels_of(str(source)))
 
 
-def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedModel:
+def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> FinetunedModel:
     """Read a fine-tuned model back.
 
     Args:
@@ -76,7 +76,7 @@ def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> OpenedMo
     source = Path(folder) / HUGGING_FACE
     model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
     trained = next((load_result(path).train for path in find_results(Path(folder))), {})
-    return OpenedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
+    return FinetunedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
 
 
 def evaluate_finetuned(
@@ -158,7 +158,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
     results = []
     for split, contrast in zip(splits, sets, strict=True):
         started = time.monotonic()
-        original, revised = answer_contrast_set(
+        original, revised = predict_contrast_set(
             opened.model,
             task,
             opened.tokenizer,
@@ -166,7 +166,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             length=config.task.length,
             precision=config.train.precision,
         )
-        answers = group_answers(contrast, original, revised)
+        answers = group_predictions(contrast, original, revised)
         columns = columns_of(answers)
         result = make_result(
             task,
@@ -184,7 +184,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
     return results
 
 
-def _seen(contrast: ContrastSet, opened: OpenedModel) -> dict[str, int]:
+def _seen(contrast: ContrastSet, opened: FinetunedModel) -> dict[str, int]:
     """What a model has seen of a contrast set's originals, as far as its training files are still there."""
     try:
         return training_counts(contrast, opened.task, partial(chosen_examples, opened.task, opened.config))

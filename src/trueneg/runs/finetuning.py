@@ -17,10 +17,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trueneg.config.codec import differences, encode, load_config, override, save_config
 from trueneg.config.finetune_presets import finetune_preset
 from trueneg.config.options import FinetuneConfig
-from trueneg.config.validation import check_effects, validate
+from trueneg.config.validation import check_options_apply, validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, TaskError
-from trueneg.evaluation.predictions import answer, evaluate_model, pad_id, score
+from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
 from trueneg.files.whole import replace_folder
@@ -39,7 +39,7 @@ from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_c
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
-from trueneg.training.labelled_order import LabelledOrder
+from trueneg.training.labelled_order import LabelledBatches
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 from trueneg.training.loop import Loop
 from trueneg.training.step import Run
@@ -105,7 +105,7 @@ def configure_finetuning(
         base = replace(finetune_preset(preset, task, encoder.model_type, encoder.hidden_size), start_from=start_from)
     chosen = override(base, settings)
     check_name(chosen.task.name)
-    check_effects(chosen, settings)
+    check_options_apply(chosen, settings)
     return chosen
 
 
@@ -151,7 +151,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         tokenizer = load_tokenizer(source)
         data = _read(task, config, tokenizer)
         padding = pad_id(tokenizer)
-        order = LabelledOrder(data.train.features, padding, config.length_window, config.train, processes)
+        order = LabelledBatches(data.train.features, padding, config.length_window, config.train, processes)
         config = _scheduled(config, order.steps_per_epoch)
         validate(config)
         fingerprint = _fingerprint(data.train.features)
@@ -257,7 +257,7 @@ class _Choice:
     def __call__(self) -> dict[str, float]:
         run, data = self._run, self._data
         assert data.valid is not None
-        answers = answer(
+        answers = predict_split(
             run.module.model,
             self._task,
             data.valid_examples,

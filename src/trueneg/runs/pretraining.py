@@ -19,7 +19,7 @@ from trueneg.config.codec import encode, full_name, load_config, override, save_
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS, with_objective
 from trueneg.config.presets import preset as find_preset
-from trueneg.config.validation import check_effects, validate
+from trueneg.config.validation import check_options_apply, validate
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
@@ -44,7 +44,7 @@ from trueneg.training.checkpoint import (
     tables_digest,
     write_error,
 )
-from trueneg.training.data import TrainingOrder, check_shares, fingerprint_of, movable, row_index
+from trueneg.training.data import CorpusBatches, check_shares, fingerprint_of, movable, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
 from trueneg.training.held_out import held_out_readings
@@ -121,7 +121,7 @@ def configure(
         base = replace(base, model=replace(base.model, start_from=start_from))
     named = override(base, settings).objective.name
     chosen = override(with_objective(base, named), settings)
-    check_effects(chosen, settings)
+    check_options_apply(chosen, settings)
     return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
 
 
@@ -251,7 +251,7 @@ def pretrain(
         tables = _tables(objective, read)
         if found:
             check_same_tables(found[1], tables, folder)
-        order = TrainingOrder(rows, config.train, processes, read)
+        order = CorpusBatches(rows, config.train, processes, read)
         if found and objective.depends_on_micro_batch:
             check_same_micro_batch(found[1], config.train, processes.world_size, folder)
         _check_negatives(config, order)
@@ -335,7 +335,7 @@ def _check_corpus(config: PretrainConfig) -> None:
         raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
-def _check_negatives(config: PretrainConfig, order: TrainingOrder) -> None:
+def _check_negatives(config: PretrainConfig, order: CorpusBatches) -> None:
     """Refuse to contrast a row with the others of its micro-batch where there are none."""
     cline = config.objective.cline
     if config.objective.name != "cline" or not (cline.negatives == "random" or cline.in_batch_negatives):

@@ -19,7 +19,7 @@ from trueneg.training.features import Features
 E = TypeVar("E")
 """A task's example: a frozen dataclass."""
 
-Answer = dict[str, Any]
+Prediction = dict[str, Any]
 """What was predicted for one example, as JSON: ``key`` (the example's name), ``gold`` and ``predicted`` where there is
 one label, a ``group`` where examples belong together (a SQuAD paragraph), and the columns its metrics read."""
 
@@ -97,7 +97,9 @@ class Task(ABC, Generic[E]):
         """What fine-tuning minimises."""
 
     @abstractmethod
-    def answers(self, examples: Sequence[E], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]) -> list[Answer]:
+    def answers(
+        self, examples: Sequence[E], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
+    ) -> list[Prediction]:
         """What outputs mean, one answer an example, in order.
 
         Args:

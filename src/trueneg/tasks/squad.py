@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.objectives.span import SpanExtraction
-from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.squad_metrics import best_scores
 from trueneg.tasks.squad_reading import FORMAT, SquadExample, read_squad
 from trueneg.tasks.squad_spans import best_spans, null_scores
@@ -109,7 +109,7 @@ class SquadTask(Task[SquadExample]):
 
     def answers(
         self, examples: Sequence[SquadExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
-    ) -> list[Answer]:
+    ) -> list[Prediction]:
         """The best span of each question, in the words of its context.
 
         ``predicted`` is a text ("" for "no answer"), ``gold`` a list of texts; ``exact`` and ``f1`` in [0, 1] are the
@@ -123,14 +123,14 @@ class SquadTask(Task[SquadExample]):
             return []
         spans = best_spans(encoded, outputs, num_best=self.num_best, max_length=self.max_answer)
         nulls = null_scores(encoded, outputs) if self.has_impossible else np.full(len(examples), -np.inf, np.float32)
-        answers: list[Answer] = []
+        answers: list[Prediction] = []
         for example, scores, characters, null in zip(examples, spans.scores, spans.characters, nulls, strict=True):
             has_span = bool(scores[0] > -np.inf)
             odds = float(null - scores[0]) if has_span else float(null)
             is_null = self.has_impossible and (not has_span or odds > self.null_threshold)
             is_missing = not has_span and not is_null
             predicted = "" if is_null or is_missing else example.context[slice(*characters[0])].strip()
-            answer: Answer = {"key": example.key, "group": example.group, "predicted": predicted}
+            answer: Prediction = {"key": example.key, "group": example.group, "predicted": predicted}
             if example.is_labelled:
                 gold = [given.text for given in example.answers]
                 scored = best_scores(None if is_missing else predicted, gold, may_be_empty=self.has_impossible)

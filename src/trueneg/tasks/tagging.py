@@ -15,7 +15,7 @@ from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.objectives.tagging import Tagging
-from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
 from trueneg.tasks.records import name_of, split_file, split_files
 from trueneg.tasks.split import split_off, stratified_subset
@@ -173,7 +173,7 @@ class TaggingTask(Task[Sentence]):
 
     def answers(
         self, examples: Sequence[Sentence], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
-    ) -> list[Answer]:
+    ) -> list[Prediction]:
         """Turn outputs into tags, and count words and entities that are right.
 
         Raises:
@@ -222,8 +222,8 @@ class TaggingTask(Task[Sentence]):
             targets[at] = numbers[(examples[owners[at]].tags or ())[words[at]]]
         return targets
 
-    def _answer(self, sentence: Sentence, predicted: list[str]) -> Answer:
-        answer: Answer = {"key": sentence.key, "predicted": predicted}
+    def _answer(self, sentence: Sentence, predicted: list[str]) -> Prediction:
+        answer: Prediction = {"key": sentence.key, "predicted": predicted}
         if sentence.tags is None:
             return answer
         gold = list(sentence.tags)

@@ -15,7 +15,7 @@ from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.objectives.classification import Classification
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.objectives.regression import Regression
-from trueneg.tasks.base import Answer, Encoded, Split, Task
+from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.records import Records
 from trueneg.tasks.split import stratified_subset
 from trueneg.training.features import Features
@@ -109,7 +109,7 @@ class TextTask(Task[TextExample]):
 
     def answers(
         self, examples: Sequence[TextExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
-    ) -> list[Answer]:
+    ) -> list[Prediction]:
         """Turn outputs into a label's number and all ``probabilities``, or into a quantity; ``gold`` where known.
 
         Raises:
@@ -156,7 +156,7 @@ class TextTask(Task[TextExample]):
         return np.array(values, dtype=np.int64 if self.labels else np.float32)
 
     @staticmethod
-    def _classes(logits: NDArray[np.float64]) -> list[Answer]:
+    def _classes(logits: NDArray[np.float64]) -> list[Prediction]:
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities = (weights / weights.sum(axis=1, keepdims=True)).round(6)
         # Of the logits: the probabilities of two labels may round to the same.
@@ -166,7 +166,7 @@ class TextTask(Task[TextExample]):
             for number, row in zip(predicted.tolist(), probabilities.tolist(), strict=True)
         ]
 
-    def _quantities(self, values: NDArray[np.float64]) -> list[Answer]:
+    def _quantities(self, values: NDArray[np.float64]) -> list[Prediction]:
         values = values.round(6)
         if self.bounds is None:
             return [{"predicted": value} for value in values.tolist()]

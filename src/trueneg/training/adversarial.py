@@ -29,13 +29,13 @@ from trueneg.objectives.labelled import LabelledBatch, LabelledObjective
 from trueneg.objectives.regression import Regression
 from trueneg.objectives.span import SpanExtraction
 from trueneg.objectives.tagging import Tagging
-from trueneg.training.step import Pass, Passes, Run
+from trueneg.training.step import GradientPasses, Pass, Run
 
-SMALLEST = 1e-30
+EPS = 1e-30
 """What a gradient's norm is divided by at least: an example whose loss is flat is not moved."""
 
 
-def with_adversary(config: FinetuneConfig, objective: LabelledObjective) -> tuple[Objective[Any, Any], Passes]:
+def with_adversary(config: FinetuneConfig, objective: LabelledObjective) -> tuple[Objective[Any, Any], GradientPasses]:
     """What a run minimises, and in which passes, by its configuration.
 
     Raises:
@@ -44,11 +44,11 @@ def with_adversary(config: FinetuneConfig, objective: LabelledObjective) -> tupl
     if config.adversarial == "freelb":
         return objective, FreeLB(config.freelb)
     if config.adversarial == "smart":
-        return Smart(objective, config.smart, config.train.seed), Passes()
-    return objective, Passes()
+        return Smart(objective, config.smart, config.train.seed), GradientPasses()
+    return objective, GradientPasses()
 
 
-class FreeLB(Passes):
+class FreeLB(GradientPasses):
     """Several passes, each at a worse perturbation, whose mean gradient is the step's (Zhu et al. 2020, Algorithm 1).
 
     The ascent costs nothing besides: a pass backward gives both the parameters' gradient and the perturbation's.
@@ -119,12 +119,12 @@ def ascend(config: FreeLBConfig, delta: Tensor, gradient: Tensor, mask: Tensor) 
     """
     order = 2.0 if config.norm == "l2" else float("inf")
     gradient = gradient * mask[..., None]
-    delta = delta + config.step_size * gradient / _norm(gradient, order).clamp(min=SMALLEST)
+    delta = delta + config.step_size * gradient / _norm(gradient, order).clamp(min=EPS)
     if not config.bound:
         return delta
     if config.norm == "linf":
         return delta.clamp(-config.bound, config.bound)
-    return delta * (config.bound / _norm(delta, order).clamp(min=SMALLEST)).clamp(max=1)
+    return delta * (config.bound / _norm(delta, order).clamp(min=EPS)).clamp(max=1)
 
 
 class Smart(Objective[LabelledBatch, LabelledBatch]):
@@ -195,7 +195,7 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
             at = (noise if number == 0 else delta).requires_grad_()
             changes = divergence(self.objective, outputs, _outputs_at(self.objective, model, batch, at, state), batch)
             (gradient,) = torch.autograd.grad(torch.where(is_target, changes, 0.0).sum(), at)
-            largest = gradient.abs().amax(-1, keepdim=True).clamp(min=SMALLEST)
+            largest = gradient.abs().amax(-1, keepdim=True).clamp(min=EPS)
             delta = delta.detach() + config.step_size * mask * gradient / largest
             delta = delta.clamp(-config.bound, config.bound) if config.bound else delta
         return delta.detach()

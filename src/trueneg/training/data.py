@@ -20,7 +20,7 @@ from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.training.distributed import Processes
-from trueneg.training.order import Order
+from trueneg.training.order import BatchLoader
 
 EVALUATION_SEED = 0x5EED
 """Held-out rows are masked alike in every run, so that their losses can be compared."""
@@ -100,7 +100,7 @@ def fingerprint_of(index: RowIndex) -> str:
     return "+".join([index.corpus.info.fingerprint, *beside])
 
 
-class TrainingOrder(Order[Any]):
+class CorpusBatches(BatchLoader[Any]):
     """The micro-batches of any step, of a corpus's rows.
 
     Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded

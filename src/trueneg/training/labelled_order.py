@@ -13,10 +13,10 @@ from trueneg.corruption.keyed import mixed_seed
 from trueneg.objectives.labelled import LabelledBatch
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
-from trueneg.training.order import Order
+from trueneg.training.order import BatchLoader
 
 
-class LabelledOrder(Order[LabelledBatch]):
+class LabelledBatches(BatchLoader[LabelledBatch]):
     """The micro-batches of any step, of encoded rows.
 
     Each epoch is a seeded permutation of all rows, cut into windows of ``window`` batches; within a window rows are

@@ -20,7 +20,7 @@ from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_o
 from trueneg.training.checkpoint import new_state, save_checkpoint
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
-from trueneg.training.order import Order
+from trueneg.training.order import BatchLoader
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
@@ -48,7 +48,7 @@ class Loop:
     run: Run
     config: Any
     """The run's whole configuration, which checkpoints keep; its ``train`` is what the loop goes by."""
-    order: Order[Any]
+    order: BatchLoader[Any]
     evaluate: Callable[[], Mapping[str, float]] | None
     """Readings on held-out data, called by all processes; None for no evaluation."""
     data_fingerprint: str
@@ -156,8 +156,8 @@ class Loop:
         readings = run.meter.read(run.processes, run.objective.weights)
         readings["tokens_per_second"] = self._tokens_per_second()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
-        readings |= run.objective.monitor(run.module.model) | run.passes.readings()
-        self._raise_alarm(run.objective.alarm(readings))
+        readings |= run.objective.expensive_metrics(run.module.model) | run.passes.readings()
+        self._raise_warning(run.objective.warning_for(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:
             self.display.show(_shown(run.step, readings, SHOWN))
@@ -206,10 +206,10 @@ class Loop:
                 f"optimizer.learning_rate, or with train.precision=fp32"
             )
 
-    def _raise_alarm(self, alarm: str) -> None:
-        if alarm and self.run.processes.is_main and not self._has_warned:
+    def _raise_warning(self, warning: str) -> None:
+        if warning and self.run.processes.is_main and not self._has_warned:
             self._has_warned = True
-            warnings.warn(f"step {self.run.step}: {alarm}", TruenegWarning, stacklevel=2)
+            warnings.warn(f"step {self.run.step}: {warning}", TruenegWarning, stacklevel=2)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._started

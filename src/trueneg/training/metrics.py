@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from trueneg.objectives.base import LEAST, Outcome, Sums
+from trueneg.objectives.base import EPS, Outcome, Sums
 from trueneg.training.distributed import Processes
 
 RATIOS = {
@@ -74,7 +74,7 @@ def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[st
     if "num_masked" in stats:
         stats["num_right"] = stats["num_masked"] - stats["num_mispredicted"]
     terms = {
-        name.removeprefix("term/"): value / max(sums[name.replace("term/", "count/")], LEAST)
+        name.removeprefix("term/"): value / max(sums[name.replace("term/", "count/")], EPS)
         for name, value in sums.items()
         if name.startswith("term/")
     }

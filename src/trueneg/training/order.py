@@ -25,7 +25,7 @@ class Pinnable(Protocol):
 Given = TypeVar("Given", bound=Pinnable)
 
 
-class Order(ABC, Generic[Given]):
+class BatchLoader(ABC, Generic[Given]):
     """The micro-batches of any step, for one process: a function of the step, whatever was read before.
 
     Raises:

@@ -26,10 +26,10 @@ from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
 
 Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
-"""One pass of a micro-batch: see ``Passes``."""
+"""One pass of a micro-batch: see ``GradientPasses``."""
 
 
-class Passes:
+class GradientPasses:
     """The passes forward and backward that a micro-batch is put through: one."""
 
     def __call__(self, run: Run, batch: Any, take_pass: Pass) -> tuple[Tensor, Outcome]:
@@ -64,7 +64,7 @@ class Run:
     step: int = 0
     """Optimizer steps done."""
     meter: Meter = field(default_factory=Meter)
-    passes: Passes = field(default_factory=Passes)
+    passes: GradientPasses = field(default_factory=GradientPasses)
     frozen: Sequence[nn.Parameter] = ()
     """What stays as it is during the first ``frozen_steps`` steps."""
     frozen_steps: int = 0
@@ -95,12 +95,12 @@ class Run:
         config: TrainConfig,
         device: torch.device,
         processes: Processes | None = None,
-        passes: Passes | None = None,
+        passes: GradientPasses | None = None,
     ) -> Run:
         """Put a model and its objective on a device, with a fresh optimizer."""
         module = TrainingModule(model, objective).to(device)
         optimizer = make_optimizer(module, optimizer_config)
-        processes, passes = processes or Processes(), passes or Passes()
+        processes, passes = processes or Processes(), passes or GradientPasses()
         return cls(module, optimizer, optimizer_config, config, device, processes, passes=passes)
 
     def restore(self, checkpoint: Path, state: State) -> None:

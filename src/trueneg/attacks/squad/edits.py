@@ -63,7 +63,7 @@ def is_in_answer(start: int, end: int, example: SquadExample) -> bool:
     )
 
 
-def hindrance(example: SquadExample) -> str:
+def reason_not_attackable(example: SquadExample) -> str:
     """Why an example cannot be attacked at all; empty if it can."""
     if not example.context.strip():
         return "empty context"

@@ -7,7 +7,7 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 
-class UsualWords:
+class SenseFrequencies:
     """Counts of words and their meanings.
 
     Args:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trueneg.attacks.base import Adversary
-from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, hindrance, is_in_answer
-from trueneg.attacks.squad.sense_frequencies import UsualWords
+from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
+from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.articles import agreeing_article
 from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements
@@ -90,7 +90,7 @@ def swap_synonyms(
     wordnet: WordNet,
     tagger: Tagger,
     options: SwapOptions | None = None,
-) -> list[Adversary[SquadExample]]:
+) -> list[AdversarialExample[SquadExample]]:
     """Swap words of contexts for synonyms; questions, answers and all other text stay as they are, byte for byte.
 
     No word of any answer is changed wherever it stands, and none becomes one.
@@ -114,8 +114,8 @@ def swap_synonyms(
     read: dict[str, list[_Word]] = {}  # the questions about a paragraph come one after another
     adversaries = []
     for example in examples:
-        if reason := hindrance(example):
-            adversaries.append(Adversary(example, example, "unchanged", notes={"reason": reason}))
+        if reason := reason_not_attackable(example):
+            adversaries.append(AdversarialExample(example, example, "unchanged", notes={"reason": reason}))
             continue
         if example.context not in read:
             read = {example.context: _words(example.context, tagger)}
@@ -147,10 +147,12 @@ class _Swapper:
         self._synonyms: Callable[[Sequence[_Word], int, str], tuple[str, ...]] = self._any_lemma
         if options.profile == "strict":
             self._replacements = Replacements(wordnet, ReplacementOptions(min_share=1.0, agree=options.agree))
-            self._usual = UsualWords(wordnet)
+            self._usual = SenseFrequencies(wordnet)
             self._synonyms = self._close_synonyms
 
-    def swap(self, example: SquadExample, words: Sequence[_Word], randomness: random.Random) -> Adversary[SquadExample]:
+    def swap(
+        self, example: SquadExample, words: Sequence[_Word], randomness: random.Random
+    ) -> AdversarialExample[SquadExample]:
         context, options = example.context, self._options
         protected = _answer_words(example)
         found = {
@@ -162,7 +164,7 @@ class _Swapper:
             if (candidates := self._admitted(words, at, context, protected, example))
         }
         if not found:
-            return Adversary(example, example, "unchanged", notes={"reason": "no word has a synonym"})
+            return AdversarialExample(example, example, "unchanged", notes={"reason": "no word has a synonym"})
         num = max(1, min(options.most, int(options.share * len(words))))
         edits: list[Edit] = []
         swaps = []
@@ -170,7 +172,7 @@ class _Swapper:
             word, new = words[at], randomness.choice(found[at])
             edits += [*_article_edit(words, at, new, options), Edit(word.start, word.end, new)]
             swaps.append([word.start, word.text, new])
-        return Adversary(example, edited_context(example, edits), "changed", notes={"swaps": swaps})
+        return AdversarialExample(example, edited_context(example, edits), "changed", notes={"swaps": swaps})
 
     def _admitted(
         self, words: Sequence[_Word], at: int, context: str, protected: frozenset[str], example: SquadExample

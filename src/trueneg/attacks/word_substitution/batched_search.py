@@ -11,7 +11,7 @@ Answerer = Callable[[Sequence[Any]], Sequence[Any]]
 """From the questions of one kind to their answers, in order. An answer must depend on nothing but its question."""
 
 
-def search_together(
+def run_batched(
     searches: Iterable[Generator[Any, Any, R]],
     answerers: Mapping[type, Answerer],
     *,
@@ -36,7 +36,7 @@ def search_together(
         ...     while number > 1:
         ...         number, steps = (yield number), steps + 1
         ...     return steps
-        >>> search_together(map(halve, [8, 1, 5]), {int: lambda asked: [n // 2 for n in asked]}, at_once=2)
+        >>> run_batched(map(halve, [8, 1, 5]), {int: lambda asked: [n // 2 for n in asked]}, at_once=2)
         [3, 0, 2]
     """
     results: dict[int, R] = {}

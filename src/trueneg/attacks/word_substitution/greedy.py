@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.victim import Classifier
-from trueneg.attacks.word_substitution.batched_search import search_together
+from trueneg.attacks.word_substitution.batched_search import run_batched
 from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
 from trueneg.attacks.word_substitution.similarity import Similarity
 from trueneg.attacks.words import WORDS, Attacked, Passage
@@ -124,7 +124,7 @@ class _Compare:
     texts: Sequence[str]
 
 
-_Search = Generator[Any, Any, Adversary[TextExample]]
+_Search = Generator[Any, Any, AdversarialExample[TextExample]]
 
 
 def greedy_attack(
@@ -137,7 +137,7 @@ def greedy_attack(
     similarity: Similarity | None = None,
     at_once: int = 32,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Adversary[TextExample]]:
+) -> list[AdversarialExample[TextExample]]:
     """Attack examples by replacing words.
 
     An example's result is a function of the example, the options and what it is told by victim, tagger, similarity
@@ -184,7 +184,7 @@ def greedy_attack(
         found = similarity([(asked.reference, text) for asked in questions for text in asked.texts])
         return _parted(found, [len(asked.texts) for asked in questions])
 
-    return search_together(
+    return run_batched(
         (_search(example, options, similarity is not None) for example in examples),
         {Place: candidates, _Tag: tagged, _Compare: compare, _Ask: ask},
         at_once=at_once,
@@ -213,7 +213,7 @@ def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) 
     label = cast(int, example.label)
     (at_first,) = yield _Ask([original])
     if (predicted := int(at_first.argmax())) != label:
-        return Adversary(
+        return AdversarialExample(
             example, example, "skipped", int(options.counts_skipped), _notes(original, original, predicted)
         )
     order, num_queries = yield from _ranked(original, label, at_first, options)
@@ -237,8 +237,8 @@ def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) 
         current, before = texts[chosen], rows[chosen]
         if (predicted := int(before.argmax())) != label:
             notes = _notes(original, current, predicted)
-            return Adversary(example, current.to_example(), "succeeded", num_queries, notes)
-    return Adversary(example, current.to_example(), "failed", num_queries, _notes(original, current, label))
+            return AdversarialExample(example, current.to_example(), "succeeded", num_queries, notes)
+    return AdversarialExample(example, current.to_example(), "failed", num_queries, _notes(original, current, label))
 
 
 def _ranked(

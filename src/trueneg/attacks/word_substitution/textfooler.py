@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.victim import Classifier
 from trueneg.attacks.word_substitution.greedy import Candidates, GreedyOptions, Place, greedy_attack
 from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors
@@ -107,7 +107,7 @@ def textfooler(
     options: TextFoolerOptions = PROFILES["textattack"],
     at_once: int = 32,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Adversary[TextExample]]:
+) -> list[AdversarialExample[TextExample]]:
     """Attack examples with TextFooler.
 
     Args:

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import override
 from trueneg.config.options import ViewsConfig
-from trueneg.corpus.encoding import Encoder
+from trueneg.corpus.encoding import CorpusTokenizer
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.keyed import example_keys
@@ -103,7 +103,7 @@ def show_views(
 def _rows(text: str, tokenizer: PreTrainedTokenizerFast, tagger: str, num: int, seed: int) -> TextRows:
     """The same text ``num`` times, each with a key of its own."""
     ids = special_ids(tokenizer)
-    encoded = Encoder(tokenizer.backend_tokenizer, make_tagger(tagger))([text])
+    encoded = CorpusTokenizer(tokenizer.backend_tokenizer, make_tagger(tagger))([text])
     assert encoded.tagged is not None
     size = len(encoded.tokens)
     shape = (num, size + 2 + ROOM)

@@ -118,7 +118,7 @@ class TextRows:
     is_packed: bool
 
 
-class Substitution:
+class ViewGenerator:
     """Makes both views of rows.
 
     Args:

@@ -17,7 +17,7 @@ from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import rows_of
 from trueneg.corruption.views.articles import Articles
 from trueneg.corruption.views.batch import Views
-from trueneg.corruption.views.generator import Substitution, TableCandidates, TextRows
+from trueneg.corruption.views.generator import TableCandidates, TextRows, ViewGenerator
 from trueneg.corruption.views.names import Names
 from trueneg.corruption.views.replacement_table import (
     REPLACEMENTS_VERSION,
@@ -46,7 +46,7 @@ class ViewReader:
         substitution: What makes views.
     """
 
-    def __init__(self, substitution: Substitution) -> None:
+    def __init__(self, substitution: ViewGenerator) -> None:
         self.substitution = substitution
 
     def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
@@ -78,7 +78,7 @@ class ViewReader:
 
 def make_substitution(
     config: ViewsConfig, tags: Tags, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
-) -> Substitution:
+) -> ViewGenerator:
     """What makes the views of a corpus: its words' replacements, compiled once and then read from the cache.
 
     Args:
@@ -99,7 +99,7 @@ def make_substitution(
     pad_id = special_ids(tokenizer)["pad"]
     if pad_id is None:
         raise AssertionError("load_tokenizer lets no tokenizer without a padding token pass")
-    return Substitution(
+    return ViewGenerator(
         TableCandidates(table),
         WordPieces.of(table.forms, tokenizer),
         config,

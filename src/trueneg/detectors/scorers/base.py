@@ -50,7 +50,7 @@ class Substitution:
         return self.text[: self.start] + self.substitute + self.text[self.end :]
 
 
-class Judge(ABC):
+class SubstitutionScorer(ABC):
     """Says how well substitutes stand in the place of a word.
 
     A *score* is a number in [0, 1], higher for better; substitutes with a score of at least ``threshold`` are

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources, leaves, parse
 from trueneg.errors import ConfigError
 from trueneg.files.records import read_record
@@ -14,34 +14,34 @@ from trueneg.files.records import read_record
 KIND = "trueneg calibration"
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> Judge:
+def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     """Make the judge that a calibration describes.
 
     Raises:
         ConfigError: if there is no such file, or it holds none.
     """
-    from trueneg.detectors import make_judge as make
-    from trueneg.detectors.scorers.learned import LearnedJudge
+    from trueneg.detectors import make_scorer as make
+    from trueneg.detectors.scorers.learned import LearnedScorer
 
     leaf.check(argument=True, what="FILE, written by 'trueneg detect calibrate'")
     content = read_calibration(leaf.argument)
     described = parse(content["detector"])
     if any(part.name == "calibrated" and Path(part.argument) == Path(leaf.argument) for part in leaves(described)):
         raise ConfigError(f"'{leaf.argument}' is calibrated from itself: calibrate what it was made from again")
-    judge = make(described, resources)
+    scorer = make(described, resources)
     if parameters := content["parameters"]:
-        if not isinstance(judge, LearnedJudge):
+        if not isinstance(scorer, LearnedScorer):
             raise ConfigError(f"'{leaf.argument}': '{content['detector']}' has nothing to learn, yet it has parameters")
-        judge = judge.with_parameters(parameters, leaf.argument)
-    judge.threshold = float(content["threshold"])
+        scorer = scorer.with_parameters(parameters, leaf.argument)
+    scorer.threshold = float(content["threshold"])
     about = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
-    judge.provenance = {
-        **judge.provenance,
+    scorer.provenance = {
+        **scorer.provenance,
         "calibration": Path(leaf.argument).name,
-        "threshold": str(judge.threshold),
+        "threshold": str(scorer.threshold),
         **about,
     }
-    return judge
+    return scorer
 
 
 def read_calibration(path: str) -> dict[str, Any]:

@@ -13,19 +13,19 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
-from trueneg.lexicon.compatibility import Fit, Profile
+from trueneg.lexicon.compatibility import Compatibility, Profile
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 
 _KINDS = {"date": 1, "unit": 2, "number": 4}
 
 
-class FitsJudge(Judge):
+class CompatibleScorer(SubstitutionScorer):
     """Score 1 where ``Fit.fits`` says so of a word and a single substitute, else 0; several words always fit."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Compatibility) -> None:
         self._fit = fit
         self.provenance = {"wordnet": fit.wordnet.version}
 
@@ -69,25 +69,25 @@ class FitsDetector(Detector):
         }.items():
             self.register_buffer(name, value, persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
         """1 where the prediction could stand for gold."""
         here, there = (tokens.clamp(max=self._vocab_size - 1) for tokens in (gold, predicted))
         is_form = (self._tags[here] == 0) | (self._tags[there] == 0) | ((self._tags[here] & self._tags[there]) != 0)
         is_apart = ((self._kinds[here] & self._kinds[there]) != 0) | self._is_name[here] | self._is_name[there]
         pair = here * self._vocab_size + there
         is_forbidden = self._forbidden[torch.searchsorted(self._forbidden, pair)] == pair
-        is_judged = (predicted < self._vocab_size) & place.is_whole_word
+        is_judged = (predicted < self._vocab_size) & batch.is_whole_word
         return (is_form & ~is_apart & ~is_forbidden & is_judged).to(torch.float32)
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> FitsJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
     """Make ``fits``.
 
     Raises:
         LexiconError: if WordNet is not found.
     """
     leaf.check(argument=False)
-    return FitsJudge(Fit(resources.relations.wordnet))
+    return CompatibleScorer(Compatibility(resources.relations.wordnet))
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> FitsDetector:
@@ -97,7 +97,7 @@ def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTok
         LexiconError: if WordNet is not found.
     """
     leaf.check(argument=False)
-    fit = Fit(WordNet.load(config.wordnet or None))
+    fit = Compatibility(WordNet.load(config.wordnet or None))
     words = [surface.word.lower() if surface.starts_word else "" for surface in surfaces(tokenizer)]
     profiles = [fit.profile(word) if word else None for word in words]
     forms: dict[str, list[int]] = defaultdict(list)

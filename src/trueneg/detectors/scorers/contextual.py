@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 
@@ -19,7 +19,7 @@ THRESHOLD = 0.65
 """Without one of its own a contextual judge takes this; encoders differ, so calibrate: ``trueneg detect calibrate``."""
 
 
-class ContextualJudge(Judge):
+class ContextualScorer(SubstitutionScorer):
     """Cosine of a word's vector in its sentence and its substitute's vector in the same place.
 
     An encoder reads the sentence twice, with the word and with the substitute, and the two states at that place are
@@ -76,7 +76,7 @@ class ContextualJudge(Judge):
         self.encoder.to(device)
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> ContextualJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
     """Make ``contextual:ENCODER[layer=4,pooling=mean,window=128,center=sentence]``; ``layer=3-5`` averages layers.
 
     Raises:
@@ -92,7 +92,7 @@ def make_judge(leaf: Leaf, resources: Resources) -> ContextualJudge:
         leaf.choice("center", ("sentence", "none")) == "sentence",
         resources.device,
     )
-    return ContextualJudge(encoder, leaf.threshold_or(THRESHOLD))
+    return ContextualScorer(encoder, leaf.threshold_or(THRESHOLD))
 
 
 def _layers(leaf: Leaf) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.detectors.encoder import TextEncoder
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
-from trueneg.detectors.scorers.contextual import ContextualJudge
-from trueneg.detectors.scorers.neighbours import NeighboursJudge, read_vectors
-from trueneg.detectors.scorers.prototypes import PrototypesJudge
-from trueneg.detectors.scorers.prototypes import make_judge as make_prototypes
-from trueneg.detectors.scorers.teacher import TeacherJudge
-from trueneg.detectors.scorers.teacher import make_judge as make_teacher
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
+from trueneg.detectors.scorers.contextual import ContextualScorer
+from trueneg.detectors.scorers.neighbours import NeighboursScorer, read_vectors
+from trueneg.detectors.scorers.prototypes import PrototypesScorer
+from trueneg.detectors.scorers.prototypes import make_scorer as make_prototypes
+from trueneg.detectors.scorers.teacher import TeacherScorer
+from trueneg.detectors.scorers.teacher import make_scorer as make_teacher
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import RELATIONS, Relations
@@ -29,7 +29,7 @@ PENALTY = 1.0
 Matrix = NDArray[np.float64]
 
 
-class LearnedJudge(Judge):
+class LearnedScorer(SubstitutionScorer):
     """Probability, by logistic regression, that people accept a substitute.
 
     Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words,
@@ -50,11 +50,11 @@ class LearnedJudge(Judge):
 
     def __init__(
         self,
-        contextual: ContextualJudge,
+        contextual: ContextualScorer,
         relations: Relations | None,
-        vectors: NeighboursJudge | None = None,
-        prototypes: PrototypesJudge | None = None,
-        teacher: TeacherJudge | None = None,
+        vectors: NeighboursScorer | None = None,
+        prototypes: PrototypesScorer | None = None,
+        teacher: TeacherScorer | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> None:
         self.contextual = contextual
@@ -209,16 +209,16 @@ def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: floa
     return np.concatenate([[weights[0] - slopes @ mean], slopes])
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> LearnedJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     """Make ``learned:ENCODER[vectors=FILE,teacher=MASKED_LM,relations=yes]``, not yet fitted."""
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
     every_layer = TextEncoder(leaf.argument, "all", device=resources.device)
     vectors = leaf.options.get("vectors")
     prototypes, teacher = leaf.options.get("prototypes"), leaf.options.get("teacher")
-    return LearnedJudge(
-        ContextualJudge(every_layer),
+    return LearnedScorer(
+        ContextualScorer(every_layer),
         resources.relations if leaf.choice("relations", ("yes", "no")) == "yes" else None,
-        NeighboursJudge(read_vectors(vectors), top=0) if vectors else None,
+        NeighboursScorer(read_vectors(vectors), top=0) if vectors else None,
         make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
         make_teacher(Leaf("teacher", teacher, text=leaf.text), resources) if teacher else None,
     )

@@ -8,7 +8,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.lexicon.compatibility import MONTHS_AND_DAYS, is_individual, is_number
@@ -19,7 +19,7 @@ from trueneg.lexicon.table import cached_table
 from trueneg.lexicon.wordnet import WordNet
 
 
-class RelationJudge(Judge):
+class RelationScorer(SubstitutionScorer):
     """Score 1 where WordNet has one of some relations between the words, in any of their forms, else 0.
 
     Args:
@@ -46,7 +46,7 @@ class RelationJudge(Judge):
         return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
 
 
-class SameClassJudge(Judge):
+class SameClassScorer(SubstitutionScorer):
     """Score 1 where both words are months or days, both are numbers, or one is a name: close, never interchangeable.
 
     Args:
@@ -75,11 +75,11 @@ class SameClassJudge(Judge):
             return all(is_number(word) for word in words)
         return all(word.lower() in MONTHS_AND_DAYS for word in words)
 
-    def _is_name(self, word: str, place: Substitution) -> bool:
+    def _is_name(self, word: str, batch: Substitution) -> bool:
         """A word that WordNet lists only as an instance of something, or a capitalised one it lists nowhere."""
         if word in self.wordnet:
             return is_individual(word, self.wordnet)
-        begins_sentence = place.text[: place.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
+        begins_sentence = batch.text[: batch.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
         return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
 
 
@@ -92,20 +92,20 @@ _RELATIONS: dict[str, frozenset[Relation]] = {
 }
 
 
-def relation_judge(leaf: Leaf, resources: Resources) -> RelationJudge:
+def relation_scorer(leaf: Leaf, resources: Resources) -> RelationScorer:
     """Make the judge that a specification names: ``lexical``, ``first-sense``, ``antonym``, ``sister``, ``hypernym``.
 
     ``antonym`` takes the opposites of synonyms in too. ``sister`` leaves out words that are synonyms in another sense.
     """
     leaf.check(argument=False)
     except_for: frozenset[Relation] = frozenset({"synonym"}) if leaf.name == "sister" else frozenset()
-    return RelationJudge(resources.relations, _RELATIONS[leaf.name], except_for)
+    return RelationScorer(resources.relations, _RELATIONS[leaf.name], except_for)
 
 
-def class_judge(leaf: Leaf, resources: Resources) -> SameClassJudge:
+def class_scorer(leaf: Leaf, resources: Resources) -> SameClassScorer:
     """Make the judge that a specification names: ``calendar``, ``number`` or ``name``."""
     leaf.check(argument=False)
-    return SameClassJudge(leaf.name, resources.relations.wordnet)
+    return SameClassScorer(leaf.name, resources.relations.wordnet)
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:

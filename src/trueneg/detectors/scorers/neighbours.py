@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import CorrectionConfig
 from trueneg.detectors.digest import vectors_digest
 from trueneg.detectors.encoder import load_encoder
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError
@@ -28,7 +28,7 @@ FILES = (".txt", ".vec", ".bin")
 """What a name that means a file of vectors ends in, whether or not it is there."""
 
 
-class NeighboursJudge(Judge):
+class NeighboursScorer(SubstitutionScorer):
     """Cosine of the vectors of two words; of several words, of the mean of theirs.
 
     With ``top`` k, a substitute among the k words nearest to the target scores 1/2 + cosine/2, any other cosine/2: so
@@ -207,7 +207,7 @@ def _settings(leaf: Leaf) -> tuple[int, float, bool]:
     return top, least, is_mutual
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> NeighboursJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
     """Make ``neighbours:VECTORS[top=10,least=0.5,mutual=yes]``; ``@0.6`` asks for a cosine instead of a list.
 
     ``among=vocabulary`` (default) or ``among=file`` says what a table of training ranks; a judge, which knows no
@@ -215,7 +215,7 @@ def make_judge(leaf: Leaf, resources: Resources) -> NeighboursJudge:
     """
     _check(leaf)
     settings, _ = _settings(leaf), _ranks_all(leaf)
-    return NeighboursJudge(read_vectors(leaf.argument), *settings)
+    return NeighboursScorer(read_vectors(leaf.argument), *settings)
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:

@@ -26,7 +26,7 @@ from trueneg.detectors.digest import vectors_digest, weights_digest
 from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
@@ -35,7 +35,7 @@ from trueneg.terminal.progress import Tell, untold
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
 THRESHOLD = 0.62
 """At most 5 % of WordNet's antonyms pass: see docs/detectors.md."""
-LEAST = 5
+MIN_COUNT = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def learn_prototypes(
     max_rows: int = 0,
     length: int = 128,
     batch_size: int = 64,
-    least: int = LEAST,
+    least: int = MIN_COUNT,
     seed: int = 0,
     progress: Tell = untold,
 ) -> Prototypes:
@@ -210,7 +210,7 @@ def learn_prototypes(
     )
 
 
-class PrototypesJudge(Judge):
+class PrototypesScorer(SubstitutionScorer):
     """Cosine of a word's vector in its sentence and the prototype of its substitute; a negative one scores 0.
 
     A substitute without a prototype, several words or a rare one, scores 0.
@@ -272,7 +272,7 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
     return encoder, prototypes
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> PrototypesJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> PrototypesScorer:
     """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
     encoder, prototypes = load_pair(leaf, resources.device)
-    return PrototypesJudge(encoder, prototypes, leaf.threshold_or(THRESHOLD))
+    return PrototypesScorer(encoder, prototypes, leaf.threshold_or(THRESHOLD))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trueneg.config.options import ModelConfig
 from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.encoder import Span, SpanReader
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
@@ -21,7 +21,7 @@ from trueneg.tokenizer import load_tokenizer, special_ids
 OPTIONS = ("window",)
 
 
-class TeacherJudge(Judge):
+class TeacherScorer(SubstitutionScorer):
     """Share of a substitute's probability in that of both: p(substitute) / (p(substitute) + p(word)).
 
     The teacher reads the text as it is, the word unmasked: so it knows what is meant, and its distribution at the
@@ -111,7 +111,7 @@ class TeacherJudge(Judge):
         self.model.to(device)
 
 
-def make_judge(leaf: Leaf, resources: Resources) -> TeacherJudge:
+def make_scorer(leaf: Leaf, resources: Resources) -> TeacherScorer:
     """Make ``teacher:MASKED_LM[window=128]``."""
     leaf.check(argument=True, options=OPTIONS, what="MASKED_LM, a checkpoint or a hub name")
     tokenizer = load_tokenizer(resolve_checkpoint(leaf.argument))
@@ -119,4 +119,4 @@ def make_judge(leaf: Leaf, resources: Resources) -> TeacherJudge:
     model.requires_grad_(False)
     window = min(leaf.count("window", 128, least=8), max_length(model.model))
     threshold = leaf.threshold_or(0.5)
-    return TeacherJudge(model, SpanReader(tokenizer, window), leaf.argument, threshold)
+    return TeacherScorer(model, SpanReader(tokenizer, window), leaf.argument, threshold)

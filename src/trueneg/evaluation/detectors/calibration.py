@@ -12,7 +12,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from trueneg.detectors.scorers.base import Judge, Scores, Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.scorers.calibrated import KIND, read_calibration
 from trueneg.errors import ConfigError
 from trueneg.evaluation.detectors.swords import Item, level_named
@@ -27,7 +27,7 @@ class Fittable(Protocol):
     It is fitted once a fold: one whose parts are expensive keeps their scores between calls.
     """
 
-    def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> Judge:
+    def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> SubstitutionScorer:
         """Learn from the share of judges that accept each substitution, float64 ``[n]``; give the learned judge."""
         ...
 
@@ -36,9 +36,9 @@ class Fittable(Protocol):
         ...
 
 
-def is_to_be_fitted(judge: Judge) -> TypeGuard[Fittable]:
+def is_to_be_fitted(scorer: SubstitutionScorer) -> TypeGuard[Fittable]:
     """Whether a judge has yet to learn; one that has learned is taken as it is."""
-    return isinstance(judge, Fittable) and not judge.parameters()
+    return isinstance(scorer, Fittable) and not scorer.parameters()
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ def grouped_folds(groups: Sequence[str], num_folds: int, seed: int = 0) -> Integ
 
 
 def held_out_scores(
-    judge: Judge, substitutions: Sequence[Substitution], acceptability: Floats, folds: Integers
+    scorer: SubstitutionScorer, substitutions: Sequence[Substitution], acceptability: Floats, folds: Integers
 ) -> Scores:
     """Score substitutions; those of a judge that is learned, by a fit to the other folds.
 
     Args:
-        judge: Any judge.
+        scorer: Any judge.
         substitutions: ``n`` of them.
         acceptability: float64 ``[n]``; nan where nobody judged, and nothing is to be learned.
         folds: int64 ``[n]``.
@@ -129,13 +129,13 @@ def held_out_scores(
     Raises:
         ValueError: if the judge breaks its contract.
     """
-    if not is_to_be_fitted(judge):
-        return _checked(judge.scores(substitutions), len(substitutions))
+    if not is_to_be_fitted(scorer):
+        return _checked(scorer.scores(substitutions), len(substitutions))
     scores = np.empty(len(substitutions))
     for fold in np.unique(folds):
         learned_from = np.flatnonzero((folds != fold) & ~np.isnan(acceptability)).tolist()
         held_out = np.flatnonzero(folds == fold).tolist()
-        fitted = judge.fit([substitutions[at] for at in learned_from], acceptability[learned_from])
+        fitted = scorer.fit([substitutions[at] for at in learned_from], acceptability[learned_from])
         scores[held_out] = _checked(fitted.scores([substitutions[at] for at in held_out]), len(held_out))
     return scores
 
@@ -175,7 +175,7 @@ def cross_validated_thresholds(is_right: Booleans, scores: Floats, folds: Intege
 
 def calibrate(
     items: Sequence[Item],
-    judge: Judge,
+    scorer: SubstitutionScorer,
     *,
     precision: float | None = 0.6,
     level: str = "most",
@@ -188,7 +188,7 @@ def calibrate(
 
     Args:
         items: Judged substitutions.
-        judge: Any judge; one that is learned is fitted anew without each fold.
+        scorer: Any judge; one that is learned is fitted anew without each fold.
         precision: In (0, 1]; None for the threshold with the best F1.
         level: Who must accept a substitute: "most" or "any", see ``LEVELS``.
         folds: Of the cross-validation, by target.
@@ -209,17 +209,17 @@ def calibrate(
     groups = [item.target_id for item in items]
     fold_of = grouped_folds(groups, folds, seed)
     substitutions = [item.substitution for item in items]
-    scores = held_out_scores(judge, substitutions, acceptability, fold_of)
+    scores = held_out_scores(scorer, substitutions, acceptability, fold_of)
     threshold = choose_threshold(is_right, scores, precision)
     if math.isinf(threshold):
         curve = Curve.of(is_right, scores)
         best = int(np.argmax(curve.precision))
         raise ConfigError(
-            f"--precision {precision}: the best that '{detector or type(judge).__name__}' reaches is "
+            f"--precision {precision}: the best that '{detector or type(scorer).__name__}' reaches is "
             f"{curve.precision[best]:.3f} (threshold {curve.thresholds[best]:.4g}, recall {curve.recall[best]:.3f}): "
             "ask for less"
         )
-    final = judge.fit(substitutions, acceptability) if is_to_be_fitted(judge) else judge
+    final = scorer.fit(substitutions, acceptability) if is_to_be_fitted(scorer) else scorer
     thresholds = cross_validated_thresholds(is_right, scores, fold_of, precision)
     verdicts = Verdicts.of(is_right, scores >= thresholds[fold_of])
     return Calibration(

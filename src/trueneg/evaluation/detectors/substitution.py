@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.detectors.scorers.base import Judge
+from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.calibration import (
     choose_threshold,
@@ -34,9 +34,9 @@ _NUM_POINTS = 200  # of a curve in a result file
 _PARTS = {"n": "nouns", "v": "verbs", "a": "adjectives", "r": "adverbs"}
 
 
-def evaluate_judges(
+def evaluate_scorers(
     items: Sequence[Item],
-    judges: Mapping[str, Judge],
+    scorers: Mapping[str, SubstitutionScorer],
     *,
     single: Booleans | None = None,
     wrong: Sequence[Distractor] = (),
@@ -54,7 +54,7 @@ def evaluate_judges(
 
     Args:
         items: Judged substitutions, some of them accepted by most judges.
-        judges: Name to judge; the others are compared with the first. One that is learned
+        scorers: Name to judge; the others are compared with the first. One that is learned
             (:class:`~calibration.Fittable`) is fitted anew without each fold, unless it has
             learned already.
         single: bool ``[items]``, those that a vocabulary holds whole; they get readings of their own.
@@ -81,25 +81,25 @@ def evaluate_judges(
     if single is not None and not (table.acceptability[single] >= LEVELS["most"]).any():
         warnings.warn("of the single tokens, none is acceptable to most judges", TruenegWarning, stacklevel=2)
     scored: dict[str, _Scored] = {}
-    for name, judge in judges.items():
-        scored[name] = table.score(judge, "own" if name in keep_threshold else threshold, precision)
+    for name, scorer in scorers.items():
+        scored[name] = table.score(scorer, "own" if name in keep_threshold else threshold, precision)
         say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s")
         if math.isinf(scored[name].threshold):
             warnings.warn(f"{name}: no threshold has a precision of {precision:g}", TruenegWarning, stacklevel=2)
-        if not is_to_be_fitted(judge) and _has_seen(judge, data or {}):
+        if not is_to_be_fitted(scorer) and _has_seen(scorer, data or {}):
             message = f"{name} was made from this data: its figures are not held out"
             warnings.warn(message, TruenegWarning, stacklevel=2)
     reference = _reference_recall(table, scored)
     draws: dict[str, dict[str, Floats]] = {}
     measured = []
-    for name, judge in judges.items():
+    for name, scorer in scorers.items():
         readings, draws[name] = table.readings(scored[name])
         measured.append(
             Measured(
                 detector=name,
                 threshold=scored[name].threshold if math.isfinite(scored[name].threshold) else None,
                 threshold_from=scored[name].threshold_from,
-                is_fitted=is_to_be_fitted(judge),
+                is_fitted=is_to_be_fitted(scorer),
                 readings=readings,
                 precision_at_reference_recall=(
                     None if reference is None else table.curve(scored[name]).precision_at_recall(reference)
@@ -108,7 +108,7 @@ def evaluate_judges(
                 differences=_differences(table, scored, draws, name),
                 curve=_points(table.curve(scored[name])),
                 seconds=scored[name].seconds,
-                provenance=dict(judge.provenance),
+                provenance=dict(scorer.provenance),
             )
         )
     about = {
@@ -177,18 +177,18 @@ class _Table:
             resamples=Resamples.draw(len(number), resamples, seed),
         )
 
-    def score(self, judge: Judge, wanted: Threshold, precision: float | None) -> _Scored:
+    def score(self, scorer: SubstitutionScorer, wanted: Threshold, precision: float | None) -> _Scored:
         """Ask a judge about everything at once."""
         num = len(self.items)
         asked = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
         acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
         started = time.perf_counter()
-        both = held_out_scores(judge, asked, acceptability, self.folds)
+        both = held_out_scores(scorer, asked, acceptability, self.folds)
         seconds = time.perf_counter() - started
         scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
         if wanted == "own" or np.isin(both, (0.0, 1.0)).all():
-            accepted = both >= judge.threshold
-            return _Scored(scores, accepted[:num], accepted[num:], judge.threshold, "own", seconds)
+            accepted = both >= scorer.threshold
+            return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", seconds)
         threshold = choose_threshold(is_right, scores, precision)
         by_fold = cross_validated_thresholds(is_right, scores, self.folds[:num], precision)
         # What all the data cannot reach, some folds may by luck.
@@ -254,9 +254,9 @@ class _Table:
         return rates
 
 
-def _has_seen(judge: Judge, data: Mapping[str, str]) -> bool:
+def _has_seen(scorer: SubstitutionScorer, data: Mapping[str, str]) -> bool:
     """Whether the digest of a file is told among what a judge was made from."""
-    return any(digest in source for digest in data.values() for source in judge.provenance.values())
+    return any(digest in source for digest in data.values() for source in scorer.provenance.values())
 
 
 def _reference_recall(table: _Table, scored: Mapping[str, _Scored]) -> float | None:

@@ -20,7 +20,7 @@ from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import resample
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
-from trueneg.tasks.base import Answer
+from trueneg.tasks.base import Prediction
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.text import TextExample
 from trueneg.terminal.progress import Tell, counted, untold
@@ -164,7 +164,7 @@ class SentenceSimilarity:
         low, high = np.quantile(drawn, [tail, 1 - tail])
         return Interval(self.spearman(pooling, layer), float(low), float(high), len(self.gold))
 
-    def answers(self, pooling: Pooling = "mean", layer: int = -1) -> list[Answer]:
+    def answers(self, pooling: Pooling = "mean", layer: int = -1) -> list[Prediction]:
         """One answer a pair, as a task's: so that encoders can be compared on the same pairs."""
         columns = self._columns(pooling, layer)
         return [

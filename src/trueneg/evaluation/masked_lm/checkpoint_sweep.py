@@ -16,7 +16,7 @@ from trueneg.training.saved_model import saved_model
 
 
 @dataclass(frozen=True)
-class Moment:
+class CheckpointRef:
     """A checkpoint of a run."""
 
     run: Path
@@ -37,7 +37,7 @@ def run_config(checkpoint: str) -> PretrainConfig | None:
     return load_config(PretrainConfig, folder / CONFIG) if is_run else None
 
 
-def moments_of(run: str) -> list[Moment]:
+def checkpoints_of(run: str) -> list[CheckpointRef]:
     """A run's checkpoints, the oldest first. How many are kept is the run's ``train.keep``.
 
     Raises:
@@ -50,10 +50,10 @@ def moments_of(run: str) -> list[Moment]:
     kept = kept_checkpoints(Path(run) / CHECKPOINTS)
     if not kept:
         raise CheckpointError(f"'{run}' has no whole checkpoint: continue it with --resume")
-    return [Moment(Path(run), path, state.step, config) for path, state in kept]
+    return [CheckpointRef(Path(run), path, state.step, config) for path, state in kept]
 
 
-def load_moment(moment: Moment) -> MaskedLanguageModel:
+def load_moment(moment: CheckpointRef) -> MaskedLanguageModel:
     """Load the masked language model of a checkpoint: an ELECTRA run's generator.
 
     Raises:

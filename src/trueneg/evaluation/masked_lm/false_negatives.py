@@ -17,7 +17,7 @@ from trueneg.detectors.base import Detector
 from trueneg.evaluation.masked_lm.corrections import Correction
 from trueneg.evaluation.statistics.intervals import Interval, cluster_bootstrap
 from trueneg.models.modes import eval_mode
-from trueneg.objectives.mlm import MaskedLM, Prediction, correction_stats
+from trueneg.objectives.mlm import MaskedLM, PredictedTokens, correction_stats
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 
@@ -111,7 +111,7 @@ def _share(part: NDArray[Any], whole: NDArray[np.int64], resamples: int) -> Inte
     )
 
 
-def _corrections(prediction: Prediction, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:
+def _corrections(prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:
     batch = prediction.batch
     for row, slot in (prediction.credit >= 0.5).nonzero().tolist():
         gold, predicted = int(batch.gold[row, slot]), int(prediction.predicted[row, slot])

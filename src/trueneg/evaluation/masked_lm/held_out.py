@@ -23,7 +23,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
-from trueneg.evaluation.masked_lm.checkpoint_sweep import Moment, load_moment, moments_of, run_config
+from trueneg.evaluation.masked_lm.checkpoint_sweep import CheckpointRef, checkpoints_of, load_moment, run_config
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
 from trueneg.evaluation.statistics.intervals import Interval
@@ -224,7 +224,7 @@ def evaluate_table(
     with TemporaryDirectory() as folder:
         for number, checkpoint in enumerate(checkpoints):
             run = run_config(checkpoint)
-            moments: Sequence[Moment | None] = moments_of(checkpoint) if over_training else [None]
+            moments: Sequence[CheckpointRef | None] = checkpoints_of(checkpoint) if over_training else [None]
             given = [f"corpus.length={length}"] if length else []
             configs = {name: _config(checkpoint, run, name, wordnet, [*given, *settings]) for name in detectors}
             usual = "packed" if configs[detectors[0]].corpus.pack else "documents"
@@ -280,7 +280,7 @@ class _Evaluator:
         """What is common to all detectors' configurations."""
         return next(iter(self.configs.values()))
 
-    def load(self, checkpoint: str, moment: Moment | None) -> MaskedLanguageModel:
+    def load(self, checkpoint: str, moment: CheckpointRef | None) -> MaskedLanguageModel:
         config = self.config
         model = load_moment(moment) if moment else load_masked_lm(config.model, self.tokenizer)
         check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
@@ -293,7 +293,7 @@ class _Evaluator:
         model: MaskedLanguageModel,
         trial: _Trial,
         checkpoint: str,
-        moment: Moment | None,
+        moment: CheckpointRef | None,
         num_rows: int,
         progress: Tell,
     ) -> Iterator[HeldOutResult]:

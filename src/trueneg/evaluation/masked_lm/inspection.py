@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg import __version__
 from trueneg.config.options import ModelConfig
 from trueneg.corruption.rows import Rows
-from trueneg.detectors import make_judge
+from trueneg.detectors import make_scorer
 from trueneg.detectors.rowtext import substitution_kinds
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources
@@ -123,7 +123,7 @@ def inspect_text(
     """
     where = choose_device(device)
     resources = Resources(wordnet=wordnet, device=str(where))
-    judges = [make_judge(detector, resources) for detector in detectors]
+    scorers = [make_scorer(detector, resources) for detector in detectors]
     tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))
     read = _Reading.of(text, tokenizer)
     spans = list(dict.fromkeys(span for word in masks for span in read.find(word))) or read.words
@@ -140,16 +140,16 @@ def inspect_text(
         for ids, _ in guess.candidates
         if (word := read.word(ids, guess.span)) is not None and ids != read.gold(guess.span)
     ]
-    scores = [judge.scores(asked) for judge in judges]
+    scores = [scorer.scores(asked) for scorer in scorers]
     number = {substitution: at for at, substitution in enumerate(asked)}
     table = _table(tokenizer, wordnet)
 
     def verdicts(substitution: Substitution | None) -> tuple[Verdict, ...]:
         at = None if substitution is None else number[substitution]
         if at is None:
-            return tuple(Verdict(None, False) for _ in judges)
-        found = [float(of_judge[at]) for of_judge in scores]
-        return tuple(Verdict(score, score >= judge.threshold) for score, judge in zip(found, judges, strict=True))
+            return tuple(Verdict(None, False) for _ in scorers)
+        found = [float(of_scorer[at]) for of_scorer in scores]
+        return tuple(Verdict(score, score >= scorer.threshold) for score, scorer in zip(found, scorers, strict=True))
 
     def described(guess: _Guess) -> InspectedWord:
         (start, end), gold = read.characters(guess.span), read.gold(guess.span)
@@ -183,7 +183,7 @@ def inspect_text(
             note=read.why_never_corrected(gold),
         )
 
-    thresholds = tuple(float(judge.threshold) for judge in judges)
+    thresholds = tuple(float(scorer.threshold) for scorer in scorers)
     return Inspection(checkpoint, text, tuple(detectors), thresholds, tuple(map(described, guesses)))
 
 

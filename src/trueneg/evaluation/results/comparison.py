@@ -11,7 +11,7 @@ import numpy as np
 
 from trueneg.config.codec import flatten
 from trueneg.errors import ConfigError, TaskError, unknown_name
-from trueneg.evaluation.results.store import Result, columns_of, load_answers
+from trueneg.evaluation.results.store import Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.significance import (
     LEAST_SEEDS,
@@ -189,7 +189,7 @@ class _Pair:
         for side in self.sides:
             systems = []
             for path, _ in side.values():
-                answers = load_answers(path)
+                answers = load_predictions(path)
                 keys = [answer.get("key") for answer in answers]
                 if not order:
                     order = {str(key): number for number, key in enumerate(keys)}

@@ -54,7 +54,7 @@ class Result:
         return next(iter(self.metrics))
 
 
-def answers_path(result: Path) -> Path:
+def predictions_path(result: Path) -> Path:
     """Where the answers behind a result file lie: ``dev.json`` has ``dev.answers.jsonl``."""
     return result.with_suffix(".answers.jsonl")
 
@@ -63,7 +63,7 @@ def save_result(result: Result, answers: Sequence[Mapping[str, Any]], folder: Pa
     """Write ``<split>.answers.jsonl`` and then ``<split>.json`` into a folder, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.split}.json"
-    write_whole(answers_path(path), "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
+    write_whole(predictions_path(path), "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
     write_json(path, asdict(result))
     return path
 
@@ -86,7 +86,7 @@ def check_answers(path: Path, result: Result) -> None:
     Raises:
         TaskError: naming the file.
     """
-    answers = answers_path(path)
+    answers = predictions_path(path)
     try:
         with answers.open("rb") as lines:
             num = sum(line.endswith(b"\n") for line in lines)
@@ -96,13 +96,13 @@ def check_answers(path: Path, result: Result) -> None:
         raise TaskError(f"'{answers}' has {num:,} answers, and '{path.name}' is of {result.num_examples:,}: {REMEDY}")
 
 
-def load_answers(result: Path) -> list[dict[str, Any]]:
+def load_predictions(result: Path) -> list[dict[str, Any]]:
     """Read the answers behind a result file.
 
     Raises:
         TaskError: if they are missing or torn, naming the line.
     """
-    return [answer for _, answer in read_record_lines(dict[str, Any], answers_path(result), TaskError, REMEDY)]
+    return [answer for _, answer in read_record_lines(dict[str, Any], predictions_path(result), TaskError, REMEDY)]
 
 
 def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
@@ -125,5 +125,5 @@ def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
 def find_results(folder: Path) -> Iterator[Path]:
     """Result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
     for path in sorted(folder.rglob("*.json")):
-        if path.parent.name.startswith("seed-") and answers_path(path).is_file():
+        if path.parent.name.startswith("seed-") and predictions_path(path).is_file():
             yield path

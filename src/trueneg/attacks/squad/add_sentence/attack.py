@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trueneg.attacks.base import Adversary
+from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.squad.add_sentence.declarative import asked, declarative
 from trueneg.attacks.squad.add_sentence.declarative_trees import Parser, declarative_by_tree
 from trueneg.attacks.squad.add_sentence.entities import EntityTyper, WordNetEntities
@@ -34,7 +34,7 @@ from trueneg.attacks.squad.add_sentence.question_alteration import (
 )
 from trueneg.attacks.squad.add_sentence.question_words import read_words
 from trueneg.attacks.squad.add_sentence.word_neighbours import Neighbours, WordNetNeighbours
-from trueneg.attacks.squad.edits import Edit, edited_context, edited_text, example_randomness, hindrance
+from trueneg.attacks.squad.edits import Edit, edited_context, edited_text, example_randomness, reason_not_attackable
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.wordnet import WordNet
@@ -148,7 +148,7 @@ def add_sentence(
     neighbours: Neighbours | None = None,
     entities: EntityTyper | None = None,
     parser: Parser | None = None,
-) -> list[Adversary[SquadExample]]:
+) -> list[AdversarialExample[SquadExample]]:
     """Add a distracting sentence to contexts; questions, answers and all other text stay as they are, byte for byte.
 
     Args:
@@ -180,11 +180,13 @@ def add_sentence(
     return [_attacked(example, seed, options, resources) for example in examples]
 
 
-def _attacked(example: SquadExample, seed: int, options: AddOptions, resources: _Resources) -> Adversary[SquadExample]:
-    def left(reason: str) -> Adversary[SquadExample]:
-        return Adversary(example, example, "unchanged", notes={"reason": reason})
+def _attacked(
+    example: SquadExample, seed: int, options: AddOptions, resources: _Resources
+) -> AdversarialExample[SquadExample]:
+    def left(reason: str) -> AdversarialExample[SquadExample]:
+        return AdversarialExample(example, example, "unchanged", notes={"reason": reason})
 
-    if reason := hindrance(example):
+    if reason := reason_not_attackable(example):
         return left(reason)
     words = read_words(example.question, resources.tagger)
     wanted = asked(words)
@@ -245,7 +247,7 @@ def _attacked(example: SquadExample, seed: int, options: AddOptions, resources: 
         **flags,
         "is_valid": all(flags.values()),
     }
-    return Adversary(example, adversarial, "changed", notes=notes)
+    return AdversarialExample(example, adversarial, "changed", notes=notes)
 
 
 def _sentence(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trueneg.attacks.squad.sense_frequencies import UsualWords
+from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
 from trueneg.lexicon.morphology import inflections, penn_tags
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.tags import coarse
@@ -33,7 +33,7 @@ class WordNetNeighbours:
     def __init__(self, wordnet: WordNet) -> None:
         self.name = "wordnet"
         self._wordnet = wordnet
-        self._usual = UsualWords(wordnet)
+        self._usual = SenseFrequencies(wordnet)
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def __call__(self, word: str, tag: str) -> Sequence[str]:
