@@ -10,6 +10,7 @@ from pathlib import Path
 import trueneg
 
 ORDER = [
+    "version",
     "errors",
     "terminal",
     "workers",
@@ -34,6 +35,7 @@ ORDER = [
     "integrations",
 ]
 LIGHT = {
+    "version",
     "errors",
     "terminal",
     "workers",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trueneg.version import __version__
+
 if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.attacks.registry import make_attack as make_attack
     from trueneg.attacks.runner import evaluate_attack as evaluate_attack
@@ -36,7 +38,6 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.pretraining import pretrain as pretrain
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
 
-__version__ = "0.1.0"
 
 __all__ = [
     "TruenegError",

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from rich.console import Console
 
-from trueneg import __version__
 from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
 from trueneg.terminal.printable import printable
 from trueneg.terminal.streams import lasting_streams
+from trueneg.version import __version__
 
 if TYPE_CHECKING:
     from trueneg.config.codec import Option

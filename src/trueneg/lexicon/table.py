@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trueneg import __version__
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.morphology import penn_tags
@@ -28,6 +27,7 @@ from trueneg.lexicon.surface import MIN_LETTERS, Casing, Prefix, is_candidate, s
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.tokenizer import fingerprint
+from trueneg.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

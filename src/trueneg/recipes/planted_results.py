@@ -9,12 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trueneg import __version__
 from trueneg.config.codec import differences, encode, load_config, save_config
 from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.files.records import read_record
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
+from trueneg.version import __version__
 
 SETTINGS, RUNS = "settings.json", "runs"
 

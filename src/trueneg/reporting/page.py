@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg import __version__
 from trueneg.files.whole import write_whole
 from trueneg.terminal.printable import printable
+from trueneg.version import __version__
 
 LAYOUT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">

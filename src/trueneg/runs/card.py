@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueneg import __version__
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
 from trueneg.reporting.names import short_names
 from trueneg.terminal.printable import printable, short_path
+from trueneg.version import __version__
 
 if TYPE_CHECKING:
     from trueneg.models.origin import Origin

@@ -20,7 +20,6 @@ from safetensors.torch import load_file, load_model, save_file
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg import __version__
 from trueneg.config.codec import decode, differences, encode
 from trueneg.config.options import TrainConfig
 from trueneg.detectors.base import Detector
@@ -30,6 +29,7 @@ from trueneg.files.digests import checksum
 from trueneg.files.records import read_record
 from trueneg.files.whole import follow_umask
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
+from trueneg.version import __version__
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 

@@ -22,7 +22,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trueneg import __version__
 from trueneg.errors import LexiconError
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.replacements import (
@@ -38,6 +37,7 @@ from trueneg.lexicon.tags import NUMBERS, PENN, coarse
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
+from trueneg.version import __version__
 
 REPLACEMENTS_VERSION = "3"
 """Changes whenever the same words would give another table, or the file another layout."""

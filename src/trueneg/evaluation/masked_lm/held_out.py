@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg import __version__
 from trueneg.config.codec import encode, flatten, override
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import with_objective
@@ -36,6 +35,7 @@ from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.data import annotations_of, held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
 from trueneg.training.folder import FALSE_NEGATIVES
+from trueneg.version import __version__
 
 SEQUENCES = ("documents", "packed", "lines")
 """What a row is: a document or a piece of it; as many documents as fit; a line of a text."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg import __version__
 from trueneg.config.options import ModelConfig
 from trueneg.corruption.rows import Rows
 from trueneg.detectors import make_scorer
@@ -27,6 +26,7 @@ from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
+from trueneg.version import __version__
 
 ROWS_A_BATCH = 32
 

@@ -7,7 +7,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from trueneg import __version__
+from trueneg.version import __version__
 
 
 def versions() -> dict[str, str]:

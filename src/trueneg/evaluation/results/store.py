@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from trueneg import __version__
 from trueneg.errors import TaskError
 from trueneg.files.records import read_record, read_record_lines
 from trueneg.files.whole import write_json, write_whole
 from trueneg.tasks.metrics import Columns
+from trueneg.version import __version__
 
 SCHEMA = 1
 REMEDY = "evaluate the model again"
