@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from squad_world import squad, tagger, wordnet
 
 from trueneg.attacks.base import AdversarialExample
-from trueneg.attacks.squad.add_sentence.attack import ADD_PROFILES, AddOptions, add_sentence
+from trueneg.attacks.squad.add_sentence.attack import PROFILES, AddOptions, add_sentence
 from trueneg.attacks.squad.add_sentence.substitutes import NAMES
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
-from trueneg.errors import ConfigError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 CONTEXT = "It was cold. The painter Luther was seen in Rome in 1985. He met Dr. Faust and left. It rained."
@@ -26,9 +24,9 @@ QUESTION = "Where was Luther seen in 1985?"
 
 
 def attacked(
-    example: SquadExample, options: AddOptions | None = None, seed: int = 1, **plugins: Any
+    example: SquadExample, options: AddOptions | None = None, seed: int = 1
 ) -> AdversarialExample[SquadExample]:
-    [found] = add_sentence([example], seed=seed, wordnet=wordnet(), tagger=tagger(), options=options, **plugins)
+    [found] = add_sentence([example], seed=seed, wordnet=wordnet(), tagger=tagger(), options=options)
     return found
 
 
@@ -44,7 +42,6 @@ def test_a_distractor_about_something_else() -> None:
         "answer": "name:place",
         "sentence": "be-adjunct-adjunct",
     }
-    assert notes["neighbours"] == "wordnet"
     assert (
         notes["is_question_changed"] and notes["has_fake_answer"] and notes["is_answer_outside"] and notes["is_valid"]
     )
@@ -101,61 +98,24 @@ def test_an_answer_elsewhere_than_at_its_offset() -> None:
     assert attacked(example).notes == {"reason": "an answer is not at its offset"}
 
 
-def test_an_unaltered_question_yields_nothing_except_in_textflint() -> None:
-    example = squad("Who left?", CONTEXT, "Luther")
-    assert attacked(example, AddOptions.named("jia2017")).outcome == "unchanged"
-    found = attacked(example, AddOptions.named("textflint"))
-    assert found.notes["distractor"] == "Jeff Dean left."
+def test_textflint_adds_a_sentence_whether_or_not_it_misleads() -> None:
+    found = attacked(squad("Who left?", CONTEXT, "Luther"), PROFILES["textflint"])
+    assert found.notes["distractor"].endswith(" left.") and found.notes["fake_answer"] in NAMES["person"]
     assert not found.notes["is_question_changed"] and not found.notes["is_valid"]
+    assert found.adversarial.context.index(found.notes["distractor"]) < found.adversarial.context.index("The painter")
 
 
 def test_an_alteration_that_the_sentence_does_not_show_does_not_count() -> None:
     # "What large film" becomes "a hamster": that it was changed into a small one is lost.
     example = squad("What large film won?", "It was a ship that won.", "a ship")
     assert attacked(example).notes == {"reason": "the sentence has nothing of what was altered"}
-    found = attacked(example, replace(AddOptions(), profile="jia2017"))
+    found = attacked(example, AddOptions(require_valid=False))
     assert found.outcome == "changed" and not found.notes["is_question_changed"] and not found.notes["is_valid"]
 
 
-def test_profiles() -> None:
-    example = squad("When did Luther see 20 ships?", CONTEXT, "1985")
-    found = attacked(example, AddOptions.named("jia2017"))
-    _, _, name, _, num, _ = found.notes["altered_question"].rstrip("?").split()
-    assert found.notes["distractor"] == f"{name} saw {num} ships in 1960."
-    assert found.adversarial.context.startswith(CONTEXT + " ")
-    found = attacked(example, AddOptions.named("textflint"))
-    assert found.notes["fake_answer"] == "1956"  # by the question word: no dates are known
-    assert found.adversarial.context.index("1956") < found.adversarial.context.index("The painter")
-
-
-def test_the_authors_antonyms_need_not_be_usual() -> None:
-    example = squad("Who saw the heavy ship?", CONTEXT, "Luther")
-    assert attacked(example, AddOptions.named("jia2017")).notes["altered_question"] == "Who saw the light ship?"
-    assert "light" not in attacked(example).notes.get("altered_question", "")
-
-
-def test_plugins() -> None:
-    example = squad("What did Luther see?", CONTEXT, "1985")
-    tree = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBD did) (NP (NNP Luther)) (VP (VB see))) (. ?)))"
-    found = attacked(example, parser=lambda question: tree, entities=lambda words, begin, end: "organization")
-    assert found.notes["altered_question"].split()[2] in {name.split()[0] for name in NAMES["organization"]}
-    assert found.notes["rules"]["sentence"] == "tree: $WHP:what/which/who/how $Do $NP $Verb"
-    unknown = attacked(example, parser=lambda question: None)
-    assert unknown.notes["rules"]["sentence"] == "do-gap"
-    found = attacked(example, AddOptions.named("jia2017"), neighbours=lambda word, tag: ["luther", "calvin"])
-    assert found.notes["altered_question"] == "What did Calvin see?" and found.notes["neighbours"] == "given"
-
-
-def test_options_that_there_are_not() -> None:
-    for options, message in (
-        ({"position": "middle"}, "unknown position 'middle'"),
-        ({"profile": "jia"}, "unknown profile 'jia'"),
-        ({"answers": "jia2017"}, "answers=jia2017 are fixed: choose fake=fixed"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            AddOptions(**options)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="unknown profile 'flint'"):
-        AddOptions.named("flint")
+def test_a_sentence_in_the_order_of_the_question_as_a_last_resort() -> None:
+    found = attacked(squad("When did Luther qwzx plugh?", CONTEXT, "1985"), AddOptions(last_resort=True))
+    assert found.notes["rules"]["sentence"] == "replace"
 
 
 SENTENCES = [
@@ -182,9 +142,7 @@ QUESTIONS = [
     st.sampled_from(QUESTIONS),
     st.tuples(st.integers(0, 60), st.integers(1, 30)),
     st.integers(0, 9),
-    st.sampled_from(
-        [AddOptions(), AddOptions(position="before_answer"), *map(AddOptions.named, ("jia2017", "textflint"))]
-    ),
+    st.sampled_from([*PROFILES.values(), AddOptions("before_answer")]),
 )
 def test_answers_stay_and_only_a_sentence_comes_in(
     sentences: list[str], space: str, question: str, span: tuple[int, int], seed: int, options: AddOptions
@@ -208,7 +166,7 @@ def test_answers_stay_and_only_a_sentence_comes_in(
     assert context in (around[0] + around[1].removeprefix(" "), around[0].removesuffix(" ") + around[1])
     flags = [found.notes[flag] for flag in ("is_question_changed", "has_fake_answer", "is_answer_outside")]
     assert found.notes["is_valid"] == all(flags)
-    if options.profile == "strict":
+    if options.require_valid:
         assert found.notes["is_valid"]
         assert answer.strip().lower() == "" or f" {answer.strip().lower()} " not in f" {distractor.lower()} "
 
@@ -227,9 +185,7 @@ def everything() -> list[str]:
         swap_synonyms([example], seed=3, wordnet=wordnet(), tagger=tagger(), options=options)
         for options in (SwapOptions(share=1.0), SwapOptions.textflint())
     ]
-    return [repr(attacked(example, AddOptions.named(profile), seed=3)) for profile in ADD_PROFILES] + [
-        *map(repr, swaps)
-    ]
+    return [repr(attacked(example, options, seed=3)) for options in PROFILES.values()] + [*map(repr, swaps)]
 
 
 def test_nothing_depends_on_hashing() -> None:

@@ -1,21 +1,15 @@
-"""Questions as sentences: by the rules that need no parser, and by patterns over trees."""
+"""Questions as sentences, by rules that need no parser."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger
 
-from trueneg.attacks.squad.add_sentence.declarative import asked, declarative
-from trueneg.attacks.squad.add_sentence.declarative_trees import declarative_by_tree, read_tree, read_trees
+from trueneg.attacks.squad.add_sentence.declarative import declarative, expected_answer
 from trueneg.attacks.squad.add_sentence.fake_answer import AnswerKind, FakeAnswer
 from trueneg.attacks.squad.add_sentence.question_words import read_words
-from trueneg.attacks.squad.edits import Edit
-from trueneg.errors import TaskError
 
 
 def sentence(question: str, answer: str, kind: AnswerKind = "noun") -> str:
@@ -24,7 +18,7 @@ def sentence(question: str, answer: str, kind: AnswerKind = "noun") -> str:
 
 
 @pytest.mark.parametrize(
-    "question, answer, kind, wanted",
+    "question, answer, kind, expected",
     [
         # do-support, in every tense
         ("What did Luther refuse?", "honey", "noun", "Luther refused honey."),
@@ -84,13 +78,13 @@ def sentence(question: str, answer: str, kind: AnswerKind = "noun") -> str:
         ("In 1517 who was the bishop?", "Jeff Dean", "person", "In 1517, the bishop was Jeff Dean."),
     ],
 )  # fmt: skip
-def test_sentences(question: str, answer: str, kind: AnswerKind, wanted: str) -> None:
-    assert sentence(question, answer, kind) == wanted
+def test_sentences(question: str, answer: str, kind: AnswerKind, expected: str) -> None:
+    assert sentence(question, answer, kind) == expected
 
 
 def test_what_has_no_question_phrase() -> None:
     words = read_words("Are oxygen levels going up or down?", tagger())
-    assert asked(words) is None
+    assert expected_answer(words) is None
     assert declarative(words, FakeAnswer("x", "noun", "")) is None
 
 
@@ -104,7 +98,7 @@ def test_the_last_resort_leaves_the_order_of_words() -> None:
 
 def test_what_is_asked_for() -> None:
     def of(question: str) -> tuple[str, str, bool, bool]:
-        found = asked(read_words(question, tagger()))
+        found = expected_answer(read_words(question, tagger()))
         assert found is not None
         assert question[slice(*found.phrase)].lower().startswith(("wh", "how", "w"))
         return found.wh, found.head, found.is_plural, found.is_kind
@@ -125,53 +119,3 @@ def test_anything_becomes_a_sentence_or_nothing(words: list[str]) -> None:
     if found is not None:
         assert found.text.endswith(".") and "?" not in found.text and "  " not in found.text
         assert "honey" in found.text.lower()
-
-
-# ---- trees ----
-
-ASKED = "What did Luther refuse?"
-TREE = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBD did) (NP (NNP Luther)) (VP (VB refuse))) (. ?)))"
-
-
-def test_a_pattern_over_a_tree_with_the_altered_words() -> None:
-    edits = [Edit(9, 15, "John Smith")]
-    assert declarative_by_tree(ASKED, TREE, edits, "honey") == (
-        "John Smith refused honey.",
-        "$WHP:what/which/who/how $Do $NP $Verb",
-    )
-
-
-def test_the_question_phrase_of_a_tree() -> None:
-    tree = """(ROOT (SBARQ (WHNP (WDT Which) (NN company)) (SQ (VP (VBZ makes) (NP (NNS cars)))) (. ?)))"""
-    assert declarative_by_tree("Which company makes cars?", tree, [], "Acme") == (
-        "The company of Acme makes cars.",
-        "$WHP:what/which/who $VP",
-    )
-
-
-def test_a_leading_clause_of_a_tree_and_the_last_resort() -> None:
-    tree = "(ROOT (SBARQ (PP (IN In) (NP (NNP May))) (, ,) (WHNP (WP who)) (SQ (VP (VBD won))) (. ?)))"
-    assert declarative_by_tree("In May, who won?", tree, [], "Acme") == ("In May, Acme won.", "$WHP:what/which/who $VP")
-    odd = "(ROOT (FRAG (NP (NN Film)) (WHNP (WP what)) (. ?)))"
-    assert declarative_by_tree("Film what?", odd, [], "honey") == ("Film honey.", "FindWHP")
-
-
-@pytest.mark.parametrize("tree", ["(ROOT", "", "(A (B c d))", "(A b) (C d)", "(ROOT (WP Who) (. ?))"])
-def test_a_tree_that_is_none_or_of_another_question(tree: str) -> None:
-    assert declarative_by_tree(ASKED, tree, [], "honey") is None
-
-
-def test_trees_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "trees.jsonl"
-    path.write_text(json.dumps({"question": ASKED, "tree": TREE}) + "\n")
-    parser = read_trees(path)
-    assert parser(ASKED + " ") == TREE and parser("Who?") is None
-    assert read_tree(TREE).phrase == ASKED
-    path.write_text(json.dumps({"question": "Who\u2028won?", "tree": TREE}, ensure_ascii=False) + "\n", "utf-8")
-    assert read_trees(path)("Who\u2028won?") == TREE
-    path.write_text(json.dumps({"question": ASKED, "tree": TREE}) + "\n")
-    path.write_text(path.read_text() + '{"question": "Who?", "tree": "(ROOT"}\n')
-    with pytest.raises(TaskError, match="line 2: no JSON with 'question' and a bracketed 'tree'"):
-        read_trees(path)
-    with pytest.raises(TaskError, match="cannot read"):
-        read_trees(tmp_path / "none.jsonl")

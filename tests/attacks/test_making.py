@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,6 @@ def test_its_description_is_json_and_holds_every_option() -> None:
     ("request_of", "name", "remedy"),
     [
         (AttackConfig("swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
-        (AttackConfig("add-sentence", settings=("profile=textflint",)), "profile", "--profile"),
         (
             AttackConfig("swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)),
             "min_ratio",
@@ -50,3 +50,17 @@ def test_settings_that_do_nothing_are_refused(request_of: AttackConfig, name: st
     with pytest.raises(ConfigError) as caught:
         make_attack(request_of)
     assert str(caught.value).startswith(f"{name} does nothing ") and remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"profile": "jia2017"},
+        {"parses": "trees.jsonl"},
+        {"settings": ("answers=jia2017",)},
+        {"settings": ("fake=fixed",)},
+    ],
+)
+def test_what_add_sentence_has_no_more_names_the_remedy(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"no more.*adversarial SQuAD.*--load"):
+        make_attack(AttackConfig("add-sentence", **given))

@@ -1,12 +1,9 @@
-"""Altering questions: names, numbers and opposites, and nothing else."""
+"""Altering questions: names, numbers and antonyms, and nothing else."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger, wordnet
@@ -15,21 +12,15 @@ from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
 from trueneg.attacks.squad.add_sentence.question_alteration import AlteredQuestion, alter_question
 from trueneg.attacks.squad.add_sentence.question_words import read_words, written
 from trueneg.attacks.squad.add_sentence.substitutes import NAMES, NATIONALITIES, changed_figure
-from trueneg.attacks.squad.add_sentence.word_neighbours import VectorNeighbours, WordNetNeighbours
+from trueneg.attacks.squad.add_sentence.word_neighbours import WordNetNeighbours
 from trueneg.attacks.squad.edits import edited_text
-from trueneg.lexicon.vectors import Vectors
 
 
-def altered(
-    question: str, rules: str = "phrases", context: str = "", seed: int = 1, near: Sequence[str] = ()
-) -> AlteredQuestion:
-    own = WordNetNeighbours(wordnet())
+def altered(question: str, context: str = "", seed: int = 1) -> AlteredQuestion:
     found = alter_question(
         read_words(question, tagger()),
-        rules=rules,  # type: ignore[arg-type]
-        neighbours=(lambda word, tag: near) if near else own,
+        neighbours=WordNetNeighbours(wordnet()),
         entities=WordNetEntities(wordnet()),
-        opposites=own.opposites,
         context=context,
         randomness=random.Random(seed),
     )
@@ -52,7 +43,7 @@ def test_names_by_what_they_are_names_of() -> None:
     assert text("Which Italian painter won?").split()[1] in set(NATIONALITIES) - {"Italian"}
 
 
-def test_numbers_and_opposites() -> None:
+def test_numbers_and_antonyms() -> None:
     found = altered("What large film was shown in 1985?")
     assert found.rules == ("antonym", "number")
     assert found.edits[0].text == "small"
@@ -84,34 +75,13 @@ def test_articles_and_possessives_agree() -> None:
     assert text("Who read Dioscorides' book?").split()[2].endswith(("'s", "s'"))
 
 
-def test_the_rules_of_2017_take_one_word_at_a_time() -> None:
-    near = ["paris", "vienna", "rome"]
-    assert text("Who lives in Paris?", rules="tokens", near=near) == "Who lives in Vienna?"
-    assert text("Who is in the US?", rules="tokens") == "Who is in the UK?"
-    assert text("What is the largest film?", rules="tokens") == "What is the smallest film?"
-    assert text("What kind of war is it?", rules="tokens", near=near) == "What kind of war is it?"
-    # The rule by type comes last: no neighbour is known.
-    assert text("What did Luther write?", rules="tokens") == "What did Jackson write?"
-
-
-def test_neighbours_from_vectors_have_the_tag_and_another_stem() -> None:
-    words = ["cat", "cats", "dog", "dogs", "quickly"]
-    matrix = np.array([[1, 0], [1, 0.01], [1, 0.1], [1, 0.2], [1, 0.05]], dtype=np.float32)
-    neighbours = VectorNeighbours(Vectors.of(words, matrix, {}), tagger())
-    assert neighbours("cat", "NN") == ("dog",)
-    assert neighbours("zebra", "NN") == ()
-
-
 def test_sisters_in_wordnet() -> None:
     neighbours = WordNetNeighbours(wordnet())
     assert neighbours("movies", "NNS") == ("concerts",)
     assert neighbours("Paris", "NNP") == ("Rome",)
     assert neighbours("xyzzy", "NN") == ()
-    assert neighbours.opposites("large", "JJ") == ["small"]
-    assert neighbours.opposites("heavy", "JJ") == [], "no text of WordNet's has it"
-    assert neighbours.antonyms("Heavy", "JJ") == ["light"]
-    assert neighbours.antonyms("larger", "JJR") == ["small", "little"], "of all its words, as they stand in WordNet"
-    assert not neighbours.antonyms("film", "NN") and not neighbours.antonyms("quickly", "RB")
+    assert neighbours.antonyms("large", "JJ") == ["small"]
+    assert neighbours.antonyms("heavy", "JJ") == [], "no text of WordNet's has it"
 
 
 @given(
@@ -150,15 +120,14 @@ QUESTIONS = [
 
 
 @settings(deadline=None)
-@given(st.sampled_from(QUESTIONS), st.integers(0, 50), st.sampled_from(["phrases", "tokens"]))
-def test_what_is_not_altered_stays(question: str, seed: int, rules: str) -> None:
-    found = altered(question, rules=rules, seed=seed)
+@given(st.sampled_from(QUESTIONS), st.integers(0, 50))
+def test_what_is_not_altered_stays(question: str, seed: int) -> None:
+    found = altered(question, seed=seed)
     assert all(question[edit.start : edit.end] != edit.text for edit in found.edits)
     if not found.edits:
         assert edited_text(question, found.edits) == question
 
 
-@pytest.mark.parametrize("rules", ["phrases", "tokens"])
-def test_a_seed_says_it_all(rules: str) -> None:
+def test_a_seed_says_it_all() -> None:
     question = "Which French painter of Rome met Luther in 1985?"
-    assert altered(question, rules=rules, seed=7) == altered(question, rules=rules, seed=7)
+    assert altered(question, seed=7) == altered(question, seed=7)

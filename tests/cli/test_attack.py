@@ -302,7 +302,6 @@ def test_an_option_that_would_count_for_nothing_is_refused(texts: Path, neighbou
     assert "typos takes no --neighbours" in fails(*typos, "--neighbours", neighbours)
     assert "typos takes no --encoder" in fails(*typos, "--encoder", "none")
     assert "textfooler takes no --masked-lm" in fails("attack", texts, *search(neighbours), "--masked-lm", "somewhere")
-    assert "swap-synonyms takes no --parses" in fails("attack", texts, "--attack", "swap-synonyms", "--parses", "x")
 
 
 def test_invalid_distractors_are_told(questions: Path, tmp_path: Path) -> None:

@@ -184,12 +184,6 @@ def _neighbours(path: Path) -> object:
     return load_neighbours(path)
 
 
-def _trees(path: Path) -> object:
-    from trueneg.attacks.squad.add_sentence.declarative_trees import read_trees
-
-    return read_trees(path)("Who won ?")
-
-
 def _triplets(path: Path) -> object:
     from trueneg.evaluation.encoders.triplets import read_triplets
 
@@ -338,7 +332,6 @@ FORMATS = {
         Format("planted: run", ("recipes.planted_results",), "planted/runs/set.seed1.json", _arm_results),
         Format("calibrated detector", ("detectors.calibrated",), "calibrated/c.json", _calibration),
         Format("neighbours", (), "given/neighbours.json", _neighbours),
-        Format("trees", ("attacks.declarative_trees",), "given/trees.jsonl", _trees, lines=True),
         Format("triplets", ("evaluation.triplets",), "given/triplets.jsonl", _triplets, lines=True),
         Format("SQuAD", (), "given/squad.json", _squad),
         Format("SWORDS", (), "given/swords.json", _swords),

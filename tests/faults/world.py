@@ -126,7 +126,6 @@ def _make_given(world: World, path: Path) -> None:
         "perspective_pool_v1.0.json": [{"pId": n, "text": f"because of {n}"} for n in (1, 2, 3)],
     }
     lines: dict[str, list[object]] = {
-        "trees.jsonl": [{"question": "Who won ?", "tree": "(ROOT (SBARQ (WHNP (WP Who)) (VP (VBD won)) (. ?)))"}],
         "triplets.jsonl": [triplet | replaced, triplet],
         "table.jsonl": [{"text": f"film number {n}", "label": n % 2, "score": n / 2} for n in range(5)],
         "text.jsonl": [{"text": f"the big film number {n}", "id": n} for n in range(5)],

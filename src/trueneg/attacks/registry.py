@@ -177,32 +177,34 @@ def make_swap_synonyms(request: AttackConfig) -> Attack:
 
 
 def make_add_sentence(request: AttackConfig) -> Attack:
-    """AddSent and AddSentDiverse, in the profiles ``strict``, ``jia2017`` and ``textflint``."""
-    from trueneg.attacks.squad.add_sentence.attack import ADD_PROFILES, AddOptions, add_sentence
-    from trueneg.attacks.squad.add_sentence.declarative_trees import read_trees
-    from trueneg.attacks.squad.add_sentence.word_neighbours import VectorNeighbours
+    """AddSent and AddSentDiverse, in the profiles ``strict`` and ``textflint``."""
+    from trueneg.attacks.squad.add_sentence.attack import PROFILES, add_sentence
     from trueneg.lexicon.tagging import make_tagger
-    from trueneg.lexicon.vectors import load_vectors
     from trueneg.lexicon.wordnet import WordNet
 
-    profiles: dict[str, AddOptions] = {name: AddOptions.named(name) for name in ADD_PROFILES}
-    options = _options(request, profiles)
-    _refuse_others(request, "neighbours", "parses", "tagger", "wordnet")
+    _refuse_given_up(request)
+    options = _options(request, PROFILES)
+    _refuse_others(request, "tagger", "wordnet")
     wordnet, tagger = WordNet.load(request.wordnet or None), make_tagger(request.tagger)
-    neighbours = VectorNeighbours(load_vectors(request.neighbours), tagger) if request.neighbours else None
-    parser = read_trees(request.parses) if request.parses else None
 
-    described = _described(request, profiles, options, _of_wordnet(wordnet, tagger))
-    transform = partial(
-        add_sentence,
-        seed=request.seed,
-        wordnet=wordnet,
-        tagger=tagger,
-        options=options,
-        neighbours=neighbours,
-        parser=parser,
-    )
+    described = _described(request, PROFILES, options, _of_wordnet(wordnet, tagger))
+    transform = partial(add_sentence, seed=request.seed, wordnet=wordnet, tagger=tagger, options=options)
     return _without_victim(request, ["squad"], described, transform)
+
+
+def _refuse_given_up(request: AttackConfig) -> None:
+    """Refuse what add-sentence had in a former version: rules that no result was ever made with."""
+    given = [setting.split("=")[0].strip() for setting in request.settings]
+    names: list[str] = [
+        name for name in ("fake", "alteration", "answers", "profile", "require_change") if name in given
+    ]
+    names += ["--profile jia2017"] if request.profile == "jia2017" else []
+    names += ["--parses"] if request.parses else []
+    if names:
+        raise ConfigError(
+            f"add-sentence has {', '.join(names)} no more: for Jia and Liang's own sentences evaluate on their "
+            "adversarial SQuAD, `trueneg attack MODEL --load FILE.json`; else choose --profile strict or textflint"
+        )
 
 
 def _refuse_others(request: AttackConfig, *taken: str) -> None:

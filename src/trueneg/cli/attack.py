@@ -44,7 +44,7 @@ def attack(
     neighbours: Annotated[str, typer.Option(help="textfooler: word vectors, or a JSON table of neighbours.")] = "",
     encoder: Annotated[str, typer.Option(help="textfooler, masked-lm: what says how alike texts are, or none.")] = "",
     masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
-    parses: Annotated[str, typer.Option(help="add-sentence: bracketed trees of the questions, JSONL.")] = "",
+    parses: Annotated[str, typer.Option(hidden=True)] = "",
     tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
     wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
     out: Annotated[Path | None, typer.Option(help="Also write the figures of all models to this JSON file.")] = None,

@@ -3,8 +3,7 @@
 A question is read (:mod:`question_structure`) as [words before ,] [preposition] question phrase,
 auxiliary, subject, predicate. The subject ends where the form of verb stands that the auxiliary calls for; the verb
 gets the tense of *do*; the answer goes to the gap (:mod:`clauses`): after a stranded preposition, after
-the last verb that has no object, or to the end. Patterns over a constituency tree, as the authors have them, are in
-:mod:`declarative_trees`.
+the last verb that has no object, or to the end. The authors' patterns go over a constituency tree instead.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from trueneg.attacks.squad.add_sentence.clauses import (
     verb_place,
     without_not,
 )
-from trueneg.attacks.squad.add_sentence.fake_answer import Asked, FakeAnswer, verb_phrase
+from trueneg.attacks.squad.add_sentence.fake_answer import ExpectedAnswer, FakeAnswer, verb_phrase
 from trueneg.attacks.squad.add_sentence.question_structure import KINDS, Question, is_adjunct, read_question
 from trueneg.attacks.squad.add_sentence.question_words import Word, written
 from trueneg.lexicon.articles import agreeing_article
@@ -60,11 +59,11 @@ class Declarative:
     rule: str
 
 
-def asked(words: Sequence[Word]) -> Asked | None:
+def expected_answer(words: Sequence[Word]) -> ExpectedAnswer | None:
     """What a question asks for; None without a question phrase.
 
     Example:
-        With the tagger "pattern", "Which Italian painter was depicted?" asks for ``Asked("what", "painter")``.
+        With the tagger "pattern", "Which Italian painter was depicted?" asks for ``ExpectedAnswer("what", "painter")``.
     """
     question = read_question(words)
     if question is None:
@@ -81,7 +80,7 @@ def asked(words: Sequence[Word]) -> Asked | None:
     )
     phrase = (question.start, noun[-1].end if noun else question.start + 1)
     is_plural = noun[-1].tag in ("NNS", "NNPS") if noun else bool(rest) and rest[0].low in ("are", "were")
-    return Asked(question.wh, head, is_plural, any(word.low in KINDS for word in noun), phrase, is_action)
+    return ExpectedAnswer(question.wh, head, is_plural, any(word.low in KINDS for word in noun), phrase, is_action)
 
 
 def declarative(words: Sequence[Word], answer: FakeAnswer, *, last_resort: bool = True) -> Declarative | None:

@@ -1,8 +1,8 @@
-"""What a name is the name of: a guess from WordNet and from the words around it, where no recognizer is at hand."""
+"""What a name is the name of: a guess from WordNet and from the words around it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -10,8 +10,6 @@ from trueneg.attacks.squad.add_sentence.question_words import Word
 from trueneg.lexicon.wordnet import WordNet
 
 EntityType = Literal["person", "place", "organization", "role", "other"]
-EntityTyper = Callable[[Sequence[Word], int, int], EntityType]
-"""Says what the words from one place up to another are the name of. A recognizer of named entities can be put here."""
 
 _CUE_WORDS: tuple[tuple[EntityType, str], ...] = (
     ("person", "mr. mrs. dr. sir king queen pope emperor president saint lord prince jr. sr."),

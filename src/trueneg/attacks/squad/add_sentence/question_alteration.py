@@ -1,32 +1,27 @@
-"""Make a question ask for something else: other names, other numbers, opposites (AddSent, Jia and Liang 2017, step 1).
+"""Make a question ask for something else: other names, other numbers, antonyms (AddSent, Jia and Liang 2017, step 1).
 
-The rules ``tokens``, their order and their lists of words are those of ``convert_questions.py`` of
-github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence). It knows neighbours from GloVe and
-types of names from CoreNLP; here both are plug-ins (:mod:`trueneg.attacks.squad.add_sentence.word_neighbours`,
-:mod:`trueneg.attacks.squad.add_sentence.entities`), and WordNet stands in for them. The rules ``phrases`` are ours.
+The authors change one token at a time, by neighbours from GloVe and types of names from CoreNLP. Here names are changed
+as phrases, and WordNet says what a word is close to and what a name is the name of.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
-from trueneg.attacks.squad.add_sentence.entities import EntityTyper
+from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
 from trueneg.attacks.squad.add_sentence.question_structure import WH
 from trueneg.attacks.squad.add_sentence.question_words import Word
 from trueneg.attacks.squad.add_sentence.substitutes import MONTHS, NAMES, NATIONALITIES, RELIGIONS, changed_figure, free
-from trueneg.attacks.squad.add_sentence.word_neighbours import Neighbours
+from trueneg.attacks.squad.add_sentence.word_neighbours import WordNetNeighbours
 from trueneg.attacks.squad.edits import Edit
 from trueneg.lexicon.articles import agreeing_article
 from trueneg.lexicon.surface import casing
 from trueneg.lexicon.tags import coarse
 
-AlterationRules = Literal["phrases", "tokens"]
-ALTERATION_RULES: tuple[AlterationRules, ...] = get_args(AlterationRules)
-
-# Of adversarial-squad (MIT), as are the two lists that follow.
+# From convert_questions.py of github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence), as is
+# the list that follows.
 _SPECIAL = {
     "States": "Kingdom",
     "US": "UK",
@@ -48,11 +43,9 @@ _KEPT = frozenset(
     likely different square war republic doctor color
     """.split()  # noqa: SIM905
 )
-_NEVER_PUT = frozenset(["mx2004", "planet", "u.s.", "http://www.co.mo.md.us"])
-_CONTENT = frozenset("JJ JJR JJS NN NNP NNPS NNS RB RBR RBS VB VBD VBG VBN VBP VBZ".split())  # noqa: SIM905
 
-# Opposites that fixed swaps and first meanings of WordNet do not have, or have in words that nobody uses.
-_OPPOSITES = {
+# Antonyms that fixed swaps and first meanings of WordNet do not have, or have in words that nobody uses.
+_ANTONYMS = {
     a: b
     for pairs in (
         "largest/smallest biggest/smallest highest/lowest oldest/newest longest/shortest best/worst",
@@ -90,26 +83,22 @@ class AlteredQuestion:
 def alter_question(
     words: Sequence[Word],
     *,
-    rules: AlterationRules,
-    neighbours: Neighbours,
-    entities: EntityTyper,
-    opposites: Callable[[str, str], Sequence[str]],
+    neighbours: WordNetNeighbours,
+    entities: WordNetEntities,
     context: str,
     randomness: random.Random,
     phrase: tuple[int, int] = (0, 0),
 ) -> AlteredQuestion:
     """Alter every word that can be altered with confidence.
 
-    ``phrases`` takes a name as one: "Battle of Hastings" becomes "Battle of Lisbon". Names are drawn from those that
+    A name is taken as one: "Battle of Hastings" becomes "Battle of Lisbon". Names are drawn from those that
     neither question nor context has. If neither name, number nor opposite is found outside the question phrase, one
     noun or adjective there becomes its neighbour.
 
     Args:
         words: the question.
-        rules: see there.
-        neighbours: where other words come from.
+        neighbours: where other words and antonyms come from.
         entities: what names are names of.
-        opposites: the antonyms of a word with a tag.
         context: what the question is about; names that it has are not drawn.
         randomness: what is drawn from.
         phrase: where the question phrase is in the text of the question.
@@ -117,8 +106,7 @@ def alter_question(
     Returns:
         The question as it was, without edits, if nothing can be altered.
     """
-    alteration = _Alteration(words, neighbours, entities, opposites, context, randomness, phrase)
-    return alteration.by_tokens() if rules == "tokens" else alteration.by_phrases()
+    return _Alteration(words, neighbours, entities, context, randomness, phrase).altered()
 
 
 class _Alteration:
@@ -127,14 +115,13 @@ class _Alteration:
     def __init__(
         self,
         words: Sequence[Word],
-        neighbours: Neighbours,
-        entities: EntityTyper,
-        opposites: Callable[[str, str], Sequence[str]],
+        neighbours: WordNetNeighbours,
+        entities: WordNetEntities,
         context: str,
         randomness: random.Random,
         phrase: tuple[int, int],
     ) -> None:
-        self._words, self._neighbours, self._entities, self._opposites = words, neighbours, entities, opposites
+        self._words, self._neighbours, self._entities = words, neighbours, entities
         self._randomness = randomness
         self._asked = {at for at, word in enumerate(words) if phrase[0] <= word.start < phrase[1]}
         self._own = {word.low for word in words}
@@ -142,7 +129,7 @@ class _Alteration:
         self._new: dict[tuple[int, int], tuple[str, str]] = {}  # what stands for words from one place up to another
         self._drawn: dict[str, str] = {}  # a name that comes again is changed alike
 
-    def by_phrases(self) -> AlteredQuestion:
+    def altered(self) -> AlteredQuestion:
         runs = _name_runs(self._words)
         inside = {at for begin, end in runs for at in range(begin, end)}
         for begin, end in runs:
@@ -158,46 +145,11 @@ class _Alteration:
                 self._put(at, at + 1, figure, "number")
             elif pool := _adjectives(word.text):
                 self._put(at, at + 1, free(pool, self._taken, self._randomness), "adjective")
-            elif opposite := self._opposite(word):
-                self._put(at, at + 1, opposite, "antonym")
+            elif antonym := self._antonym(word):
+                self._put(at, at + 1, antonym, "antonym")
         if not any(begin not in self._asked for begin, _ in self._new):
             self._alter_one(inside | self._asked)
         return self._done()
-
-    def by_tokens(self) -> AlteredQuestion:
-        """The rules of adversarial-squad, first that gives an acceptable word."""
-        types = {
-            at: self._entities(self._words, begin, end)
-            for begin, end in _name_runs(self._words)
-            for at in range(begin, end)
-        }
-        for at, word in enumerate(self._words):
-            if word.low in _KEPT or not word.tag:
-                continue
-            for rule, candidates in self._token_rules(word, types.get(at, "")):
-                found = next((c for c in candidates if c.lower() not in self._own | _NEVER_PUT), None)
-                if found:
-                    self._put(at, at + 1, found, rule)
-                    break
-        return self._done()
-
-    def _token_rules(self, word: Word, entity: str) -> list[tuple[str, Sequence[str]]]:
-        special = _SPECIAL.get(word.text)
-        is_upper = word.text.isupper()
-        rules: list[tuple[str, Sequence[str]]] = [("special", [special] if special else [])]
-        if word.tag in ("NN", "JJ", "JJR", "JJS"):
-            rules.append(("wn_antonyms", self._opposites(word.text, word.tag)))
-        if word.tag == "CD":
-            near = self._neighbours(word.low, word.tag) or [changed_figure(word.text, self._randomness) or ""]
-            rules.append(("nearbyNum", [n for n in near if n]))
-        if word.tag in ("NNP", "NNPS"):
-            rules.append(("nearbyProperNoun", self._neighbours(word.text, word.tag)))
-        if entity and word.tag in ("NN", "NNS", "JJ", "JJR", "JJS"):
-            rules.append(("nearbyEntity", self._neighbours(word.low, word.tag)))
-        if entity and word.tag in _CONTENT:
-            fixed = {"person": "Jackson", "place": "Berlin", "organization": "UNICEF" if is_upper else "Acme"}
-            rules.append(("entityType", [fixed.get(entity, "Daleks" if word.tag == "NNPS" else "Neptune")]))
-        return rules
 
     def _alter_name(self, begin: int, end: int) -> None:
         name = self._words[begin:end]
@@ -260,11 +212,11 @@ class _Alteration:
             self._taken += self._drawn[old].lower()
         self._put(begin, end, self._drawn[old], f"name:{kind}")
 
-    def _opposite(self, word: Word) -> str | None:
-        if word.low in _OPPOSITES and coarse(word.tag) in ("a", "r"):
-            return _OPPOSITES[word.low]
-        opposites = self._opposites(word.low, word.tag)
-        return next((o for o in opposites if o not in self._own and not o.startswith(("non", word.low))), None)
+    def _antonym(self, word: Word) -> str | None:
+        if word.low in _ANTONYMS and coarse(word.tag) in ("a", "r"):
+            return _ANTONYMS[word.low]
+        antonyms = self._neighbours.antonyms(word.low, word.tag)
+        return next((a for a in antonyms if a not in self._own and not a.startswith(("non", word.low))), None)
 
     def _alter_one(self, inside: set[int]) -> None:
         """One noun, else one adjective, becomes its neighbour."""

@@ -1,20 +1,13 @@
-"""Words that could stand for a word and mean something else: by WordNet, or by vectors."""
+"""Words that could stand for a word and mean something else: by WordNet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
 from trueneg.lexicon.morphology import inflections, penn_tags
-from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.tags import coarse
-from trueneg.lexicon.vectors import Vectors
 from trueneg.lexicon.wordnet import Synset, WordNet
-
-Neighbours = Callable[[str, str], Sequence[str]]
-"""Words that could stand for a word with a Penn tag and mean something else, best first, as they stand in its place."""
 
 _USUAL = 4
 """How often WordNet's tagged text has a word, at least, that stands for another."""
@@ -31,7 +24,6 @@ class WordNetNeighbours:
     """
 
     def __init__(self, wordnet: WordNet) -> None:
-        self.name = "wordnet"
         self._wordnet = wordnet
         self._usual = SenseFrequencies(wordnet)
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -43,7 +35,7 @@ class WordNetNeighbours:
             self._found[key] = self._names(word) if tag.startswith("NNP") else self._sisters(word.lower(), tag)
         return self._found[key]
 
-    def opposites(self, word: str, tag: str) -> Sequence[str]:
+    def antonyms(self, word: str, tag: str) -> Sequence[str]:
         """The antonyms of a noun or adjective in its first meaning, of one word, inflected alike."""
         pos = coarse(tag)
         base = next(iter(self._wordnet.morphy(word, pos)), "") if pos in ("n", "a") else ""
@@ -59,19 +51,6 @@ class WordNetNeighbours:
         ]
         usual = (lemma for lemma in found if self._usual.count(lemma, pos) >= _USUAL)
         return [form for lemma in usual if (form := _inflected(lemma, tag))]
-
-    def antonyms(self, word: str, tag: str) -> Sequence[str]:
-        """All antonyms of a noun or adjective in its first meaning, of one word: base forms, however unusual.
-
-        So adversarial-squad has them (``alter_wordnet_antonyms`` of ``convert_questions.py``).
-        """
-        pos = coarse(tag)
-        base = next(iter(self._wordnet.morphy(word.lower(), pos)), "") if pos in ("n", "a") else ""
-        if not pos or not base:
-            return ()
-        pointers = [p for p in self._wordnet.synsets(base, pos)[0].pointers if p.symbol == "!"]
-        found = (self._wordnet.lemmas(p.pos, p.offset)[p.target - 1] for p in sorted(pointers, key=lambda p: p.source))
-        return [lemma for lemma in found if lemma.isalpha()]
 
     def _sisters(self, word: str, tag: str) -> tuple[str, ...]:
         pos = coarse(tag)
@@ -117,44 +96,6 @@ class WordNetNeighbours:
                 if lemma.isalpha()
             )
         )
-
-
-class VectorNeighbours:
-    """The words nearest to a word, among those that have its tag by themselves; of a number or a name any.
-
-    As in adversarial-squad, but by the cosine of vectors of length one: words of which one begins as the other does
-    are left out.
-
-    Args:
-        vectors: of words in small letters.
-        tagger: gives a word its tag.
-        num: how many nearest words are looked at.
-    """
-
-    def __init__(self, vectors: Vectors, tagger: Tagger, num: int = 100) -> None:
-        self.name = "vectors"
-        self._vectors, self._tagger, self._num = vectors, tagger, num
-        self._found: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    def __call__(self, word: str, tag: str) -> Sequence[str]:
-        """Give the neighbours."""
-        key = (word.lower(), tag)
-        if key not in self._found:
-            self._found[key] = tuple(self._nearest(*key))
-        return self._found[key]
-
-    def _nearest(self, word: str, tag: str) -> list[str]:
-        row = self._vectors.find(word)
-        if row is None:
-            return []
-        rows, _ = self._vectors.nearest(np.array([row]), self._num)
-        near = [self._vectors.words[other] for other in rows[0].tolist()]
-        stem = word[: max(3, len(word) - 3)]
-        others = [other for other in near if not other.startswith(stem) and not word.startswith(other)]
-        if tag in ("CD", "NNP", "NNPS"):
-            return others
-        tags = self._tagger([["the", other] for other in others])
-        return [other for other, (_, own) in zip(others, tags, strict=True) if own == tag]
 
 
 def _inflected(lemma: str, tag: str) -> str:
