@@ -1,12 +1,146 @@
-"""Tables of names: one dict a kind, each entry loaded when it is asked for."""
+"""Names that options take: one table a kind, and what plugins add to it.
+
+A plugin adds names without a change here, in one of two ways. An installed package declares entry points, in its
+``pyproject.toml``::
+
+    [project.entry-points."trueneg.detectors"]
+    mine = "my_package.my_module:make_detector"
+
+A module that is named by ``--plugin`` holds the same as a mapping::
+
+    TRUENEG = {"detectors": {"mine": "my_module:make_detector"}}
+
+The groups are those of :data:`GROUPS`; docs/extending.md says what each entry is. Loaded plugins belong to the process,
+as imported modules do: loading one again does nothing, and a run's configuration records them.
+"""
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Mapping
+import pkgutil
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
-from trueneg.errors import ConfigError, unknown_name
+from trueneg.errors import ConfigError, TruenegError, unknown_name
+
+GROUPS = ("objectives", "scorers", "detectors", "tasks", "attacks")
+"""Kinds of names that plugins add: keys of ``TRUENEG``, and entry-point groups ``trueneg.<key>``."""
+
+_BUILT_IN = "trueneg itself"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name stands for."""
+
+    target: str
+    """``module:attribute``."""
+    origin: str
+    """Who registered it."""
+
+
+class Registry(Mapping[str, str]):
+    """The names of one kind: the built-in ones and those of plugins, each with its ``module:attribute``.
+
+    Plugins are looked up whenever the registry is read, so one that is loaded later is seen.
+
+    Args:
+        kind: What the names are, in the singular, for messages.
+        group: Where plugins register such names: one of :data:`GROUPS`.
+        builtin: The built-in names.
+        about: What built-in names are, in a line.
+        reserved: Further names that plugins must not take.
+
+    Raises:
+        ConfigError: when it is read, if a plugin takes a name that is built in or of another plugin.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        builtin: Mapping[str, str],
+        about: Mapping[str, str] | None = None,
+        reserved: Collection[str] = (),
+    ) -> None:
+        assert group in GROUPS
+        self.kind = kind
+        self.group = group
+        self.builtin = dict(builtin)
+        self._about = dict(about or {})
+        self._taken = {*builtin, *self._about, *reserved}
+
+    def __getitem__(self, name: str) -> str:
+        return self._entries()[name].target
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries())
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def load(self, name: str) -> Any:
+        """Load what a name stands for.
+
+        Raises:
+            ConfigError: for an unknown name, with the closest one; for a plugin's that cannot be imported.
+        """
+        entries = self._entries()
+        if name not in entries:
+            raise ConfigError(unknown_name(self.kind, name, entries))
+        entry = entries[name]
+        try:
+            return _attribute(entry.target)
+        except TruenegError:
+            raise
+        except Exception as error:
+            if entry.origin == _BUILT_IN:
+                raise
+            raise ConfigError(
+                f"{self.kind} '{name}' of {entry.origin} fails to import ('{entry.target}'): {_told(error)}"
+            ) from error
+
+    def origin(self, name: str) -> str:
+        """Say who registered a name."""
+        return self._entries()[name].origin
+
+    def known(self) -> list[str]:
+        """Return the names that are described: built-in ones with their parts (``glue/mrpc``), and those of plugins."""
+        return list(dict.fromkeys([*self._about, *self._entries()]) if self._about else self._entries())
+
+    def described(self) -> dict[str, str]:
+        """Say of each name what it is, and of those of plugins where they come from.
+
+        What a plugin's name is, is the first line of its docstring.
+        """
+        described = dict(self._about)
+        for name, entry in self._entries().items():
+            if entry.origin == _BUILT_IN:
+                continue
+            try:
+                about = (self.load(name).__doc__ or "").strip().partition("\n")[0]
+            except ConfigError as error:
+                about = str(error)
+            described[name] = f"{about} [{entry.origin}]".strip()
+        return described
+
+    def _entries(self) -> dict[str, Entry]:
+        entries = {name: Entry(target, _BUILT_IN) for name, target in self.builtin.items()}
+        for name, entry in _added(self.group):
+            if name in self._taken:
+                raise ConfigError(f"{entry.origin} registers the {self.kind} '{name}', which is built in: rename it")
+            known = entries.setdefault(name, entry)
+            if known.target != entry.target:
+                raise ConfigError(
+                    f"{known.origin} and {entry.origin} both register the {self.kind} '{name}': leave one of them out"
+                )
+        return entries
 
 
 def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
@@ -22,5 +156,105 @@ def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     """
     if name not in table:
         raise ConfigError(unknown_name(kind, name, table))
-    module, _, attribute = table[name].partition(":")
+    return _attribute(table[name])
+
+
+_PLUGINS: dict[str, Mapping[str, Mapping[str, str]]] = {}
+"""Modules that :func:`load_plugins` has imported, with what each registers; of the process, as ``sys.modules``."""
+
+
+def load_plugins(names: str | Iterable[str]) -> None:
+    """Import modules that register names, as ``--plugin`` does; those that are loaded already are left alone.
+
+    Modules are looked for where Python looks, then in the current folder.
+
+    Args:
+        names: Modules, or one text with commas between them, as configurations record them.
+
+    Raises:
+        ConfigError: for a module that is not found, fails to import, or registers nothing.
+
+    Example:
+        >>> load_plugins("jsom")
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: plugin 'jsom' is not found: did you mean 'json'? Install it, or run where it is
+    """
+    for name in names.split(",") if isinstance(names, str) else names:
+        if name.strip() and name.strip() not in _PLUGINS:
+            _PLUGINS[name.strip()] = _tables(name.strip(), _plugin_module(name.strip()))
+
+
+def loaded_plugins() -> str:
+    """The modules that are loaded as plugins, as configurations record them: with commas between them."""
+    return ",".join(_PLUGINS)
+
+
+def _plugin_module(name: str) -> Any:
+    try:
+        return _import_from_here(name)
+    except TruenegError:
+        raise
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{name}.".startswith(f"{missing}."):
+            raise ConfigError(f"plugin '{name}' fails to import: {_told(error)}") from error
+        modules = [module.name for module in pkgutil.iter_modules()]
+        close = difflib.get_close_matches(name, modules, n=1, cutoff=0.5)
+        hint = f": did you mean '{close[0]}'?" if close else "."
+        raise ConfigError(f"plugin '{name}' is not found{hint} Install it, or run where it is") from error
+
+
+def _import_from_here(name: str) -> Any:
+    """Import a module; one that is nowhere else, from the current folder, which stays on the path for its parts."""
+    here = str(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        if here in sys.path or not any(Path(name.partition(".")[0] + end).exists() for end in ("", ".py")):
+            raise
+        sys.path.append(here)
+        return importlib.import_module(name)
+
+
+def _tables(name: str, module: Any) -> Mapping[str, Mapping[str, str]]:
+    tables = getattr(module, "TRUENEG", None)
+    if not isinstance(tables, Mapping):
+        raise ConfigError(
+            f"plugin '{name}' registers nothing: give the module a mapping such as "
+            f'TRUENEG = {{"detectors": {{"mine": "{name}:make_detector"}}}}'
+        )
+    for group, table in tables.items():
+        if group not in GROUPS:
+            raise ConfigError(f"plugin '{name}': {unknown_name('key of TRUENEG', str(group), GROUPS)}")
+        for key, target in table.items() if isinstance(table, Mapping) else [("", None)]:
+            if not (isinstance(target, str) and ":" in target):
+                raise ConfigError(f"plugin '{name}': TRUENEG['{group}']['{key}'] must be 'module:attribute'")
+    return tables
+
+
+def _added(group: str) -> list[tuple[str, Entry]]:
+    """What plugins register in a group: installed packages first, then those of ``--plugin``."""
+    found = [(name, Entry(target, origin)) for name, target, origin in _installed(f"trueneg.{group}", tuple(sys.path))]
+    return found + [
+        (name, Entry(target, f"the plugin '{module}'"))
+        for module, tables in _PLUGINS.items()
+        for name, target in tables.get(group, {}).items()
+    ]
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Entry points of a group: name, target and package; ``path`` is where packages are looked for, as a key only."""
+    return [
+        (point.name, point.value, f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package")
+        for point in sorted(entry_points(group=group))
+    ]
+
+
+def _attribute(target: str) -> Any:
+    module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

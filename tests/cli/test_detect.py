@@ -40,7 +40,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> MadeUp:
 
 @pytest.fixture(autouse=True)
 def made_up_detector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(detectors.SCORERS, "made-up", f"{__name__}:make_scorer")  # type: ignore[arg-type]
+    monkeypatch.setitem(detectors.SCORERS.builtin, "made-up", f"{__name__}:make_scorer")
 
 
 def swords(out: Path, *more: object) -> list[object]:

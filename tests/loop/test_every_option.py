@@ -27,6 +27,7 @@ from trueneg.training.step import Run, train_step
 
 LEXICON = ["cline.views.senses=all", f"correction.wordnet={WORDNET}"]
 NOT_SEEN = {
+    "plugins": "where names come from: tests/cli/test_plugins.py",
     "preset": "a name, for the record: refused",
     "corpus.path": "where the text is",
     "corpus.eval_rows": "held-out rows: tests/loop/test_checkpoints_of_runs.py",

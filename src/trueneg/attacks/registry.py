@@ -13,7 +13,7 @@ from trueneg.config.codec import override
 from trueneg.config.validation import Needs, refuse_idle
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.wordnet_location import wordnet_digest
-from trueneg.registry import load
+from trueneg.registry import Registry
 
 if TYPE_CHECKING:
     from trueneg.attacks.victim import Victim
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from trueneg.lexicon.vectors import Vectors
     from trueneg.lexicon.wordnet import WordNet
 
-ATTACKS: Mapping[str, str] = {
-    "textfooler": "trueneg.attacks.registry:make_textfooler",
-    "masked-lm": "trueneg.attacks.registry:make_masked_lm",
-    "typos": "trueneg.attacks.registry:make_typos",
-    "swap-synonyms": "trueneg.attacks.registry:make_swap_synonyms",
-    "add-sentence": "trueneg.attacks.registry:make_add_sentence",
-}
-"""What makes each attack of a :class:`AttackConfig`."""
-
 ABOUT: Mapping[str, str] = {
     "textfooler": "words become counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE",
     "masked-lm": "words become what a masked LM proposes until a classifier errs (Li et al. 2020): --masked-lm FOLDER",
@@ -38,6 +29,20 @@ ABOUT: Mapping[str, str] = {
     "swap-synonyms": "words of a SQuAD context become synonyms by WordNet (TextFlint's SwapSynWordNet)",
     "add-sentence": "a SQuAD context gets a sentence that answers another question (Jia and Liang 2017)",
 }
+
+ATTACKS = Registry(
+    "attack",
+    "attacks",
+    {
+        "textfooler": "trueneg.attacks.registry:make_textfooler",
+        "masked-lm": "trueneg.attacks.registry:make_masked_lm",
+        "typos": "trueneg.attacks.registry:make_typos",
+        "swap-synonyms": "trueneg.attacks.registry:make_swap_synonyms",
+        "add-sentence": "trueneg.attacks.registry:make_add_sentence",
+    },
+    about=ABOUT,
+)
+"""Name to a function of an :class:`AttackConfig` that makes the attack."""
 
 Progress = Callable[[int, int], None]
 
@@ -88,7 +93,7 @@ def make_attack(request: AttackConfig) -> Attack:
         ConfigError: for an unknown attack, profile or option, or something that it needs and nobody named.
         TruenegError: for resources that cannot be read.
     """
-    made: Attack = load("attack", request.name, ATTACKS)(request)
+    made: Attack = ATTACKS.load(request.name)(request)
     return made
 
 

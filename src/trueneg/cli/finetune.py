@@ -133,10 +133,10 @@ def check_task(task: str, others: Sequence[str]) -> None:
     Raises:
         ConfigError: with the closest name.
     """
-    from trueneg.tasks import ABOUT
+    from trueneg.tasks import FAMILIES
 
-    if task and task not in (*others, *ABOUT):
-        raise ConfigError(unknown_name("task", task, (*others, *ABOUT)))
+    if task and task not in (known := (*others, *FAMILIES.known())):
+        raise ConfigError(unknown_name("task", task, known))
 
 
 def is_finetuned(checkpoint: str) -> bool:

@@ -19,6 +19,7 @@ from rich.console import Console
 from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
+from trueneg.registry import load_plugins
 from trueneg.terminal.printable import printable
 from trueneg.terminal.streams import lasting_streams
 from trueneg.version import __version__
@@ -51,8 +52,13 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Load names that this module adds: objectives, detectors, tasks, attacks."),
+    ] = None,
 ) -> None:
     """Pre-train text encoders on true negatives, and prove what that gains."""
+    load_plugins(plugin or [])
 
 
 @app.command(rich_help_panel=START)
@@ -87,22 +93,16 @@ def _presets() -> dict[str, str]:
     return described
 
 
-def _first_lines(table: dict[str, str]) -> dict[str, str]:
-    """What the module of each name says it is."""
-    modules = {name: importlib.import_module(place.partition(":")[0]) for name, place in table.items()}
-    return {name: (module.__doc__ or "").split("\n")[0] for name, module in modules.items()}
-
-
 def _objectives() -> dict[str, str]:
     from trueneg.objectives import OBJECTIVES
 
-    return _first_lines(OBJECTIVES)
+    return OBJECTIVES.described()
 
 
 def _detectors() -> dict[str, str]:
-    from trueneg.detectors import ABOUT
+    from trueneg.detectors import DETECTORS, SCORERS
 
-    return ABOUT
+    return SCORERS.described() | DETECTORS.described()
 
 
 def _options() -> dict[str, Option]:
@@ -120,15 +120,15 @@ def _finetune_options() -> dict[str, Option]:
 
 
 def _tasks() -> dict[str, str]:
-    from trueneg.tasks import ABOUT
+    from trueneg.tasks import FAMILIES
 
-    return ABOUT
+    return FAMILIES.described()
 
 
 def _attacks() -> Mapping[str, str]:
-    from trueneg.attacks.registry import ABOUT
+    from trueneg.attacks.registry import ATTACKS
 
-    return ABOUT
+    return ATTACKS.described()
 
 
 LISTS: dict[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {

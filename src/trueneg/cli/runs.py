@@ -55,7 +55,9 @@ def pretrain(
         str | None,
         typer.Option("--from", help="Continue a checkpoint: a run, a Hugging Face folder or a hub name."),
     ] = None,
-    objective: Annotated[str | None, typer.Option(help=f"What is minimised: {', '.join(OBJECTIVES)}.")] = None,
+    objective: Annotated[
+        str | None, typer.Option(help=f"What is minimised: {', '.join(OBJECTIVES.builtin)}, or a plugin's.")
+    ] = None,
     hard_correction: Annotated[
         str | None,
         typer.Option(help="A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`."),

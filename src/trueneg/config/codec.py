@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
+from trueneg.registry import load_plugins
 
 T = TypeVar("T")
 
@@ -130,16 +131,19 @@ def save_config(config: Any, path: Path) -> None:
 
 
 def load_config(kind: type[T], path: Path) -> T:
-    """Read what ``save_config`` wrote.
+    """Read what ``save_config`` wrote, and load the plugins that it names.
 
     Raises:
-        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options.
+        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options; for a plugin
+            that is not found.
     """
     if not path.exists():
         raise ConfigError(f"no configuration at '{path}'")
     data = read_record(dict[str, Any], path, ConfigError, "the command that made it writes it again (--resume)")
     try:
-        return decode(kind, data)
+        config = decode(kind, data)
+        load_plugins(getattr(config, "plugins", ""))
+        return config
     except ConfigError as error:
         raise ConfigError(f"'{path}': {error}") from error
 

@@ -286,6 +286,8 @@ class PretrainConfig:
 
     preset: str = ""
     """Name of the preset that the run began with, for the record."""
+    plugins: str = ""
+    """Modules that add names to trueneg's own, with commas between them: what ``--plugin`` named."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
@@ -368,6 +370,8 @@ class FinetuneConfig:
 
     preset: str = ""
     """Name of the hyper-parameters that the run began with, for the record."""
+    plugins: str = ""
+    """Modules that add names to trueneg's own, with commas between them: what ``--plugin`` named."""
     start_from: str = ""
     """The checkpoint to fine-tune: a run folder, a Hugging Face folder or a hub name."""
     task: TaskConfig = field(default_factory=TaskConfig)

@@ -10,6 +10,7 @@ from typing import Any
 from trueneg.config.codec import encode, flatten, full_name
 from trueneg.config.options import PROJECTED, FinetuneConfig, PretrainConfig
 from trueneg.errors import ConfigError
+from trueneg.registry import load_plugins
 
 _AT_LEAST = {
     0: (
@@ -337,7 +338,7 @@ def refuse_idle(config: Any, settings: Sequence[str], needs: Needs) -> None:
 
 
 def validate(config: PretrainConfig | FinetuneConfig) -> None:
-    """Refuse numbers that no run can have, before anything is loaded.
+    """Load the plugins that a configuration names, and refuse numbers that no run can have.
 
     What depends on the corpus, the model or the number of processes is checked where these are known.
 
@@ -350,6 +351,7 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
         Traceback (most recent call last):
         trueneg.errors.ConfigError: train.steps: at least 1 is wanted, not 0
     """
+    load_plugins(config.plugins)
     values = flatten(encode(config))
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):

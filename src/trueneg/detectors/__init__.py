@@ -16,37 +16,7 @@ from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.errors import ConfigError, unknown_name
-from trueneg.registry import load
-
-SCORERS = {
-    "lexical": "trueneg.detectors.scorers.lexical:relation_scorer",
-    "first-sense": "trueneg.detectors.scorers.lexical:relation_scorer",
-    "antonym": "trueneg.detectors.scorers.lexical:relation_scorer",
-    "sister": "trueneg.detectors.scorers.lexical:relation_scorer",
-    "hypernym": "trueneg.detectors.scorers.lexical:relation_scorer",
-    "calendar": "trueneg.detectors.scorers.lexical:class_scorer",
-    "number": "trueneg.detectors.scorers.lexical:class_scorer",
-    "name": "trueneg.detectors.scorers.lexical:class_scorer",
-    "fits": "trueneg.detectors.scorers.compatible:make_scorer",
-    "neighbours": "trueneg.detectors.scorers.neighbours:make_scorer",
-    "contextual": "trueneg.detectors.scorers.contextual:make_scorer",
-    "prototypes": "trueneg.detectors.scorers.prototypes:make_scorer",
-    "teacher": "trueneg.detectors.scorers.teacher:make_scorer",
-    "learned": "trueneg.detectors.scorers.learned:make_scorer",
-    "calibrated": "trueneg.detectors.scorers.calibrated:make_scorer",
-}
-"""Name to a function of (leaf, resources) that makes the judge of words."""
-
-DETECTORS = {
-    "lexical": "trueneg.detectors.scorers.lexical:make_detector",
-    "neighbours": "trueneg.detectors.scorers.neighbours:make_detector",
-    "prototypes": "trueneg.detectors.prototype_detector:make_detector",
-    "fits": "trueneg.detectors.scorers.compatible:make_detector",
-    "annotated": "trueneg.detectors.annotated:make_detector",
-    "ema": "trueneg.detectors.ema:make_detector",
-}
-"""Name to a function of (leaf, correction's configuration, tokenizer) that makes what training asks without text."""
-
+from trueneg.registry import Registry
 
 ABOUT = {
     "lexical": "synonyms in WordNet, in any sense (the paper)",
@@ -69,6 +39,45 @@ ABOUT = {
 }
 """Name to what it is."""
 
+SCORERS = Registry(
+    "detector",
+    "scorers",
+    {
+        "lexical": "trueneg.detectors.scorers.lexical:relation_scorer",
+        "first-sense": "trueneg.detectors.scorers.lexical:relation_scorer",
+        "antonym": "trueneg.detectors.scorers.lexical:relation_scorer",
+        "sister": "trueneg.detectors.scorers.lexical:relation_scorer",
+        "hypernym": "trueneg.detectors.scorers.lexical:relation_scorer",
+        "calendar": "trueneg.detectors.scorers.lexical:class_scorer",
+        "number": "trueneg.detectors.scorers.lexical:class_scorer",
+        "name": "trueneg.detectors.scorers.lexical:class_scorer",
+        "fits": "trueneg.detectors.scorers.compatible:make_scorer",
+        "neighbours": "trueneg.detectors.scorers.neighbours:make_scorer",
+        "contextual": "trueneg.detectors.scorers.contextual:make_scorer",
+        "prototypes": "trueneg.detectors.scorers.prototypes:make_scorer",
+        "teacher": "trueneg.detectors.scorers.teacher:make_scorer",
+        "learned": "trueneg.detectors.scorers.learned:make_scorer",
+        "calibrated": "trueneg.detectors.scorers.calibrated:make_scorer",
+    },
+    about=ABOUT,
+)
+"""Name to a function of (leaf, resources) that makes a :class:`SubstitutionScorer`."""
+
+DETECTORS = Registry(
+    "detector",
+    "detectors",
+    {
+        "lexical": "trueneg.detectors.scorers.lexical:make_detector",
+        "neighbours": "trueneg.detectors.scorers.neighbours:make_detector",
+        "prototypes": "trueneg.detectors.prototype_detector:make_detector",
+        "fits": "trueneg.detectors.scorers.compatible:make_detector",
+        "annotated": "trueneg.detectors.annotated:make_detector",
+        "ema": "trueneg.detectors.ema:make_detector",
+    },
+    about=ABOUT,
+)
+"""Name to a function of (leaf, correction's configuration, tokenizer) that makes a :class:`Detector` for training."""
+
 
 def make_scorer(specification: str | Specification, resources: Resources | None = None) -> SubstitutionScorer:
     """Make the judge that a specification describes.
@@ -89,7 +98,7 @@ def make_scorer(specification: str | Specification, resources: Resources | None 
     _check_name(wanted)
     if wanted.name not in SCORERS:
         raise ConfigError(f"detector '{wanted.text}' works in training only: it judges no words by themselves")
-    scorer: SubstitutionScorer = load("detector", wanted.name, SCORERS)(wanted, resources)
+    scorer: SubstitutionScorer = SCORERS.load(wanted.name)(wanted, resources)
     if wanted.threshold is not None:
         scorer.threshold = wanted.threshold
     return scorer
@@ -112,7 +121,7 @@ def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) 
         if _is_asked(wanted):
             return OnlineDetector(make_scorer(wanted, resources), tokenizer)
         if isinstance(wanted, Leaf):
-            detector: Detector = load("detector", wanted.name, DETECTORS)(wanted, config, tokenizer)
+            detector: Detector = DETECTORS.load(wanted.name)(wanted, config, tokenizer)
             return detector
         asked = [part for part in wanted.parts if _is_asked(part)]
         parts: list[Specification] = [part for part in wanted.parts if not _is_asked(part)]
@@ -136,5 +145,5 @@ def _is_asked(wanted: Specification) -> bool:
 
 
 def _check_name(leaf: Leaf) -> None:
-    if leaf.name not in SCORERS | DETECTORS:
-        raise ConfigError(unknown_name("detector", leaf.name, SCORERS | DETECTORS))
+    if leaf.name not in SCORERS and leaf.name not in DETECTORS:
+        raise ConfigError(unknown_name("detector", leaf.name, {*SCORERS, *DETECTORS}))

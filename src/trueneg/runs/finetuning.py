@@ -29,6 +29,7 @@ from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
+from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.card import finetuning_card
 from trueneg.tasks import check_name, make_task
 from trueneg.tasks.base import Encoded, Task, digest_of
@@ -104,6 +105,8 @@ def configure_finetuning(
         encoder = config_of(resolve_checkpoint(start_from))
         base = replace(finetune_preset(preset, task, encoder.model_type, encoder.hidden_size), start_from=start_from)
     chosen = override(base, settings)
+    load_plugins(chosen.plugins)
+    chosen = replace(chosen, plugins=loaded_plugins())
     check_name(chosen.task.name)
     check_options_apply(chosen, settings)
     return chosen

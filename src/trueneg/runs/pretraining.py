@@ -34,7 +34,7 @@ from trueneg.models.loading import checkpoint_gradients, count_parameters, load_
 from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import OBJECTIVES
 from trueneg.objectives.base import Objective
-from trueneg.registry import load
+from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.training.checkpoint import (
     check_same_micro_batch,
@@ -119,8 +119,10 @@ def configure(
         base = with_objective(base, objective)
     if start_from:
         base = replace(base, model=replace(base.model, start_from=start_from))
-    named = override(base, settings).objective.name
-    chosen = override(with_objective(base, named), settings)
+    named = override(base, settings)
+    load_plugins(named.plugins)
+    chosen = override(with_objective(base, named.objective.name), settings)
+    chosen = replace(chosen, plugins=loaded_plugins())
     check_options_apply(chosen, settings)
     return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
 
@@ -171,9 +173,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
             checkpoint_gradients(encoder.model)
     check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
     vocab_size = model.embeddings.shape[0]
-    objective: Objective[Any, Any] = load("objective", config.objective.name, OBJECTIVES)(
-        config.objective, tokenizer, vocab_size
-    )
+    objective: Objective[Any, Any] = OBJECTIVES.load(config.objective.name)(config.objective, tokenizer, vocab_size)
     return model, objective
 
 

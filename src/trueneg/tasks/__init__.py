@@ -6,20 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.registry import Registry
 
 if TYPE_CHECKING:
     from trueneg.config.options import TaskConfig
     from trueneg.tasks.base import Task
-
-FAMILIES = {
-    "glue": "trueneg.tasks.glue:from_config",
-    "squad": "trueneg.tasks.squad:from_config",
-    **dict.fromkeys(("imdb", "snli", "perspectrum", "boolq", "ag", "mr"), "trueneg.tasks.cline:from_config"),
-    "classification": "trueneg.tasks.tabular:from_config",
-    "regression": "trueneg.tasks.tabular:from_config",
-    "tagging": "trueneg.tasks.tagging:from_config",
-}
-"""First part of a task's name to the function that makes it."""
 
 ABOUT = {
     "glue/cola": "is a sentence acceptable (Matthews correlation)",
@@ -44,7 +35,22 @@ ABOUT = {
     "regression": "texts or pairs of one's own with numbers",
     "tagging": "words of one's own with tags, in CoNLL's columns: names (entity F1) or parts of speech (accuracy)",
 }
-"""Every task, and what it asks."""
+"""Every built-in task, and what it is about."""
+
+FAMILIES = Registry(
+    "task",
+    "tasks",
+    {
+        "glue": "trueneg.tasks.glue:from_config",
+        "squad": "trueneg.tasks.squad:from_config",
+        **dict.fromkeys(("imdb", "snli", "perspectrum", "boolq", "ag", "mr"), "trueneg.tasks.cline:from_config"),
+        "classification": "trueneg.tasks.tabular:from_config",
+        "regression": "trueneg.tasks.tabular:from_config",
+        "tagging": "trueneg.tasks.tagging:from_config",
+    },
+    about=ABOUT,
+)
+"""First part of a task's name, or all of it, to a function of (options, labels) that makes the task."""
 
 
 def check_name(name: str) -> None:
@@ -53,8 +59,8 @@ def check_name(name: str) -> None:
     Raises:
         ConfigError: with the closest one that there is.
     """
-    if name not in ABOUT:
-        raise ConfigError(unknown_name("task", name, ABOUT))
+    if name not in (known := FAMILIES.known()):
+        raise ConfigError(unknown_name("task", name, known))
 
 
 def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[Any]:
@@ -67,11 +73,10 @@ def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[
     Raises:
         ConfigError: for an unknown name, or no data.
     """
-    from trueneg.registry import load
-
     name = options.name
     check_name(name)
     if not options.data:
         raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
-    made: Task[Any] = load("task", name.partition("/")[0], FAMILIES)(options, labels)
+    family = name if name in FAMILIES else name.partition("/")[0]
+    made: Task[Any] = FAMILIES.load(family)(options, labels)
     return made

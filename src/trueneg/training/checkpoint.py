@@ -36,6 +36,7 @@ MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.j
 FREE_TO_CHANGE = frozenset(
     {
         "preset",
+        "plugins",
         "corpus.path",
         "objective.correction.wordnet",
         "corpus.eval_rows",
