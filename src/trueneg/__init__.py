@@ -20,12 +20,20 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.corpus.rows import describe as describe_corpus
     from trueneg.corpus.tokenizer_training import extend_tokenizer as extend_tokenizer
     from trueneg.corpus.tokenizer_training import train_tokenizer as train_tokenizer
+    from trueneg.detectors.base import Detector as Detector
     from trueneg.errors import TruenegError as TruenegError
     from trueneg.evaluation.masked_lm.held_out import evaluate_held_out as evaluate
     from trueneg.evaluation.results.comparison import compare as compare
     from trueneg.lexicon.fetch import fetch_wordnet as fetch_wordnet
     from trueneg.lexicon.table import build_table as build_table
     from trueneg.lexicon.table import cached_table as cached_table
+    from trueneg.models.backbone import MaskedLanguageModel as MaskedLanguageModel
+    from trueneg.objectives.correction import HardCorrection as HardCorrection
+    from trueneg.objectives.labels import BatchDetector as BatchDetector
+    from trueneg.objectives.labels import correct as correct
+    from trueneg.objectives.labels import make_detector as make_detector
+    from trueneg.objectives.mlm import MaskedLM as MaskedLM
+    from trueneg.objectives.rtd import ReplacedTokenDetection as ReplacedTokenDetection
     from trueneg.reporting.html import write_report as report
     from trueneg.runs.bench import bench_overhead as bench_overhead
     from trueneg.runs.demo import run_demo as run_demo
@@ -40,6 +48,12 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
 
 
 __all__ = [
+    "BatchDetector",
+    "Detector",
+    "HardCorrection",
+    "MaskedLM",
+    "MaskedLanguageModel",
+    "ReplacedTokenDetection",
     "TruenegError",
     "__version__",
     "bench_overhead",
@@ -49,6 +63,7 @@ __all__ = [
     "compare",
     "configure",
     "configure_finetuning",
+    "correct",
     "describe_corpus",
     "diagnose",
     "evaluate",
@@ -60,6 +75,7 @@ __all__ = [
     "finetune",
     "load_tokenizer",
     "make_attack",
+    "make_detector",
     "pretrain",
     "report",
     "run_attack",
@@ -68,30 +84,38 @@ __all__ = [
 ]
 
 _PUBLIC = {
-    "TruenegError": "trueneg.errors:TruenegError",
-    "evaluate_attack": "trueneg.attacks.runner:evaluate_attack",
-    "build_corpus": "trueneg.corpus.build:build_corpus",
+    "BatchDetector": "trueneg.objectives.labels:BatchDetector",
     "bench_overhead": "trueneg.runs.bench:bench_overhead",
+    "build_corpus": "trueneg.corpus.build:build_corpus",
     "build_table": "trueneg.lexicon.table:build_table",
     "cached_table": "trueneg.lexicon.table:cached_table",
     "compare": "trueneg.evaluation.results.comparison:compare",
     "configure": "trueneg.runs.pretraining:configure",
     "configure_finetuning": "trueneg.runs.finetuning:configure_finetuning",
+    "correct": "trueneg.objectives.labels:correct",
     "describe_corpus": "trueneg.corpus.rows:describe",
+    "Detector": "trueneg.detectors.base:Detector",
     "diagnose": "trueneg.runs.doctor:diagnose",
     "evaluate": "trueneg.evaluation.masked_lm.held_out:evaluate_held_out",
+    "evaluate_attack": "trueneg.attacks.runner:evaluate_attack",
+    "evaluate_finetuned": "trueneg.runs.finetuned_models:evaluate_finetuned",
     "export": "trueneg.runs.exporting:export",
     "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
-    "evaluate_finetuned": "trueneg.runs.finetuned_models:evaluate_finetuned",
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
     "finetune": "trueneg.runs.finetuning:finetune",
+    "HardCorrection": "trueneg.objectives.correction:HardCorrection",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
     "make_attack": "trueneg.attacks.registry:make_attack",
+    "make_detector": "trueneg.objectives.labels:make_detector",
+    "MaskedLanguageModel": "trueneg.models.backbone:MaskedLanguageModel",
+    "MaskedLM": "trueneg.objectives.mlm:MaskedLM",
     "pretrain": "trueneg.runs.pretraining:pretrain",
+    "ReplacedTokenDetection": "trueneg.objectives.rtd:ReplacedTokenDetection",
     "report": "trueneg.reporting.html:write_report",
-    "run_demo": "trueneg.runs.demo:run_demo",
     "run_attack": "trueneg.attacks.runner:run_attack",
+    "run_demo": "trueneg.runs.demo:run_demo",
     "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
+    "TruenegError": "trueneg.errors:TruenegError",
 }
 """Public name to where it is; the command line's verbs call the same functions."""
 

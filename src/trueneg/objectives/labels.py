@@ -1,0 +1,229 @@
+"""Hard correction for any training loop: labels of an ordinary Hugging Face batch without their false negatives."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from trueneg import detectors
+from trueneg.config.options import CorrectionConfig
+from trueneg.corruption.keyed import example_keys
+from trueneg.corruption.rows import MaskedRows, Rows
+from trueneg.detectors.base import Detector
+from trueneg.detectors.specification import leaves, parse
+from trueneg.errors import ConfigError, ModelError
+from trueneg.lexicon.surface import Surface, surfaces
+from trueneg.objectives.correction import HardCorrection
+
+IGNORED = -100
+"""The label of a position without loss, as ``torch.nn.functional.cross_entropy`` has it."""
+_IN_TRAINING_ONLY = ("annotated", "ema")
+_INSIDE, _START, _BARE, _SPECIAL = range(4)
+_ANY = -1
+
+
+class BatchDetector(Detector):
+    """A detector, and the words of the tokenizer that it was made for: what ``correct`` reads batches with.
+
+    ``make_detector`` makes one. As any detector it can be given to ``HardCorrection``.
+
+    Args:
+        detector: Gives the credit.
+        tokenizer: The one that the batches were made with.
+    """
+
+    def __init__(self, detector: Detector, tokenizer: PreTrainedTokenizerFast) -> None:
+        super().__init__()
+        if not getattr(tokenizer, "is_fast", False):
+            raise ModelError(f"the tokenizer {type(tokenizer).__name__} is not a fast one: load it with AutoTokenizer")
+        self.detector = detector
+        entries = surfaces(tokenizer)
+        tokens = tokenizer.convert_ids_to_tokens(list(range(len(entries))))
+        special = set(tokenizer.all_special_ids)
+        begins = [
+            _SPECIAL if i in special else _BEGINS["start" if _is_space(entry, token) else entry.prefix]
+            for i, (entry, token) in enumerate(zip(entries, tokens, strict=True))
+        ]
+        # The last entry is of every id beyond the vocabulary.
+        self._begins: Tensor
+        self._first_script: Tensor
+        self._last_script: Tensor
+        self.register_buffer("_begins", torch.tensor([*begins, _SPECIAL]), persistent=False)
+        for name, edge in (("_first_script", 0), ("_last_script", -1)):
+            scripts = [_script(entry, edge) for entry in entries]
+            self.register_buffer(name, torch.tensor([*scripts, _ANY]), persistent=False)
+
+    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
+        """Return the detector's credit."""
+        return self.detector.credit(gold, predicted, batch)
+
+    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
+        """Return the detector's substitutes."""
+        return self.detector.substitutes(gold, predicted, batch)
+
+    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Return the detector's credit of several tokens a slot."""
+        return self.detector.credit_each(gold, tokens, batch)
+
+    def digest(self) -> str:
+        """Return the detector's digest."""
+        return self.detector.digest()
+
+    def read_batch(self, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None) -> MaskedRows:
+        """Read a Hugging Face batch as masked rows with a slot at every token, in use where there is a label.
+
+        Args:
+            labels: Gold tokens, int64 ``[batch, length]``, and ``IGNORED`` elsewhere.
+            input_ids: Masked or original tokens, int64 ``[batch, length]``: gold is put back where there is a label.
+            attention_mask: 0 at padding, ``[batch, length]``; None where there is none.
+        """
+        is_masked = labels != IGNORED
+        original = torch.where(is_masked, labels, input_ids)
+        segments = torch.ones_like(original) if attention_mask is None else (attention_mask > 0).to(torch.int64)
+        entry = original.clamp(max=len(self._begins) - 1)
+        begins = self._begins[entry]
+        is_special = (begins == _SPECIAL) | (segments == 0)
+        # A word that no space precedes begins after a special token, or where letters, digits and others meet.
+        before = self._last_script[entry[:, :-1]]
+        meets = ((before != self._first_script[entry[:, 1:]]) & (before != _ANY)) | is_special[:, :-1]
+        meets = torch.cat([meets.new_ones(len(entry), 1), meets], dim=1)
+        is_word_start = ((begins == _START) | ((begins == _BARE) & meets)) & ~is_special
+        follows = torch.cat([is_word_start | is_special, is_special.new_ones(len(entry), 1)], dim=1)[:, 1:]
+        is_whole_word = is_word_start & follows
+        rows = Rows(
+            input_ids=original,
+            segments=segments,
+            is_special=is_special,
+            is_word_start=is_word_start,
+            is_whole_word=is_whole_word,
+            keys=example_keys(0, torch.arange(len(original), device=original.device)),
+        )
+        columns = torch.arange(original.shape[1], device=original.device).expand_as(original)
+        draws = torch.zeros(original.shape, device=original.device)
+        return MaskedRows(rows, input_ids, columns, original, is_masked, is_whole_word, draws)
+
+
+def make_detector(
+    specification: str, tokenizer: PreTrainedTokenizerFast, *, forms: str = "agree", wordnet: str = ""
+) -> BatchDetector:
+    """Make the detector that a specification describes, for batches of a tokenizer.
+
+    Args:
+        specification: Such as ``"lexical"`` or ``"prototypes:FILE@0.62 & fits"`` (docs/detectors.md).
+        tokenizer: The fast tokenizer that the batches are made with.
+        forms: Of ``lexical``: ``agree`` for synonyms in gold's own form, ``lemma`` for base forms.
+        wordnet: WordNet's folder; empty to look in the usual places.
+
+    Raises:
+        ConfigError: for a malformed specification, an unknown name, or a detector that needs trueneg's own training.
+        LexiconError, ModelError: if what it is made from is not there.
+    """
+    for leaf in leaves(parse(specification)):
+        if leaf.name in _IN_TRAINING_ONLY:
+            raise ConfigError(f"detector '{leaf.text}' needs 'trueneg pretrain': use another one in a loop of your own")
+    if forms not in ("agree", "lemma"):
+        raise ConfigError(f"forms must be 'agree' or 'lemma', got '{forms}'")
+    config = CorrectionConfig(detector=specification, forms="agree" if forms == "agree" else "lemma", wordnet=wordnet)
+    return BatchDetector(detectors.make_detector(config, tokenizer), tokenizer)
+
+
+@torch.no_grad()
+def correct(
+    logits: Tensor,
+    labels: Tensor,
+    detector: str | Detector,
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+) -> Tensor:
+    """Take false negatives out of masked-LM labels: hard correction (Zhang et al. 2023, Eq. 2) in any training loop.
+
+    With gold token w, the model's best guess r = argmax of the logits and the detector's credit c(w, r), a label
+    becomes -100 where r differs from w and c >= 1/2; all others stay. Use them in the place of the labels::
+
+        labels = trueneg.correct(logits, labels, detector, input_ids, attention_mask)
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+    ``cross_entropy`` divides by the labels that are left, as the paper's App. A does; it is NaN if none is. To divide
+    by all masked positions, as ``HardCorrection`` does by default, take ``reduction="sum"`` over the number of labels
+    before correction.
+
+    Args:
+        logits: Of the masked text, ``[batch, length, vocab]``, of any floating type.
+        labels: Gold tokens at masked positions, int64 ``[batch, length]``; -100 where there is no loss.
+        detector: From ``make_detector``, or a specification such as ``"lexical"``, which needs ``tokenizer``.
+        input_ids: The masked tokens that the model read, or the original ones, int64 ``[batch, length]``.
+        attention_mask: 0 at padding, ``[batch, length]``; not needed for a batch without padding.
+        tokenizer: The fast tokenizer that the batch was made with. Only a whole word can be corrected, and what a word
+            is its tokenizer says; one that truncation has cut passes for whole.
+
+    Returns:
+        Corrected labels, int64 ``[batch, length]``.
+
+    Raises:
+        ConfigError: for an unknown detector, tensors whose shapes do not agree, or a missing tokenizer.
+    """
+    _check_shapes(logits, labels, input_ids, attention_mask)
+    reader = _reader_of(detector, tokenizer)
+    if reader._begins.device != logits.device:
+        reader.to(logits.device)
+    batch = reader.read_batch(labels, input_ids, attention_mask)
+    credit = HardCorrection(reader).credit(logits.argmax(-1), batch)
+    return labels.masked_fill(credit >= 0.5, IGNORED)
+
+
+def _check_shapes(logits: Tensor, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None) -> None:
+    """Refuse tensors that are not of one batch.
+
+    Raises:
+        ConfigError: naming the tensor and its shape.
+    """
+    if logits.dim() != 3:
+        raise ConfigError(f"logits must be [batch, length, vocabulary], got {list(logits.shape)}")
+    named = {"labels": labels, "input_ids": input_ids, "attention_mask": attention_mask}
+    for name, tensor in named.items():
+        if tensor is not None and tensor.shape != logits.shape[:2]:
+            raise ConfigError(
+                f"{name} must be [batch, length] as logits, {list(logits.shape[:2])}, got {list(tensor.shape)}"
+            )
+    for name, tensor in (("labels", labels), ("input_ids", input_ids)):
+        if tensor.dtype != torch.int64:
+            raise ConfigError(f"{name} must be int64, got {tensor.dtype}")
+
+
+def _reader_of(detector: str | Detector, tokenizer: PreTrainedTokenizerFast | None) -> BatchDetector:
+    """Return what reads batches for a detector, made once for the detectors in use."""
+    if isinstance(detector, BatchDetector):
+        return detector
+    if tokenizer is None:
+        raise ConfigError(
+            "correct needs to know the batch's tokenizer: give tokenizer=, or a detector from trueneg.make_detector"
+        )
+    return _made_once(detector, tokenizer)
+
+
+@lru_cache(maxsize=4)
+def _made_once(detector: str | Detector, tokenizer: PreTrainedTokenizerFast) -> BatchDetector:
+    if isinstance(detector, str):
+        return make_detector(detector, tokenizer)
+    return BatchDetector(detector, tokenizer)
+
+
+_BEGINS = {"start": _START, "bare": _BARE, "inside": _INSIDE}
+
+
+def _is_space(entry: Surface, token: str) -> bool:
+    """Return whether a token is the space before a word, with nothing of the word that is text by itself."""
+    return not entry.word and token.startswith(("\u0120", "\u2581"))
+
+
+def _script(entry: Surface, edge: int) -> int:
+    """Return what the first or last character of an entry is: 0 a letter, 1 a digit, 2 another, -1 unknown."""
+    if not entry.word:
+        return _ANY
+    character = entry.word[edge]
+    return 0 if character.isalpha() else 1 if character.isnumeric() else 2
