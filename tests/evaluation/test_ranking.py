@@ -1,4 +1,4 @@
-"""Rankings against scikit-learn, ties included; the bootstrap against weights and against a loop."""
+"""Rankings against scikit-learn, ties and weights included."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, precision_recall_curve, precision_score, recall_score
 
-from trueneg.evaluation.statistics import ranking
-from trueneg.evaluation.statistics.ranking import (
-    Booleans,
-    Curve,
-    Floats,
-    Integers,
-    Resamples,
-    Verdicts,
-    average_precision,
-    interval,
-)
+from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts, average_precision
 
 few = settings(max_examples=40, deadline=None)
 
 Ranked = tuple[Booleans, Floats, Integers]
+
+
+def average(is_right: Booleans, scores: Floats) -> float:
+    return float(average_precision(is_right, scores)(np.ones((1, len(scores))))[0])
 
 
 @st.composite
@@ -39,8 +33,9 @@ def ranked(draw: st.DrawFn) -> Ranked:
 @given(ranked())
 def test_average_precision_and_curve_are_scikit_learns(made: Ranked) -> None:
     is_right, scores, _ = made
-    assert average_precision(is_right, scores) == pytest.approx(average_precision_score(is_right, scores))
     curve = Curve.of(is_right, scores)
+    expected = pytest.approx(average_precision_score(is_right, scores))
+    assert average(is_right, scores) == expected == curve.average_precision
     precision, recall, thresholds = precision_recall_curve(is_right, scores)
     assert curve.thresholds[::-1] == pytest.approx(thresholds)
     assert curve.precision[::-1] == pytest.approx(precision[:-1])
@@ -53,17 +48,17 @@ def test_the_order_of_items_makes_no_difference(made: Ranked, random: st.DataObj
     is_right, scores, _ = made
     order = list(range(len(scores)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    assert average_precision(is_right[order], scores[order]) == average_precision(is_right, scores)
+    assert average(is_right[order], scores[order]) == average(is_right, scores)
 
 
 def test_a_ranking_without_order_has_the_precision_of_chance() -> None:
     is_right = np.arange(50) % 5 == 0
-    assert average_precision(is_right, np.ones(50)) == pytest.approx(0.2)
+    assert average(is_right, np.ones(50)) == pytest.approx(0.2)
 
 
 def test_nothing_right_is_no_ranking() -> None:
     with pytest.raises(ValueError, match="nothing is right"):
-        average_precision(np.zeros(3, np.bool_), np.arange(3.0))
+        Curve.of(np.zeros(3, np.bool_), np.arange(3.0))
 
 
 @few
@@ -104,75 +99,18 @@ def test_a_thinned_curve_is_a_part_with_both_ends(made: Ranked, num_points: int)
 
 @few
 @given(ranked(), st.integers(0, 5))
-def test_a_resample_weighs_items_by_how_often_their_group_is_drawn(made: Ranked, seed: int) -> None:
+def test_weights_are_scikit_learns(made: Ranked, seed: int) -> None:
     is_right, scores, groups = made
-    resamples = Resamples.draw(4, 8, seed)
-    found = resamples.average_precision(is_right, scores, groups)
-    for counts, value in zip(resamples.counts, found, strict=True):
-        weights = counts[groups]
-        if weights[is_right].sum():
-            assert value == pytest.approx(average_precision_score(is_right, scores, sample_weight=weights))
+    weights = np.random.default_rng(seed).multinomial(4, [0.25] * 4, size=8)[:, groups].astype(float)
+    for weight, value in zip(weights, average_precision(is_right, scores)(weights), strict=True):
+        if weight[is_right].sum():
+            assert value == pytest.approx(average_precision_score(is_right, scores, sample_weight=weight))
         else:
             assert np.isnan(value)
-
-
-def test_a_resample_is_the_same_however_much_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(0)
-    is_right, scores, groups = generator.random(300) < 0.2, generator.random(300), generator.integers(0, 9, 300)
-    resamples = Resamples.draw(9, 50)
-    at_once = resamples.average_precision(is_right, scores, groups)
-    monkeypatch.setattr(ranking, "_MOST_NUMBERS", 700)
-    assert (resamples.average_precision(is_right, scores, groups) == at_once).all()
-
-
-@few
-@given(ranked())
-def test_ratios_of_a_resample_are_those_of_its_items(made: Ranked) -> None:
-    is_right, scores, groups = made
-    accepted = scores >= 0.5
-    resamples = Resamples.draw(4, 5)
-    found = resamples.ratio((is_right & accepted).astype(float), accepted.astype(float), groups)
-    for counts, value in zip(resamples.counts, found, strict=True):
-        drawn = np.repeat(np.arange(len(groups)), counts[groups])
-        if accepted[drawn].any():
-            assert value == pytest.approx(precision_score(is_right[drawn], accepted[drawn], zero_division=0))
-        else:
-            assert np.isnan(value)
-
-
-def test_draws_are_of_whole_samples_and_repeat_with_their_seed() -> None:
-    first = Resamples.draw(7, 30, seed=3).counts
-    assert first.shape == (30, 7) and (first.sum(axis=1) == 7).all()
-    assert (first == Resamples.draw(7, 30, seed=3).counts).all()
-    assert (first != Resamples.draw(7, 30, seed=4).counts).any()
-
-
-@few
-@given(ranked())
-def test_every_draw_of_one_group_is_the_sample_itself(made: Ranked) -> None:
-    is_right, scores, groups = made
-    draws = Resamples.draw(1, 5).average_precision(is_right, scores, np.zeros_like(groups))
-    assert draws == pytest.approx(average_precision(is_right, scores))
-
-
-def test_an_interval_covers_what_it_says() -> None:
-    """The precision of 400 draws from a known world lies in its 90 % interval about nine times in ten."""
-    generator, hits = np.random.default_rng(0), 0
-    for seed in range(100):
-        groups = np.repeat(np.arange(40), 5)
-        parts = (generator.random(200) < 0.3).astype(float)
-        low, high = interval(Resamples.draw(40, 300, seed).ratio(parts, np.ones(200), groups), coverage=0.9)
-        hits += low <= 0.3 <= high
-    assert 80 <= hits <= 97
-
-
-def test_an_interval_leaves_out_draws_without_a_value() -> None:
-    assert interval(np.array([np.nan, 1.0, 1.0])) == (1.0, 1.0)
-    assert np.isnan(interval(np.array([np.nan]))).all()
 
 
 @few
 @given(ranked())
 def test_a_perfect_ranking_has_all(made: Ranked) -> None:
     is_right, scores, _ = made
-    assert average_precision(is_right, is_right * 1.0) == 1.0 >= average_precision(is_right, scores)
+    assert average(is_right, is_right * 1.0) == 1.0 >= average(is_right, scores)

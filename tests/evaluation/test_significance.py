@@ -13,17 +13,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from trueneg.errors import ConfigError
-from trueneg.evaluation.statistics.intervals import t_inside, t_quantile
 from trueneg.evaluation.statistics.significance import (
     Difference,
     Scores,
     difference,
     holm,
-    resample,
     sign_test,
     stochastic_order,
 )
-from trueneg.tasks.metrics import METRICS
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +35,7 @@ def test_signs_are_scipys_binomial(better: int, worse: int, same: int) -> None:
 
 
 def test_signs_of_groups() -> None:
-    found = sign_test([1, 1, -1, -1, 0, 1], clusters=["a", "a", "a", "b", "c", "b"])
+    found = sign_test([1, 1, -1, -1, 0, 1], groups=["a", "a", "a", "b", "c", "b"])
     assert (found.num_better, found.num_worse, found.p) == (1, 0, 1.0)  # a is better, b and c are even
 
 
@@ -64,13 +61,6 @@ def test_holm_keeps_the_order_and_never_helps(p_values: list[float]) -> None:
     assert [adjusted[n] for n in by_p] == sorted(adjusted)
 
 
-@pytest.mark.parametrize("degrees", [1, 1.7, 2.5, 9.3, 51.25, 3999.9, 1e7])
-@pytest.mark.parametrize("t", [0.0, 0.3, 2.0, 30.0])
-def test_t_has_any_degrees_of_freedom(degrees: float, t: float) -> None:
-    assert t_inside(t, degrees) == pytest.approx(1 - 2 * stats.t.sf(t, degrees), abs=1e-6)
-    assert t_quantile(0.975, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-4)
-
-
 @pytest.mark.parametrize("sizes", [(5, 5), (2, 3), (4, 7)])
 def test_the_share_of_violations_is_that_of_quantile_functions(sizes: tuple[int, int]) -> None:
     noise = np.random.default_rng(sum(sizes)).normal(0, 0.1, size=sum(sizes))
@@ -90,53 +80,6 @@ def test_stochastic_order_of_clear_cases() -> None:
     assert stochastic_order([0.5, 0.5], [0.5, 0.5]) == 0.5
     with pytest.raises(ConfigError, match="more seeds"):
         stochastic_order([0.1], [0.2, 0.3])
-
-
-def labelled(num: int, shares: list[float], seed: int = 0) -> list[dict[str, NDArray[Any]]]:
-    random = np.random.default_rng(seed)
-    gold = random.integers(0, 2, num)
-    return [{"gold": gold, "predicted": np.where(random.random(num) < share, gold, 1 - gold)} for share in shares]
-
-
-def test_samples_of_accuracy_spread_as_a_binomial() -> None:
-    systems = labelled(500, [0.8, 0.9])
-    drawn = resample(METRICS["accuracy"], systems)
-    assert drawn.shape == (10_000, 2)
-    right = np.stack([system["gold"] == system["predicted"] for system in systems])
-    assert drawn.mean(axis=0) == pytest.approx(right.mean(axis=1), abs=1e-3)
-    assert np.cov(drawn.T) == pytest.approx(np.cov(right, ddof=0) / 500, rel=0.05, abs=1e-6)
-
-
-@pytest.mark.parametrize("name", ["accuracy", "f1", "matthews"])
-def test_examples_drawn_by_kind_or_one_by_one_spread_alike(name: str) -> None:
-    systems = labelled(400, [0.7, 0.8])
-    clusters = np.arange(400) // 2 * 2  # pairs: no kinds
-    single = resample(METRICS[name], systems)
-    assert single.std(axis=0) == pytest.approx(
-        resample(METRICS[name], systems, np.random.default_rng(1).permutation(400)).std(axis=0), rel=0.05
-    )
-    twice = [{column: np.repeat(values, 2) for column, values in system.items()} for system in systems]
-    of_pairs = resample(METRICS[name], twice, np.repeat(np.arange(400), 2))
-    assert of_pairs.std(axis=0) == pytest.approx(single.std(axis=0), rel=0.05)  # a copy is no second example
-    assert resample(METRICS[name], systems, clusters, resamples=5).shape == (5, 2)
-
-
-@pytest.mark.parametrize("name", ["pearson", "spearman"])
-def test_samples_of_correlations_spread_as_recomputed_ones(name: str) -> None:
-    random = np.random.default_rng(5)
-    gold = random.normal(size=60)
-    system = {"gold": gold, "predicted": gold + random.normal(size=60)}
-    drawn = resample(METRICS[name], [system, system], resamples=4000)
-    assert (drawn[:, 0] == drawn[:, 1]).all()  # the same samples for every system
-    statistic = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[name]
-    chosen = [random.integers(60, size=60) for _ in range(1500)]
-    naive = [statistic(system["gold"][rows], system["predicted"][rows]).statistic for rows in chosen]
-    assert drawn[:, 0].std() == pytest.approx(np.std(naive), rel=0.1)
-
-
-def test_a_bootstrap_needs_two_examples() -> None:
-    with pytest.raises(ConfigError, match="two examples or groups"):
-        resample(METRICS["accuracy"], labelled(4, [0.5]), ["a"] * 4)
 
 
 def certain(by_seed: list[float]) -> Scores:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from trueneg.attacks.base import AdversarialExample
 from trueneg.evaluation.results.store import columns_of
-from trueneg.evaluation.statistics.significance import resample
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import percentiles
 from trueneg.tasks.base import Prediction
 from trueneg.tasks.metrics import METRICS, Columns, Metric
 
@@ -108,9 +107,6 @@ def drops(
         seed: Of the draws, which are the same for before and after.
     """
     columns = columns_of(answers)
-    groups = columns.get("group")
-    num_groups = len(answers) if groups is None else len(np.unique(groups))
-    tail = (1 - confidence) / 2
     found = []
     for name in metrics:
         before = _before(METRICS[name], columns)
@@ -119,12 +115,13 @@ def drops(
         pair = [before, columns]
         was, now = (METRICS[name](side) for side in pair)
         values = (was, now, was - now)
+        bootstrap = Bootstrap.over(columns, resamples, seed)
         ends: list[tuple[float | None, float | None]] = [(None, None)] * len(values)
-        if num_groups > 1:
-            drawn = resample(METRICS[name], pair, groups, resamples=resamples, seed=seed)
+        if bootstrap.num_groups > 1:
+            drawn = bootstrap.measure(METRICS[name], pair)
             samples = (drawn[:, 0], drawn[:, 1], drawn[:, 0] - drawn[:, 1])
-            ends = [(float(np.quantile(some, tail)), float(np.quantile(some, 1 - tail))) for some in samples]
-        figures = [Figure(value, *both, num_groups) for value, both in zip(values, ends, strict=True)]
+            ends = [percentiles(some, confidence) for some in samples]
+        figures = [Figure(value, *both, bootstrap.num_groups) for value, both in zip(values, ends, strict=True)]
         found.append(Drop(name, *figures))
     return found
 

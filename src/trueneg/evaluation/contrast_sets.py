@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.predictions import pad_id, predict_split
 from trueneg.evaluation.results.store import columns_of
-from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.evaluation.statistics.significance import resample
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.tasks.base import Prediction, Task
 from trueneg.tasks.cline import CLINE, ClineTask, fingerprint
 from trueneg.tasks.contrast_sets import ContrastSet
@@ -140,14 +139,13 @@ def contrast_scores(
         TaskError: for no answers.
     """
     columns = columns_of(answers)
-    tail = (1 - confidence) / 2
-    scores: dict[str, Interval] = {}
-    for name, metric in CONTRAST_METRICS.items():
-        estimate = metric(columns)
-        drawn = resample(metric, [columns], columns["group"], resamples=resamples, seed=seed)[:, 0]
-        low, high = np.quantile(drawn, [tail, 1 - tail])
-        scores[name] = Interval(estimate, float(low), float(high), len(np.unique(columns["group"])))
-    return scores
+    bootstrap = Bootstrap.over(columns, resamples, seed)
+    return {
+        name: Interval(
+            metric(columns), *percentiles(bootstrap.measure(metric, [columns]), confidence), bootstrap.num_groups
+        )
+        for name, metric in CONTRAST_METRICS.items()
+    }
 
 
 CONTRAST_METRICS: Mapping[str, Metric] = {

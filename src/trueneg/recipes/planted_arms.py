@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import scipy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,7 +22,6 @@ from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, DivergedError, unknown_name
-from trueneg.evaluation.statistics.intervals import area_under_curve
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config
 from trueneg.models.electra import Discriminator, ElectraPair
@@ -319,8 +319,10 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
     if at_tokens:
         score, is_wrong, was_masked = torch.cat(at_tokens, dim=1).numpy()
         for name, counted in {"auc": was_masked >= 0, "masked_auc": was_masked > 0}.items():
-            if len(set(is_wrong[counted])) == 2:
-                metrics[name] = area_under_curve(score[counted], is_wrong[counted])
+            wrong, right = score[counted & (is_wrong > 0)], score[counted & (is_wrong == 0)]
+            if len(wrong) and len(right):  # the area under the curve is Mann and Whitney's U as a share of all pairs
+                u = scipy.stats.mannwhitneyu(wrong, right, method="asymptotic").statistic
+                metrics[name] = float(u) / (len(wrong) * len(right))
     return metrics
 
 

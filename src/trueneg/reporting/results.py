@@ -9,7 +9,7 @@ from typing import Any
 from trueneg.evaluation.results.comparison import Compared, Comparison
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.evaluation.statistics.significance import CLAIM, LEAST_SEEDS
+from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
 from trueneg.files.names import tell_apart
 from trueneg.reporting.forest import forest_plot
 from trueneg.reporting.tables import Column, Table
@@ -162,7 +162,7 @@ _LEGEND = (
     "Percent; means over seeds. Interval and p: Student's t over seeds and examples together. p (Holm): allows for all "
     "primary metrics of this table. Better : worse: on how many examples (or groups), all seeds together, with an "
     f"exact sign test. eps_min: almost stochastic order over seeds; below {CLAIM} supports better. It is "
-    f"not given with fewer than {LEAST_SEEDS} seeds: of two each, 15 in 100 pairs of equal systems fall below {CLAIM}. "
+    f"not given with fewer than {MIN_SEEDS} seeds: of two each, 15 in 100 pairs of equal systems fall below {CLAIM}. "
     "Seeds needed: from which on the interval around this difference would exclude zero."
 )
 

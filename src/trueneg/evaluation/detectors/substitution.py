@@ -24,8 +24,9 @@ from trueneg.evaluation.detectors.detection import ErrorRate, Measured, Reading,
 from trueneg.evaluation.detectors.distractors import KINDS, Distractor
 from trueneg.evaluation.detectors.swords import LEVELS, Item
 from trueneg.evaluation.results.provenance import versions
-from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Resamples, Verdicts, interval
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
+from trueneg.evaluation.statistics.intervals import Interval, percentiles
+from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts, average_precision
 
 REFERENCE = "lexical"
 """The detector at whose recall the precision of the others is read."""
@@ -141,12 +142,13 @@ class _Table:
     items: Sequence[Item]
     wrong: Sequence[Distractor]
     acceptability: Floats
-    groups: Integers
-    wrong_groups: Integers
+    targets: Integers
+    """Target of each item, then of each wrong word."""
     folds: Integers
-    """Of items, then of wrong words."""
+    """Fold of each item, then of each wrong word."""
     subsets: Mapping[str, Booleans]
-    resamples: Resamples
+    bootstrap: Bootstrap
+    """Over targets, of items and then of wrong words."""
 
     @classmethod
     def of(
@@ -158,9 +160,9 @@ class _Table:
         resamples: int,
         seed: int,
     ) -> _Table:
-        number = {name: at for at, name in enumerate(dict.fromkeys(item.target_id for item in items))}
-        groups = np.array([number[item.target_id] for item in items], np.int64)
-        wrong_groups = np.array([number[word.target_id] for word in wrong], np.int64)
+        names = [*(item.target_id for item in items), *(word.target_id for word in wrong)]
+        number = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        targets = np.array([number[name] for name in names], np.int64)
         subsets = {"all": np.ones(len(items), np.bool_)}
         if single is not None:
             subsets["single tokens"] = single
@@ -170,11 +172,10 @@ class _Table:
             items=items,
             wrong=wrong,
             acceptability=np.array([item.acceptability for item in items]),
-            groups=groups,
-            wrong_groups=wrong_groups,
-            folds=grouped_folds([*(i.target_id for i in items), *(w.target_id for w in wrong)], folds, seed),
+            targets=targets,
+            folds=grouped_folds(names, folds, seed),
             subsets=subsets,
-            resamples=Resamples.draw(len(number), resamples, seed),
+            bootstrap=Bootstrap(targets, resamples, seed),
         )
 
     def score(self, scorer: SubstitutionScorer, wanted: Threshold, precision: float | None) -> _Scored:
@@ -216,40 +217,43 @@ class _Table:
     def _reading(
         self, level: str, name: str, is_right: Booleans, chosen: Booleans, scored: _Scored
     ) -> tuple[Reading, Floats]:
-        scores, accepted, groups = scored.scores[chosen], scored.is_accepted[chosen], self.groups[chosen]
-        verdicts = Verdicts.of(is_right, accepted)
-        drawn = self.resamples.average_precision(is_right, scores, groups)
-        both, ratio = (is_right & accepted).astype(float), self.resamples.ratio
-        draws = {
-            "average_precision": drawn,
-            "precision": ratio(both, accepted.astype(float), groups),
-            "recall": ratio(both, is_right.astype(float), groups),
-            "f1": ratio(2 * both, is_right.astype(float) + accepted, groups),
+        scores, accepted, numbers = scored.scores[chosen], scored.is_accepted[chosen], np.flatnonzero(chosen)
+        verdicts, both = Verdicts.of(is_right, accepted), is_right & accepted
+        statistics = {
+            "average_precision": average_precision(is_right, scores),
+            "precision": ratio(both, accepted),
+            "recall": ratio(both, is_right),
+            "f1": ratio(2.0 * both, 1.0 * is_right + accepted),
         }
+        samples = self.bootstrap.part(numbers).samples(
+            lambda weights: np.stack([measure(weights) for measure in statistics.values()], axis=1)
+        )
+        drawn = dict(zip(statistics, samples.T, strict=True))
         reading = Reading(
             level=level,
             items=name,
             num_items=len(scores),
-            num_targets=len(np.unique(groups)),
+            num_targets=len(np.unique(self.targets[numbers])),
             num_accepted=verdicts.num_accepted,
             chance=float(is_right.mean()),
             average_precision=Curve.of(is_right, scores).average_precision,
             precision=verdicts.precision if verdicts.num_accepted else None,
             recall=verdicts.recall,
             f1=verdicts.f1,
-            intervals={key: None if np.isnan(value).all() else interval(value) for key, value in draws.items()},
+            intervals={key: None if np.isnan(value).all() else percentiles(value) for key, value in drawn.items()},
         )
-        return reading, drawn
+        return reading, drawn["average_precision"]
 
     def errors(self, scored: _Scored) -> dict[str, ErrorRate]:
         """How many wrong words of each kind it accepts."""
         rates: dict[str, ErrorRate] = {}
         for kind in KINDS:
-            chosen = np.array([entry.kind == kind for entry in self.wrong], np.bool_)
-            if chosen.any():
-                accepted = scored.is_wrong_accepted[chosen].astype(float)
-                drawn = self.resamples.ratio(accepted, np.ones(len(accepted)), self.wrong_groups[chosen])
-                share = Interval(float(accepted.mean()), *interval(drawn), len(np.unique(self.wrong_groups[chosen])))
+            chosen = np.flatnonzero([word.kind == kind for word in self.wrong])
+            if len(chosen):
+                accepted, numbers = scored.is_wrong_accepted[chosen], len(self.items) + chosen
+                samples = self.bootstrap.part(numbers).samples(ratio(accepted, np.ones(len(accepted))))
+                num_targets = len(np.unique(self.targets[numbers]))
+                share = Interval(float(accepted.mean()), *percentiles(samples), num_targets)
                 rates[kind] = ErrorRate(len(accepted), int(accepted.sum()), share)
         return rates
 
@@ -277,7 +281,7 @@ def _differences(
         is_right = table.acceptability >= LEVELS[level]
         value, other = (Curve.of(is_right, scored[n].scores).average_precision for n in (name, first))
         drawn = draws[name][level] - draws[first][level]
-        found[level] = Interval(value - other, *interval(drawn), table.resamples.counts.shape[1])
+        found[level] = Interval(value - other, *percentiles(drawn), table.bootstrap.num_groups)
     return found
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from trueneg.detectors.encoder import by_budget, load_encoder, padded
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.evaluation.statistics.significance import resample
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.tasks.base import Prediction
@@ -159,10 +159,9 @@ class SentenceSimilarity:
         seed: int = 0,
     ) -> Interval:
         """Spearman's correlation with a percentile interval of a bootstrap over pairs."""
-        drawn = resample(METRICS["spearman"], [self._columns(pooling, layer)], resamples=resamples, seed=seed)
-        tail = (1 - confidence) / 2
-        low, high = np.quantile(drawn, [tail, 1 - tail])
-        return Interval(self.spearman(pooling, layer), float(low), float(high), len(self.gold))
+        columns = self._columns(pooling, layer)
+        samples = Bootstrap.over(columns, resamples, seed).measure(METRICS["spearman"], [columns])
+        return Interval(METRICS["spearman"](columns), *percentiles(samples, confidence), len(self.gold))
 
     def answers(self, pooling: Pooling = "mean", layer: int = -1) -> list[Prediction]:
         """One answer a pair, as a task's: so that encoders can be compared on the same pairs."""

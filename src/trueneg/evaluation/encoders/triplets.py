@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.bertscore import bert_score
 from trueneg.evaluation.encoders.sentence_similarity import POOLINGS, Floats, States, TextReader, cosines
-from trueneg.evaluation.statistics.intervals import Interval, cluster_bootstrap
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
+from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.tasks.records import read_lines
 from trueneg.terminal.progress import Tell, counted, untold
 
@@ -216,15 +217,9 @@ def hits(
     validation = np.random.default_rng(seed).permutation(num_sentences)[:num_chosen]
     is_validation = np.isin(sentences, validation)
     layer = 1 + int(is_hit[is_validation, 1:].mean(axis=0).argmax())
-    _, cluster = np.unique(sentences[~is_validation], return_inverse=True)
-    of_sentence, sizes = np.bincount(cluster, is_hit[~is_validation, layer]), np.bincount(cluster)
-    chosen = cluster_bootstrap(
-        lambda drawn: float(of_sentence[drawn].sum() / sizes[drawn].sum()),
-        len(sizes),
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
+    others = is_hit[~is_validation, layer]
+    share_of_hits = ratio(others, np.ones_like(others))
+    chosen = Bootstrap(sentences[~is_validation], resamples, seed).of(share_of_hits, confidence)
     curve = is_hit.mean(axis=0)
     return Hits(
         tuple(curve.tolist()),

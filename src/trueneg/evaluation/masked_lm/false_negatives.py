@@ -15,7 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corruption.rows import Rows
 from trueneg.detectors.base import Detector
 from trueneg.evaluation.masked_lm.corrections import Correction
-from trueneg.evaluation.statistics.intervals import Interval, cluster_bootstrap
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.mlm import MaskedLM, PredictedTokens, correction_stats
 from trueneg.training.distributed import Processes
@@ -105,10 +106,8 @@ def _share(part: NDArray[Any], whole: NDArray[np.int64], resamples: int) -> Inte
         return None
     if not part.any():
         return Interval(0.0, 0.0, min(1.0, 3 / int(whole.sum())), len(whole))
-    # A resample may have nothing to divide by; what is then a share of nothing counts as none.
-    return cluster_bootstrap(
-        lambda chosen: float(part[chosen].sum() / max(whole[chosen].sum(), 1)), len(whole), resamples=resamples
-    )
+    # A sample may have nothing to divide by; a share of nothing then counts as none.
+    return Bootstrap(range(len(whole)), resamples).of(lambda weights: weights @ part / np.maximum(weights @ whole, 1))
 
 
 def _corrections(prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:

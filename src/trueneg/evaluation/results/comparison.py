@@ -13,14 +13,14 @@ from trueneg.config.codec import flatten
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.results.store import Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import Runs, read_runs
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.significance import (
-    LEAST_SEEDS,
+    MIN_SEEDS,
     Difference,
     Scores,
     SignTest,
     difference,
     holm,
-    resample,
     sign_test,
     stochastic_order,
 )
@@ -62,7 +62,7 @@ class Compared:
     signs: SignTest
     eps_min: float | None
     """How far the contender's seeds are from being stochastically above the baseline's; None with fewer than
-    ``LEAST_SEEDS``, which say too little of an order."""
+    ``MIN_SEEDS``, which say too little of an order."""
     p_adjusted: float | None = None
     """By Holm's method over all primary metrics of the comparison; None for other metrics."""
     notes: list[str] = field(default_factory=list)
@@ -239,11 +239,8 @@ class _Pair:
         figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, answers, strict=True)]
         by_seed = [np.array(list(side.values())) for side in figures]
         first = answers[0][0]
-        groups = first.get("group")
-        drawn = resample(metric, [*answers[0], *answers[1]], groups, resamples=resamples, seed=seed)
-        samples = np.split(drawn, [len(by_seed[0])], axis=1)
-        num_examples = len(first[metric.columns[0]])
-        num_groups = num_examples if groups is None else len(np.unique(groups))
+        bootstrap = Bootstrap.over(first, resamples, seed)
+        samples = np.split(bootstrap.measure(metric, [*answers[0], *answers[1]]), [len(by_seed[0])], axis=1)
         left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
         mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in answers]
         return Compared(
@@ -253,11 +250,11 @@ class _Pair:
             left=figures[0],
             right=figures[1],
             is_paired=self.is_paired,
-            num_examples=num_examples,
-            num_groups=num_groups,
-            difference=difference(left, right, num_groups, is_paired=self.is_paired, confidence=confidence),
-            signs=sign_test(mean_scores[1] - mean_scores[0], groups),
-            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) >= LEAST_SEEDS else None,
+            num_examples=len(first[metric.columns[0]]),
+            num_groups=bootstrap.num_groups,
+            difference=difference(left, right, bootstrap.num_groups, is_paired=self.is_paired, confidence=confidence),
+            signs=sign_test(mean_scores[1] - mean_scores[0], first.get("group")),
+            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) >= MIN_SEEDS else None,
             notes=self.notes,
         )
 

@@ -1,4 +1,7 @@
-"""How well scores rank what is right above what is wrong: precision, recall, average precision, and their intervals."""
+"""How well scores rank what is right above what is wrong: precision, recall, average precision.
+
+Tests hold all of it to scikit-learn, which has no form of average precision for thousands of weighted samples at once.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trueneg.evaluation.statistics.bootstrap import Statistic
+
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_MOST_NUMBERS = 1 << 18  # that a step of the bootstrap holds at a time: 2 MiB stay in a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,7 @@ class Curve:
 
     @classmethod
     def of(cls, is_right: Booleans, scores: Floats) -> Curve:
-        """Read the curve off scores.
+        """Compute the curve of a ranking.
 
         Args:
             is_right: ``[items]``, at least one of them true.
@@ -37,7 +40,7 @@ class Curve:
             ValueError: if nothing is right.
         """
         if not is_right.any():
-            raise ValueError("there is no recall where nothing is right")
+            raise ValueError("recall is undefined where nothing is right")
         order = np.argsort(-scores, kind="stable")
         ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
         num_right = is_right[order].cumsum()[ends]
@@ -59,29 +62,45 @@ class Curve:
         return float(self.precision[np.argmax(self.recall >= recall)])
 
     def thinned(self, num_points: int) -> Curve:
-        """The curve at so many thresholds, evenly spread over recall, its ends among them."""
-        wanted = np.linspace(self.recall[0], 1.0, num_points)
-        kept = np.unique(np.append(np.searchsorted(self.recall, wanted), len(self.recall) - 1))
+        """Keep so many thresholds, evenly spread over recall, the ends among them."""
+        spread = np.linspace(self.recall[0], 1.0, num_points)
+        kept = np.unique(np.append(np.searchsorted(self.recall, spread), len(self.recall) - 1))
         return Curve(self.thresholds[kept], self.precision[kept], self.recall[kept])
 
 
-def average_precision(is_right: Booleans, scores: Floats) -> float:
-    """Average precision of a ranking, items of equal score taken together.
+def average_precision(is_right: Booleans, scores: Floats) -> Statistic:
+    """Make the statistic: average precision of a ranking, items of equal score taken together; nan with nothing right.
 
     Args:
         is_right: ``[items]``, at least one of them true.
         scores: ``[items]``.
 
     Example:
-        >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.5, 0.5])).__round__(3)
-        0.833
+        >>> measure = average_precision(np.array([True, False, True]), np.array([0.9, 0.5, 0.5]))
+        >>> measure(np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])).round(3).tolist()
+        [0.833, 1.0]
     """
-    return Curve.of(is_right, scores).average_precision
+    order = np.argsort(-scores, kind="stable")
+    is_right = is_right[order]
+    rank = np.append(0, np.diff(scores[order]) != 0).cumsum()  # of equal scores, the same
+    # Only ranks with something right add to the average; the items between two of them are counted together.
+    ranks, right_starts = np.unique(rank[is_right], return_index=True)
+    starts = np.append(0, np.searchsorted(rank, ranks[:-1], side="right"))
+    accepted, right = order[: np.searchsorted(rank, ranks[-1], side="right")], order[is_right]
+
+    def measured(weights: Floats) -> Floats:
+        num_accepted = np.add.reduceat(weights[:, accepted], starts, axis=1).cumsum(axis=1)
+        num_right = np.add.reduceat(weights[:, right], right_starts, axis=1)
+        precision = num_right.cumsum(axis=1) / np.maximum(num_accepted, 1)
+        total = num_right.sum(axis=1)
+        return np.where(total, (num_right * precision).sum(axis=1) / np.maximum(total, 1), np.nan)
+
+    return measured
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What accepting some items gets right.
+    """Counts of what accepting some items gets right.
 
     A ratio without a denominator (the precision of accepting nothing) is nan.
     """
@@ -92,7 +111,7 @@ class Verdicts:
 
     @classmethod
     def of(cls, is_right: Booleans, is_accepted: Booleans) -> Verdicts:
-        """Count."""
+        """Count them."""
         return cls(int(is_right.sum()), int(is_accepted.sum()), int((is_right & is_accepted).sum()))
 
     @property
@@ -113,72 +132,3 @@ class Verdicts:
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else float("nan")
-
-
-@dataclass(frozen=True, eq=False)
-class Resamples:
-    """Draws of groups with replacement: how often each draw has each group.
-
-    Whole groups are drawn because their items are not independent (the substitutes of one target). Everything
-    read off the same draws is paired: the difference of two rankings is that of each draw.
-    """
-
-    counts: Integers
-    """``[draws, groups]``."""
-
-    @classmethod
-    def draw(cls, num_groups: int, num_draws: int = 1000, seed: int = 0) -> Resamples:
-        """Draw as many groups as there are, ``num_draws`` times."""
-        generator = np.random.default_rng(seed)
-        return cls(generator.multinomial(num_groups, np.full(num_groups, 1 / num_groups), size=num_draws))
-
-    def average_precision(self, is_right: Booleans, scores: Floats, groups: Integers) -> Floats:
-        """Average precision in each draw, ``[draws]``; nan in one with nothing right.
-
-        Args:
-            is_right: ``[items]``, at least one of them true.
-            scores: ``[items]``.
-            groups: ``[items]``, the group of each.
-        """
-        order = np.argsort(-scores, kind="stable")
-        groups, is_right = groups[order], is_right[order]
-        rank = np.append(0, np.diff(scores[order]) != 0).cumsum()  # of equal scores, the same
-        # Only ranks with something right add to the average; the items between two of them are counted together.
-        ranks, right_starts = np.unique(rank[is_right], return_index=True)
-        starts = np.append(0, np.searchsorted(rank, ranks[:-1], side="right"))
-        accepted, right = groups[: np.searchsorted(rank, ranks[-1], side="right")], groups[is_right]
-        num_at_once = max(1, _MOST_NUMBERS // len(accepted))
-        found = []
-        for first in range(0, len(self.counts), num_at_once):
-            counts = self.counts[first : first + num_at_once]
-            num_accepted = np.add.reduceat(counts[:, accepted], starts, axis=1).cumsum(axis=1)
-            num_right = np.add.reduceat(counts[:, right], right_starts, axis=1)
-            precision = num_right.cumsum(axis=1) / np.maximum(num_accepted, 1)
-            total = num_right.sum(axis=1)
-            found.append(np.where(total, (num_right * precision).sum(axis=1) / np.maximum(total, 1), np.nan))
-        return np.concatenate(found)
-
-    def ratio(self, parts: Floats, wholes: Floats, groups: Integers) -> Floats:
-        """Sum of parts over sum of wholes in each draw, ``[draws]``; nan where there is no whole.
-
-        Args:
-            parts: ``[items]``.
-            wholes: ``[items]``.
-            groups: ``[items]``, the group of each.
-        """
-        num_groups = self.counts.shape[1]
-        part, whole = (self.counts @ np.bincount(groups, x, minlength=num_groups) for x in (parts, wholes))
-        return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0), np.float64)
-
-
-def interval(draws: Floats, coverage: float = 0.95) -> tuple[float, float]:
-    """The percentile interval of draws; those without a value (nan) are left out.
-
-    Example:
-        >>> interval(np.arange(5.0), coverage=0.5)
-        (1.0, 3.0)
-    """
-    if np.isnan(draws).all():
-        return float("nan"), float("nan")
-    low, high = np.nanquantile(draws, [(1 - coverage) / 2, (1 + coverage) / 2])
-    return float(low), float(high)
