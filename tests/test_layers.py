@@ -12,6 +12,7 @@ import trueneg
 ORDER = [
     "version",
     "errors",
+    "bounded_cache",
     "terminal",
     "workers",
     "files",
@@ -37,6 +38,7 @@ ORDER = [
 LIGHT = {
     "version",
     "errors",
+    "bounded_cache",
     "terminal",
     "workers",
     "files",

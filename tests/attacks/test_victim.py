@@ -50,7 +50,7 @@ def expected(victim: Victim, examples: list[TextExample]) -> np.ndarray:
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("options", [{}, {"remembers": False}, {"tokens_at_once": 8}])
+@pytest.mark.parametrize("options", [{}, {"cache_size": 0}, {"tokens_at_once": 8}])
 def test_probabilities_are_the_models_own(options: dict[str, Any]) -> None:
     victim = make_victim(**options)
     found = victim.probabilities(TEXTS)
@@ -80,19 +80,20 @@ def test_what_reads_alike_is_read_once() -> None:
     again = victim.probabilities(singles("mat", "bad"))
     assert (again[1] == first[1]).all()
     counts = victim.counts
-    assert (counts.examples, counts.remembered, counts.forwards) == (6, 3, 2)
+    assert (counts.examples, counts.cached, counts.forwards) == (6, 3, 2)
     # [CLS] good cat [SEP], [CLS] bad [SEP]; [CLS] mat [SEP].
     assert (counts.tokens, counts.padded_tokens) == (4 + 3 + 3, 4 + 4 + 3)
-    forgetful = make_victim(remembers=False)
-    forgetful.probabilities(singles("bad", "bad"))
-    assert (forgetful.counts.remembered, forgetful.counts.tokens) == (0, 6)
+    forgetful = make_victim(cache_size=0)
+    for _ in range(2):
+        forgetful.probabilities(singles("bad"))
+    assert (forgetful.counts.cached, forgetful.counts.tokens) == (0, 6)
 
 
 def test_texts_of_a_pair_are_not_mistaken_for_others() -> None:
     victim = make_victim()
     pairs = [TextExample("a", "the [SEP] cat", "sat"), TextExample("b", "the", "cat [SEP] sat")]
     assert victim.probabilities(pairs).tolist() != victim.probabilities(pairs)[[1, 0]].tolist()
-    assert victim.counts.remembered == 2
+    assert victim.counts.cached == 2
 
 
 def test_little_is_padding() -> None:
@@ -111,7 +112,7 @@ def test_long_texts_are_counted() -> None:
 
 
 def test_amounts_and_broken_models_are_refused() -> None:
-    with pytest.raises(ConfigError, match="'made' gives amounts"):
+    with pytest.raises(ConfigError, match="'made' is a regression task"):
         make_victim(labels=())
     victim = make_victim()
     victim.model.classifier.bias.data.fill_(torch.nan)

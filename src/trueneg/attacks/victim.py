@@ -1,4 +1,4 @@
-"""The model under attack: asked about many texts at once, without needless padding, and never twice about the same."""
+"""The model under attack: queried about many texts at once, without needless padding, and once about each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from trueneg.bounded_cache import BoundedCache
 from trueneg.errors import ConfigError, ModelError
 from trueneg.evaluation.predictions import pad_id
 from trueneg.objectives.classification import Classification
@@ -23,28 +24,26 @@ from trueneg.training.predict import TOKENS_AT_ONCE, predict
 CPU_TOKENS_AT_ONCE = 1024
 """Padded tokens of a batch on a processor, whose caches hold no more."""
 
-_REMEMBERED = 1 << 17  # answers: some 50 MB of them
-
 
 class Classifier(Protocol):
-    """Whatever can be attacked: it says how probable each label is for a text, or a pair of texts."""
+    """What can be attacked: it computes how probable each label is for a text, or a pair of texts."""
 
     @property
     def num_labels(self) -> int:
         """How many labels there are."""
 
     def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
-        """Probabilities of the labels, ``[examples, labels]``; those of an example do not depend on the others."""
+        """Return probabilities, ``[examples, labels]``; those of an example do not depend on the others."""
 
 
 @dataclass
 class Counts:
-    """What a victim did."""
+    """What a victim was queried about, and what that took."""
 
     examples: int = 0
-    """Asked about."""
-    remembered: int = 0
-    """Answered without the model, because their tokens had been asked about before."""
+    """Texts that were queried."""
+    cached: int = 0
+    """Texts whose tokens the model had read before, so that it did not read them again."""
     forwards: int = 0
     """Batches that the model read."""
     tokens: int = 0
@@ -58,8 +57,8 @@ class Victim:
     """A model that was fine-tuned for a classification task.
 
     Probabilities are computed in float64 from float32 logits. Which texts share a batch shows in their last digits
-    (about 1e-7), as on any hardware; texts of the same tokens have the same answer to the last digit, as long as
-    answers are remembered.
+    (about 1e-7), as on any hardware; texts of the same tokens have the same answer to the last digit, as long as it
+    is cached.
 
     Args:
         model: Fine-tuned, with the task's head.
@@ -68,10 +67,10 @@ class Victim:
         length: Tokens of a text that it reads at most.
         precision: ``fp32`` or ``bf16``.
         tokens_at_once: Padded tokens of a batch; by default what the model's device is busy with.
-        remembers: Whether answers are kept, so that texts of the same tokens are read once.
+        cache_size: How many texts' probabilities are kept, so that texts of the same tokens are read once.
 
     Raises:
-        ConfigError: for a task that gives amounts, not labels.
+        ConfigError: for a regression task: there is no label to change.
     """
 
     def __init__(
@@ -83,10 +82,12 @@ class Victim:
         *,
         precision: str = "fp32",
         tokens_at_once: int = 0,
-        remembers: bool = True,
+        cache_size: int = 1 << 17,  # about 50 MB
     ) -> None:
         if not task.labels:
-            raise ConfigError(f"'{task.name}' gives amounts, and this attack changes labels: attack a classification")
+            raise ConfigError(
+                f"'{task.name}' is a regression task, and attacks change labels: attack a classification task"
+            )
         self.model = model
         self.task = task
         self.tokenizer = tokenizer
@@ -97,12 +98,11 @@ class Victim:
         self._tokens_at_once = tokens_at_once or (CPU_TOKENS_AT_ONCE if is_on_cpu else TOKENS_AT_ONCE)
         self._pad_id = pad_id(tokenizer)
         self._objective = _Counted(self.counts)
-        self._known: dict[bytes, NDArray[np.float64]] = {}
-        self._remembers = remembers
+        self._cache: BoundedCache[bytes, NDArray[np.float64]] = BoundedCache(cache_size)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What it tells apart."""
+        """The task's labels."""
         return self.task.labels
 
     @property
@@ -111,7 +111,7 @@ class Victim:
         return len(self.task.labels)
 
     def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
-        """Say how probable each label is.
+        """Compute how probable each label is.
 
         Args:
             examples: Texts, or pairs of texts; not both.
@@ -128,19 +128,16 @@ class Victim:
         features = encoded.features
         self.counts.examples += len(examples)
         self.counts.truncated += encoded.counts["truncated"]
-        if not self._remembers:
-            return self._read(features, examples)
         names = row_names(features)
-        first = {name: row for row, name in reversed(list(enumerate(names)))}
-        new = sorted(row for name, row in first.items() if name not in self._known)
-        self.counts.remembered += len(examples) - len(new)
-        if new:
-            rows = self._read(_rows(features, new), [examples[row] for row in new])
-            self._known.update((names[row], found) for row, found in zip(new, rows, strict=True))
-        answers = np.stack([self._known[name] for name in names])
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return answers
+
+        def read(new: list[bytes]) -> NDArray[np.float64]:
+            first = {name: row for row, name in reversed(list(enumerate(names)))}
+            rows = [first[name] for name in new]
+            self.counts.cached -= len(new)
+            return self._read(_chosen_rows(features, rows), [examples[row] for row in rows])
+
+        self.counts.cached += len(examples)
+        return np.stack(self._cache.look_up(names, read))
 
     def _read(self, features: Features, examples: Sequence[TextExample]) -> NDArray[np.float64]:
         outputs = predict(
@@ -173,7 +170,7 @@ class _Counted(Classification):
 
 
 def row_names(features: Features) -> list[bytes]:
-    """What tells rows of the same tokenizer apart: their tokens and types."""
+    """Return what tells rows of the same tokenizer apart: their tokens and types."""
     names = []
     for start, stop in zip(features.starts[:-1].tolist(), features.starts[1:].tolist(), strict=True):
         name = features.input_ids[start:stop].tobytes()
@@ -183,8 +180,8 @@ def row_names(features: Features) -> list[bytes]:
     return names
 
 
-def _rows(features: Features, rows: Sequence[int]) -> Features:
-    """Some of the rows."""
+def _chosen_rows(features: Features, rows: Sequence[int]) -> Features:
+    """Keep some of the rows."""
     if len(rows) == len(features):
         return features
     starts, types = features.starts, features.token_type_ids

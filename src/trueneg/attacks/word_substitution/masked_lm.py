@@ -14,7 +14,7 @@ of which many are made up. The search is that of ``greedy``. What differs from t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from trueneg.attacks.word_substitution.greedy import GreedyOptions, Place, Way
 from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS
 from trueneg.attacks.words import WORDS, Passage, with_case_of
+from trueneg.bounded_cache import BoundedCache
 from trueneg.config.options import ModelConfig
 from trueneg.detectors.encoder import Span, SpanReader, by_budget, padded
 from trueneg.errors import ConfigError
@@ -37,7 +38,6 @@ from trueneg.tokenizer import load_tokenizer, special_ids
 
 BERT_MASK = "[MASK]"
 
-_REMEMBERED = 1 << 13  # words that were read: 40 MB of them
 _PIECES_AT_ONCE = 512  # of which there are logits over the vocabulary: 60 MB of them
 
 
@@ -129,18 +129,16 @@ class MaskedLMCandidates:
         self._model.requires_grad_(False)
         self._reader = SpanReader(self._tokenizer, min(options.context, max_length(self._model.model)))
         self._mask = str(self._tokenizer.convert_ids_to_tokens(special_ids(self._tokenizer)["mask"]))  # type: ignore[arg-type]
-        self._known: dict[Span, list[tuple[int, ...]]] = {}
+        self._cache: BoundedCache[Span, list[tuple[int, ...]]] = BoundedCache(1 << 13)  # 40 MB
         self._word = lru_cache(maxsize=1 << 16)(self._word_of)
 
     def __call__(self, places: Sequence[Place]) -> list[list[str]]:
-        """Words for each place."""
-        spans = [self._span(place) for place in places if self._may_change(place)]
-        self._read_new(spans if self.options.is_masked else self._with_others(places, spans))
-        answers = iter([self._known[span] for span in spans])
-        found = [self._words(place, next(answers)) if self._may_change(place) else [] for place in places]
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return found
+        """Propose words for each place."""
+        open_places = [place for place in places if self._may_change(place)]
+        spans = [self._span(place) for place in open_places]
+        proposed = self._cache.look_up([*spans, *self._other_words(open_places, spans)], self._read_spans)
+        words = iter([self._words(*pair) for pair in zip(open_places, proposed, strict=False)])
+        return [next(words) if self._may_change(place) else [] for place in places]
 
     def _may_change(self, place: Place) -> bool:
         """Whether the limit on changes allows another one."""
@@ -153,23 +151,21 @@ class MaskedLMCandidates:
             return _span_of(place.original, place.position)
         return _span_of(place.current.with_word(place.position, self._mask), place.position)
 
-    def _with_others(self, places: Sequence[Place], spans: Sequence[Span]) -> list[Span]:
-        """With the other words of these texts, which will be asked for too and cost nothing to read now."""
+    def _other_words(self, places: Sequence[Place], spans: Sequence[Span]) -> list[Span]:
+        """Find the other words of texts that are to be read: they will be needed too, and cost nothing to read now."""
+        if self.options.is_masked:
+            return []
         passages = {place.original.text: place.original for place in places}
-        read = {span[0] for span in spans if span not in self._known}
-        others = [_span_of(passages[text], at) for text in passages if text in read for at in passages[text].attackable]
-        return [*spans, *others]
+        read = {span[0] for span in spans if span not in self._cache}
+        return [_span_of(passages[text], at) for text in passages if text in read for at in passages[text].attackable]
 
-    def _read_new(self, spans: Iterable[Span]) -> None:
-        new = [span for span in dict.fromkeys(spans) if span not in self._known]
+    def _read_spans(self, spans: Sequence[Span]) -> Iterator[list[tuple[int, ...]]]:
         rows: dict[str, list[tuple[Span, int, int]]] = {}
-        for span in new:
+        for span in spans:
             text, start, end = self._reader.cut(span)
             rows.setdefault(text, []).append((span, start, end))
-        # A word that no token sees stays without candidates.
-        self._known.update((span, []) for span in new)
-        if rows:
-            self._known.update(self._read(rows))
+        found = dict(self._read(rows))
+        return (found.get(span, []) for span in spans)  # a word that no token sees has no candidates
 
     @torch.no_grad()
     def _read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from trueneg.bounded_cache import BoundedCache
 from trueneg.lexicon.tagging import Tagger
 
 _TAGS = {
@@ -23,11 +24,9 @@ _TAGS = {
 UNIVERSAL: Mapping[str, str] = MappingProxyType({tag: part for part, tags in _TAGS.items() for tag in tags.split()})
 """The universal part of speech of each Penn tag."""
 
-_REMEMBERED = 1 << 16  # sentences
-
 
 def universal(tag: str) -> str:
-    """The part of speech of a Penn tag: ``.`` for punctuation, ``X`` for a name that is not in the Penn Treebank.
+    """Map a Penn tag to its part of speech: ``.`` for punctuation, ``X`` for a name that is not in the Penn Treebank.
 
     Example:
         >>> [universal(tag) for tag in ("VBZ", "TO", "-LRB-", "XX")]
@@ -47,19 +46,12 @@ def may_replace(old: str, new: str) -> bool:
 
 
 class UniversalTagger:
-    """Gives the words of sentences their universal parts of speech, and asks about the same sentence once."""
+    """Gives the words of sentences their universal parts of speech; the same sentence is tagged once."""
 
     def __init__(self, tagger: Tagger) -> None:
         self._tagger = tagger
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._cache: BoundedCache[tuple[str, ...], tuple[str, ...]] = BoundedCache(1 << 16)
 
     def __call__(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Tag sentences."""
-        asked = dict.fromkeys(sentences)
-        if new := [sentence for sentence in asked if sentence not in self._known]:
-            found = zip(new, self._tagger(new), strict=True)
-            self._known.update((sentence, tuple(map(universal, tags))) for sentence, tags in found)
-        tagged = [self._known[sentence] for sentence in sentences]
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return tagged
+        return self._cache.look_up(sentences, lambda new: (tuple(map(universal, tags)) for tags in self._tagger(new)))

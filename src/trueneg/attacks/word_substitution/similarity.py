@@ -1,4 +1,4 @@
-"""How alike the words around a change still are to an encoder."""
+"""How similar the words around a change still are to an encoder."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trueneg.bounded_cache import BoundedCache
 from trueneg.evaluation.encoders.sentence_similarity import States, TextReader, cosines
-
-_REMEMBERED = 1 << 14  # vectors: 50 MB of them at 384 numbers
 
 
 class Similarity(Protocol):
-    """Says how far texts are from each other, as an angle."""
+    """Measures how far texts are from each other, as an angle."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """What its answers depend on."""
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """The angle between the two texts of each pair, in radians, ``[pairs]``; of a pair by itself."""
+        """Measure the angle between the two texts of each pair, in radians, ``[pairs]``; of a pair by itself."""
 
 
 class MeanVectors:
@@ -41,17 +40,14 @@ class MeanVectors:
     def __init__(self, source: str, device: str = "cpu") -> None:
         self.provenance = {"similarity": source, "pooling": "mean of the last layer"}
         self._reader = TextReader(source, device=device)
-        self._known: dict[str, NDArray[np.float32]] = {}
+        self._cache: BoundedCache[str, NDArray[np.float32]] = BoundedCache(1 << 14)  # 50 MB at 384 numbers a vector
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """The angle between the two texts of each pair, in radians, ``[pairs]``."""
-        texts = dict.fromkeys(text for pair in pairs for text in pair)
-        if new := [text for text in texts if text not in self._known]:
-            self._known.update(zip(new, self._read(new), strict=True))
-        vectors = [np.stack([self._known[pair[side]] for pair in pairs]) for side in (0, 1)] if pairs else []
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return angles(*vectors) if pairs else np.zeros(0)
+        """Measure the angle between the two texts of each pair, in radians, ``[pairs]``."""
+        if not pairs:
+            return np.zeros(0)
+        vectors = np.stack(self._cache.look_up([text for pair in pairs for text in pair], self._read))
+        return angles(vectors[::2], vectors[1::2])
 
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         ids = self._reader.tokenize(texts)
@@ -64,7 +60,7 @@ class MeanVectors:
 
 
 def angles(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Angles between vectors along the last axis, in radians; a right one with a vector that has no length.
+    """Measure angles between vectors along the last axis, in radians; a right one with a vector that has no length.
 
     Example:
         >>> angles(np.array([[1.0, 0], [1, 1]]), np.array([[0.0, 2], [0, 0]])).round(2).tolist()
