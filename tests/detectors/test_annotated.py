@@ -49,7 +49,7 @@ def test_credit_and_substitutes_are_those_of_a_plain_loop(kind: str) -> None:
     batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES[kind]))
     lists = batch.rows.substitutes
     assert lists is not None
-    tokens, credit = AnnotatedDetector().substitutes(batch.gold, batch.gold, batch)
+    tokens, credit = AnnotatedDetector().propose(batch.gold, batch.gold, batch)[1:]
     assert (tokens.dtype, credit.dtype) == (torch.int64, torch.float32)
     num_listed = 0
     for row, slot in np.ndindex(*batch.gold.shape):
@@ -91,7 +91,7 @@ def test_compiled_without_a_break(kind: str) -> None:
     predicted = batch.gold.roll(1, dims=1)
 
     def both(gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor, Tensor]:
-        return detector.credit(gold, predicted, batch), *detector.substitutes(gold, predicted, batch)
+        return detector.credit(gold, predicted, batch), *detector.propose(gold, predicted, batch)[1:]
 
     compiled = torch.compile(both, backend="eager", fullgraph=True)
     for ours, theirs in zip(compiled(batch.gold, predicted, batch), both(batch.gold, predicted, batch), strict=True):
@@ -100,9 +100,9 @@ def test_compiled_without_a_break(kind: str) -> None:
 
 def test_a_threshold_moves_to_a_half() -> None:
     batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES["plain"]))
-    tokens, stored = AnnotatedDetector().substitutes(batch.gold, batch.gold, batch)
+    tokens, stored = AnnotatedDetector().propose(batch.gold, batch.gold, batch)[1:]
     for threshold in (0.0, 0.25, 0.8, 1.0):
-        others, credit = AnnotatedDetector(threshold=threshold).substitutes(batch.gold, batch.gold, batch)
+        others, credit = AnnotatedDetector(threshold=threshold).propose(batch.gold, batch.gold, batch)[1:]
         assert torch.equal(others, tokens)
         assert torch.equal(credit > 0, stored > 0)
         assert torch.equal(credit[stored > 0] >= 0.5, stored[stored > 0] >= threshold)
@@ -111,7 +111,7 @@ def test_a_threshold_moves_to_a_half() -> None:
 
 def test_rows_without_annotations() -> None:
     batch = tiny.padded_batch()
-    for ask in (AnnotatedDetector().credit, AnnotatedDetector().substitutes):
+    for ask in (AnnotatedDetector().credit, AnnotatedDetector().propose):
         with pytest.raises(ConfigError, match="the detector 'annotated' needs rows of an annotated corpus"):
             ask(batch.gold, batch.gold, batch)
 
@@ -178,8 +178,8 @@ def test_a_table_written_down_is_the_table(
         assert torch.equal(annotated.credit(batch.gold, predicted, batch)[batch.is_masked], credit[batch.is_masked])
         num_credited += int(credit[batch.is_masked].sum())
         for ours, theirs in zip(
-            annotated.substitutes(batch.gold, predicted, batch),
-            lexical.substitutes(batch.gold, predicted, batch),
+            annotated.propose(batch.gold, predicted, batch)[1:],
+            lexical.propose(batch.gold, predicted, batch)[1:],
             strict=True,
         ):
             assert torch.equal(ours[batch.is_masked], theirs[batch.is_masked])

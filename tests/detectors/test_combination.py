@@ -61,7 +61,7 @@ def listed(detector: CombinedDetector, predicted: int) -> dict[int, float]:
     """Substitutes of one slot that have credit; each of them once."""
     batch = tiny.padded_batch()
     slot = tuple(batch.is_whole_word.nonzero()[0].tolist())
-    tokens, credit = detector.substitutes(batch.gold, torch.full_like(batch.gold, predicted), batch)
+    tokens, credit = detector.propose(batch.gold, torch.full_like(batch.gold, predicted), batch)[1:]
     assert tokens.shape == credit.shape and credit.dtype == torch.float32
     pairs = [(t, c) for t, c in zip(tokens[slot].tolist(), credit[slot].tolist(), strict=True) if c > 0]
     assert len(dict(pairs)) == len(pairs)

@@ -118,7 +118,7 @@ def check_credit(detector: Detector, batch: MaskedRows, predicted: Tensor, vocab
     is_wrong = (predicted != batch.gold) & batch.is_masked
     assert not (credit * is_wrong)[~batch.is_whole_word].any()  # footnote 5
     assert torch.equal(detector.credit(batch.gold, predicted.clone(), batch), credit)
-    tokens, listed = detector.substitutes(batch.gold, predicted, batch)
+    tokens, listed = detector.propose(batch.gold, predicted, batch)[1:]
     assert tokens.shape == listed.shape and tokens.shape[:2] == batch.gold.shape
     assert tokens.dtype == torch.int64 and listed.dtype == torch.float32
     assert ((tokens >= 0) & (tokens < vocab_size)).all() and ((listed >= 0) & (listed <= 1)).all()

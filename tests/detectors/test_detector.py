@@ -19,7 +19,7 @@ from trueneg.objectives.rtd import ReplacedTokenDetection
 def test_default_substitutes_are_the_prediction_and_its_credit() -> None:
     batch, detector = tiny.padded_batch(), tiny.FractionalDetector()
     predicted = batch.gold.roll(1, dims=1)
-    tokens, credit = detector.substitutes(batch.gold, predicted, batch)
+    tokens, credit = detector.propose(batch.gold, predicted, batch)[1:]
     assert torch.equal(tokens, predicted.unsqueeze(-1))
     assert torch.equal(credit.squeeze(-1), detector.credit(batch.gold, predicted, batch))
 

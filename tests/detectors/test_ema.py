@@ -110,7 +110,7 @@ def test_substitutes_are_its_best_tokens_without_gold() -> None:
     logits = torch.randn(*batch.gold.shape, tiny.VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
     logits.scatter_(2, batch.gold.unsqueeze(-1), 5.0)
     detector = sure_of(batch, model, logits)
-    tokens, credit = detector.substitutes(batch.gold, batch.gold, batch)
+    tokens, credit = detector.propose(batch.gold, batch.gold, batch)[1:]
     assert tokens.shape == credit.shape == (*batch.gold.shape, 4) and credit.dtype == torch.float32
     best = logits.scatter(2, batch.gold.unsqueeze(-1), -99).topk(3).indices
     for row, slot in np.ndindex(*batch.gold.shape):

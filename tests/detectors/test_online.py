@@ -55,7 +55,7 @@ def one(
 
 
 def asked_of(detector: OnlineDetector, batch: MaskedRows, predicted: torch.Tensor) -> list[Substitution]:
-    return detector.questions(batch.gold, predicted, batch)[1]
+    return detector.questions(batch.gold, predicted.unsqueeze(-1), batch)[1]
 
 
 def test_credit_is_the_judges_acceptance_where_it_accepts(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -186,17 +186,16 @@ def test_nothing_is_asked_where_nothing_is_mispredicted(tokenizer: PreTrainedTok
     assert scorer.asked == [] and detector.num_asked == 0
 
 
-def test_the_judge_is_asked_once_a_step(tokenizer: PreTrainedTokenizerFast) -> None:
-    rows, scorer = encode_rows(tokenizer, [[TEXT[0]]]), WrittenJudge({("large", "old"): 1.0})
+def test_the_scorer_sees_several_tokens_of_all_slots_at_once(tokenizer: PreTrainedTokenizerFast) -> None:
+    rows, scorer = encode_rows(tokenizer, [[TEXT[0]]]), WrittenJudge({("large", "old"): 1.0, ("large", "big"): 0.75})
     detector = OnlineDetector(scorer, tokenizer)
     batch, predicted = one(tokenizer, rows, 0, "large", "old")
-    credit = detector.credit(batch.gold, predicted, batch)
-    tokens, listed = detector.substitutes(batch.gold, predicted, batch)
+    credit, tokens, listed = detector.propose(batch.gold, predicted, batch)
     assert torch.equal(tokens[..., 0], predicted) and torch.equal(listed[..., 0], credit) and credit.all()
     assert detector.num_asked == len(scorer.asked) == 1
-    other = torch.full_like(predicted, id_of(tokenizer, "city"))
-    assert not detector.credit(batch.gold, other, batch).any()
-    assert detector.num_asked == len(scorer.asked) == 2
+    several = torch.tensor([[[id_of(tokenizer, word) for word in ("city", "big", "large", "old")]]])
+    assert detector.credit(batch.gold.unsqueeze(-1), several, batch).tolist() == [[[0, 0.75, 0, 1]]]
+    assert [s.substitute for s in scorer.asked[1:]] == ["city", "big", "old"]
 
 
 class EverythingGoes(SubstitutionScorer):

@@ -22,6 +22,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.annotator import make_annotator
 from trueneg.detectors.base import credit_of
+from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototype_detector import PrototypeDetector, prototype_table
@@ -29,6 +30,8 @@ from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.arrays import ArrayFile
+from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.mlm import MaskedLM
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 LENGTH = 14
@@ -190,12 +193,40 @@ def test_the_detector_agrees_with_the_judge(file: str, rows: tiny.Rows) -> None:
     ours, theirs = (one.credit(batch.gold, predicted, batch) for one in (detector, asked))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
     assert 0 < int((ours >= 0.5).sum()) < ours.numel()
-    tokens, credit = detector.substitutes(batch.gold, predicted, batch)
+    tokens, credit = detector.propose(batch.gold, predicted, batch)[1:]
     assert tokens.shape == credit.shape == (2, 3, 4)
     assert not ((tokens == batch.gold.unsqueeze(-1)) & (credit > 0)).any()
     for n in range(4):
         np.testing.assert_allclose(detector.credit(batch.gold, tokens[..., n], batch), credit[..., n], atol=1e-5)
     assert (credit[..., :-1] >= credit[..., 1:]).all()
+
+
+@pytest.mark.parametrize("detector", ["P", "ema", "P & ema & !lexical", "P | lexical | !ema"])
+@pytest.mark.parametrize("use", ["drop", "set", "soft"])
+def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, file: str, rows: tiny.Rows) -> None:
+    """Credit for the log and substitutes for the loss come from one forward pass."""
+    tokenizer = wordpiece()
+    specification = detector.replace("P", f"prototypes:{file}@0.05")
+    made = make_detector(CorrectionConfig(detector=specification, wordnet=str(WORDNET)), tokenizer)
+    objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(made, use))
+    model = tiny.make_masked_lm(vocab_size=len(tokenizer))
+    objective.attach(model)
+    passes = {type(part): 0 for part in made.modules() if isinstance(part, PrototypeDetector | EmaDetector)}
+
+    def count(part: Any) -> Any:
+        def called(*_: Any) -> None:
+            passes[type(part)] += 1
+
+        return called
+
+    for part in made.modules():
+        if isinstance(part, EmaDetector):
+            assert part.teacher is not None
+            part.teacher.model.base_model.register_forward_hook(count(part))
+        elif isinstance(part, PrototypeDetector):
+            part._encoder[0].model.register_forward_hook(count(part))
+    objective(model, objective.corrupt(rows)).terms["mlm"].backward()
+    assert passes and set(passes.values()) == {1}
 
 
 def test_the_detector_keeps_out_of_checkpoints_and_compiles(file: str, rows: tiny.Rows) -> None:
@@ -216,8 +247,8 @@ def test_credit_is_float32_and_so_are_cosines_whatever_the_step_is_computed_in(f
     tokens = torch.arange(len(table)).expand(*batch.gold.shape, -1)
     with torch.autocast("cpu", torch.bfloat16):
         vectors = detector.vectors(batch)
-        credit = detector.credit_each(batch.gold, tokens, batch)
-        nearest, listed_credit = detector.substitutes(batch.gold, batch.gold, batch)
+        credit = detector.credit(batch.gold.unsqueeze(-1), tokens, batch)
+        nearest, listed_credit = detector.propose(batch.gold, batch.gold, batch)[1:]
     assert vectors.dtype == credit.dtype == listed_credit.dtype == torch.float32
     torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(batch.gold.shape), atol=1e-5, rtol=0)
     wanted = credit_of(vectors @ table.T, 0.05)
@@ -249,7 +280,7 @@ def test_rows_longer_than_the_encoder_has_positions_are_refused(
         if length == longest:
             assert detector.credit(batch.gold, batch.gold, batch).shape == (1, 2)
             continue
-        for ask in (detector.credit, detector.substitutes):
+        for ask in (detector.credit, detector.propose):
             with pytest.raises(ConfigError, match=rf"corpus.length={length}: .* has only {longest} positions: shorten"):
                 ask(batch.gold, batch.gold, batch)
 

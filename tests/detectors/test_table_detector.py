@@ -46,7 +46,7 @@ def test_credit_is_membership(pairs: set[tuple[int, int]]) -> None:
 def test_substitutes_are_the_rows_of_the_table(pairs: set[tuple[int, int]]) -> None:
     table = tiny.make_table(pairs, 30)
     gold = torch.arange(30).unsqueeze(0)
-    tokens, credit = TableDetector(table).substitutes(gold, gold, at(gold))
+    tokens, credit = TableDetector(table).propose(gold, gold, at(gold))[1:]
     assert tokens.shape == credit.shape
     assert ((tokens >= 0) & (tokens < 30)).all()
     for token in range(30):
@@ -60,7 +60,7 @@ def test_pieces_of_words_are_never_credited() -> None:
     gold, predicted = torch.tensor([[10, 10]]), torch.tensor([[20, 20]])
     batch = at(gold, torch.tensor([[True, False]]))
     assert detector.credit(gold, predicted, batch).tolist() == [[1, 0]]
-    assert detector.substitutes(gold, predicted, batch)[1].sum(-1).tolist() == [[2, 0]]
+    assert detector.propose(gold, predicted, batch).acceptance.sum(-1).tolist() == [[2, 0]]
 
 
 @pytest.mark.parametrize("gold", [0, 298, 299])
@@ -70,7 +70,7 @@ def test_ends_of_the_vocabulary(gold: int) -> None:
     detector = TableDetector(table)
     golds = torch.full((1, 4), gold)
     assert detector.credit(golds, torch.tensor([others]), at(golds)).tolist() == [[float(o != gold) for o in others]]
-    tokens, credit = detector.substitutes(golds, golds, at(golds))
+    tokens, credit = detector.propose(golds, golds, at(golds))[1:]
     assert tokens[0, 0][credit[0, 0] > 0].tolist() == [other for other in others if other != gold]
 
 
@@ -78,7 +78,7 @@ def test_empty_table() -> None:
     detector = TableDetector(LookupTable.empty(tiny.make_tokenizer()))
     gold, predicted = every_pair(tiny.VOCAB_SIZE)
     assert not detector.credit(gold, predicted, at(gold)).any()
-    tokens, credit = detector.substitutes(gold, predicted, at(gold))
+    tokens, credit = detector.propose(gold, predicted, at(gold))[1:]
     assert not credit.any()
     assert torch.equal(tokens, gold.unsqueeze(-1))
 

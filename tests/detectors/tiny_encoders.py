@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import tiny
 from trueneg.corruption.rows import MaskedRows, Rows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
@@ -104,16 +104,22 @@ class WrittenDetector(Detector):
 
     def __init__(self, credit: Mapping[int, float], lists: bool = True) -> None:
         super().__init__()
-        self.known, self.lists, self.seen = dict(credit), lists, []
+        self.known, self.has_list, self.seen = dict(credit), lists, []
 
     def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        return torch.tensor([[self.known.get(int(p), 0.0) for p in row] for row in predicted])
+        known = [self.known.get(token, 0.0) for token in predicted.flatten().tolist()]
+        return torch.tensor(known).reshape(predicted.shape)
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
+    @property
+    def lists(self) -> bool:
+        return self.has_list
+
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
         if not self.lists:
-            return super().substitutes(gold, predicted, batch)
+            return super().propose(gold, predicted, batch)
         tokens = torch.tensor(list(self.known)).expand(*gold.shape, -1)
-        return tokens, torch.tensor(list(self.known.values())).expand(*gold.shape, -1)
+        credit = torch.tensor(list(self.known.values())).expand(*gold.shape, -1)
+        return Proposals(self.credit(gold, predicted, batch), tokens, credit)
 
     def attach(self, model: object) -> None:
         self.seen.append(("attach", model))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import tiny
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
 from trueneg.lexicon.table import LookupTable
@@ -73,7 +73,7 @@ def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
     credit, logits = torch.zeros_like(token_loss), torch.empty(0)
     sums = [
         HardCorrection(tiny.ConstantDetector(0.0), denominator=over).masked_lm_loss(
-            token_loss, logits, batch.gold, credit, batch
+            token_loss, logits, credit, None, batch
         )
         for over in ("masked", "kept")
     ]
@@ -121,7 +121,7 @@ def test_right_predictions_are_never_forgiven() -> None:
     is_right = batch.is_masked & (prediction.predicted == gold)
     assert is_right.sum() == 5  # one row has no ordinary token
     correction = HardCorrection(tiny.ConstantDetector(1.0))
-    credit = correction.credit(prediction.predicted, batch)
+    credit, _ = correction.assess(prediction.predicted, batch)
     assert credit.equal((batch.is_masked & ~is_right).float())
     loss = MaskedLM(tiny.make_masking(), correction)(model, batch).terms["mlm"]
     gold_log_p = prediction.logits.log_softmax(-1).gather(2, gold.unsqueeze(-1)).squeeze(-1)
@@ -186,8 +186,8 @@ def test_set_takes_each_token_once() -> None:
         def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
             return torch.zeros(gold.shape)
 
-        def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-            return gold.unsqueeze(-1), torch.ones(*gold.shape, 1)
+        def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+            return Proposals(torch.zeros(gold.shape), gold.unsqueeze(-1), torch.ones(*gold.shape, 1))
 
     model, objective = mlm(correction=HardCorrection(ListsGold(), "set"))
     plain = MaskedLM(tiny.make_masking())(model, BATCH).terms["mlm"]
@@ -201,8 +201,8 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     batch = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
     correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
     token_loss = -logits.log_softmax(-1)[..., 0]
-    credit = torch.tensor([[0.0]])
-    correction.masked_lm_loss(token_loss, logits, torch.tensor([[2]]), credit, batch).backward()
+    credit, proposals = correction.assess(torch.tensor([[2]]), batch)
+    correction.masked_lm_loss(token_loss, logits, credit, proposals, batch).backward()
     p = logits.detach()[0, 0].softmax(-1)
     accepted = torch.tensor([1.0, 1.0, 0.0, 1.0])
     torch.testing.assert_close(logits.grad[0, 0], p - p * accepted / (p * accepted).sum())

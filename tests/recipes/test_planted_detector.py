@@ -56,7 +56,7 @@ def test_the_oracle_credits_other_spellings_and_nothing_else() -> None:
 
 def test_the_oracle_lists_the_spellings_of_whole_words() -> None:
     place, predicted = batch(1)
-    tokens, credit = PlantedDetector(PLANTING).substitutes(place.gold, predicted, place)
+    tokens, credit = PlantedDetector(PLANTING).propose(place.gold, predicted, place)[1:]
     assert tokens.shape == (*place.gold.shape, 4)
     is_planted = place.is_whole_word & (WORD[place.gold] >= 0)
     assert torch.equal(credit[is_planted], torch.ones_like(credit[is_planted]))
@@ -73,7 +73,7 @@ def test_a_prediction_has_the_credit_that_its_list_gives_it(
     for number in range(2):
         place, predicted = batch(number)
         credit = detector.credit(place.gold, predicted, place)
-        tokens, accepted = detector.substitutes(place.gold, predicted, place)
+        tokens, accepted = detector.propose(place.gold, predicted, place)[1:]
         listed = (accepted * (tokens == predicted.unsqueeze(-1))).sum(-1)
         is_asked = (predicted != place.gold) & place.is_masked
         assert torch.equal(credit[is_asked], listed[is_asked])
@@ -84,7 +84,7 @@ def lists(detector: PlantedDetector) -> tuple[Tensor, Tensor, Tensor]:
     gold = torch.from_numpy(SPELLINGS).flatten()[None]
     whole = torch.ones_like(gold, dtype=torch.bool)
     place = MaskedRows(make_rows([[4]], 6), gold, gold, gold, whole, whole, torch.zeros(gold.shape))
-    tokens, accepted = detector.substitutes(gold, gold, place)
+    tokens, accepted = detector.propose(gold, gold, place)[1:]
     return gold[0], tokens[0], accepted[0] * (tokens[0] != gold[0][:, None])
 
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import CorrectionConfig
 from trueneg.corpus.annotations import FULL, AnnotationsInfo
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import acceptance
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError, ModelError
@@ -39,15 +39,18 @@ class AnnotatedDetector(Detector):
         self._credit: Tensor
         self.register_buffer("_credit", torch.from_numpy(credit.astype(np.float32)), persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Credit of the prediction where it is listed, else 0."""
-        tokens, stored = _listed(batch)
-        return self._credit[(stored * (tokens == predicted.unsqueeze(-1))).amax(-1).to(torch.int64)]
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Look each token up in the list of its position: 0 where it is not listed."""
+        listed, stored = _listed(batch)
+        chosen = tokens.reshape(*gold.shape[:2], -1)
+        is_it = listed.unsqueeze(-2) == chosen.unsqueeze(-1)
+        return self._credit[(stored.unsqueeze(-2) * is_it).amax(-1).to(torch.int64)].reshape(tokens.shape)
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """All that is listed."""
-        tokens, stored = _listed(batch)
-        return torch.where(stored > 0, tokens.to(torch.int64), gold.unsqueeze(-1)), self._credit[stored.to(torch.int64)]
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List all that is stored."""
+        listed, stored = _listed(batch)
+        tokens = torch.where(stored > 0, listed.to(torch.int64), gold.unsqueeze(-1))
+        return Proposals(self.credit(gold, predicted, batch), tokens, self._credit[stored.to(torch.int64)])
 
 
 def _listed(batch: MaskedRows) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,45 +11,60 @@ from torch import Tensor, nn
 from trueneg.corruption.rows import MaskedRows
 
 
-class Detector(nn.Module, ABC):
-    """Says how acceptable a prediction is in the place of the gold token.
+class Proposals(NamedTuple):
+    """Tokens that may stand in the place of gold, and what the detector says of the predictions."""
 
-    The answer is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is given on the device of
-    its arguments, in static shapes and, but for detectors that say otherwise, without waiting for the device.
+    credit: Tensor
+    """Of each prediction, float32 ``[batch, slots]``."""
+    tokens: Tensor
+    """int64 ``[batch, slots, n]``."""
+    acceptance: Tensor
+    """Credit of ``tokens``, float32 ``[batch, slots, n]``: 0 where there are no more, and for gold itself."""
+
+
+class Detector(nn.Module, ABC):
+    """Says how acceptable a token is in the place of the gold token.
+
+    The result is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is on the device of the arguments,
+    in static shapes, and computed without waiting for the device unless a detector says otherwise.
     """
 
     @abstractmethod
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Credit of each prediction.
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Give credit to tokens, elementwise.
+
+        Args:
+            gold: Original tokens, int64 ``[batch, slots]``, or ``[batch, slots, 1]`` for several tokens a slot.
+            tokens: What is put there, int64 ``[batch, slots]`` or ``[batch, slots, n]``. The credit of a token that
+                equals gold, or of an empty slot, is never read.
+            batch: The rows that they are in.
+
+        Returns:
+            float32, of the shape of ``tokens``.
+        """
+
+    @property
+    def lists(self) -> bool:
+        """Whether ``propose`` lists substitutes whatever was predicted, so that it can annotate a corpus."""
+        return False
+
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List acceptable tokens in the place of gold, and credit the predictions: one reading of the batch for both.
+
+        By default only the prediction is listed.
 
         Args:
             gold: Original tokens, int64 ``[batch, slots]``.
-            predicted: Predicted tokens, int64 ``[batch, slots]``. Where they equal gold, or the slot is
-                empty, the answer is not looked at.
-            batch: Where they stand.
-
-        Returns:
-            float32 ``[batch, slots]``.
+            predicted: Predicted tokens, int64 ``[batch, slots]``.
+            batch: The rows that they are in.
         """
-
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Acceptable tokens in the place of gold, gold itself left out.
-
-        A detector that can list them does; by default there is only the prediction, with its credit.
-
-        Returns:
-            Tokens, int64 ``[batch, slots, n]``, and their credit, float32 of the same shape (0 where unused).
-        """
-        return predicted.unsqueeze(-1), self.credit(gold, predicted, batch).unsqueeze(-1)
-
-    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Credit of several tokens at each place: int64 ``[batch, slots, n]`` to float32 of the same shape."""
-        return torch.stack([self.credit(gold, one, batch) for one in tokens.unbind(-1)], -1)
+        credit = self.credit(gold, predicted, batch)
+        return Proposals(credit, predicted.unsqueeze(-1), credit.unsqueeze(-1))
 
     def digest(self) -> str:
-        """A name for what is read and is neither a buffer of this module nor in checkpoints; empty if nothing is.
+        """Name what is read and is neither a buffer of this module nor in checkpoints; empty if there is no such thing.
 
-        Where it lies does not count. A run resumes only under the same (``training.checkpoint.tables_digest``).
+        The place of a file does not count. A run resumes only under the same (``training.checkpoint.tables_digest``).
         """
         return ""
 
@@ -60,7 +76,7 @@ class Detector(nn.Module, ABC):
 
 
 def credit_of(score: Tensor, threshold: float) -> Tensor:
-    """Credit of scores in [0, 1]: their acceptance (``judge.acceptance``) where it is at least 1/2, else 0.
+    """Turn scores in [0, 1] into credit: their acceptance (``scorers.base.acceptance``) if it is at least 1/2, else 0.
 
     Example:
         >>> credit_of(torch.tensor([0.5, 0.8, 0.9, 1.0]), threshold=0.8)
@@ -68,3 +84,13 @@ def credit_of(score: Tensor, threshold: float) -> Tensor:
     """
     acceptance = 0.5 + (score - threshold) / (2 * max(1 - threshold, 1e-6))
     return torch.where(score >= threshold, acceptance.clamp(max=1), 0.0)
+
+
+def of_slots(values: Tensor, tokens: Tensor) -> Tensor:
+    """Give values of slots ``[batch, slots]`` the dimensions of tokens: one more if there are several tokens a slot.
+
+    Example:
+        >>> of_slots(torch.zeros(2, 3), torch.zeros(2, 3, 4)).shape
+        torch.Size([2, 3, 1])
+    """
+    return values.unsqueeze(-1) if tokens.dim() > values.dim() else values

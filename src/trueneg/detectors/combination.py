@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals, of_slots
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 
 Operator = Literal["!", "&", "|"]
@@ -60,39 +60,46 @@ class CombinedDetector(Detector):
             for name, value in getattr(part, "provenance", {}).items()
         }
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Combine the detectors' credit; of ``&``, each part is asked only about what those before it credit."""
+    @property
+    def lists(self) -> bool:
+        """Whether any part lists; all of them for ``|``, and never for ``!``."""
+        each = [part.lists for part in self._parts()]
+        return self.operator != "!" and (all(each) if self.operator == "|" else any(each))
+
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Combine the parts' credit; for ``&``, each part sees only tokens that those before it credit."""
         first, *rest = self._parts()
-        credit = first.credit(gold, predicted, batch)
+        credit = first.credit(gold, tokens, batch)
         if self.operator == "!":
-            return (1 - credit) * batch.is_whole_word
+            return (1 - credit) * of_slots(batch.is_whole_word, tokens)
+        if self.operator == "&":
+            return _least(credit, rest, gold, tokens, batch)
         for part in rest:
-            if self.operator == "|":
-                credit = torch.maximum(credit, part.credit(gold, predicted, batch))
-            else:
-                asked = torch.where(credit > 0, predicted, gold)
-                credit = torch.minimum(credit, part.credit(gold, asked, batch))
+            credit = torch.maximum(credit, part.credit(gold, tokens, batch))
         return credit
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Of ``|``, what any part lists, a token once; of ``&``, what the first part lists, judged by the others.
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List for ``|`` what any part lists, a token once; for ``&`` what one part lists, credited by the others.
 
-        A part with ``!`` before it never lists for ``&``. ``!`` by itself lists the prediction.
+        That part is the first that lists, or else the first without ``!``; ``!`` by itself lists the prediction. The
+        others give credit to its list and to the predictions together, so each part reads the batch once.
         """
         parts = self._parts()
         if self.operator == "|":
-            listed = [part.substitutes(gold, predicted, batch) for part in parts]
-            tokens, credit = torch.cat([t for t, _ in listed], -1), torch.cat([c for _, c in listed], -1)
-            return tokens, credit * _is_best_of_its_token(tokens, credit)
-        lister = next((part for part in parts if not _is_negation(part)), None)
-        if self.operator == "!" or lister is None:
-            return super().substitutes(gold, predicted, batch)
-        tokens, credit = lister.substitutes(gold, predicted, batch)
-        for part in parts:
-            if part is not lister:
-                asked = torch.where(credit > 0, tokens, gold.unsqueeze(-1))
-                credit = torch.minimum(credit, part.credit_each(gold, asked, batch))
-        return tokens, credit
+            each = [part.propose(gold, predicted, batch) for part in parts]
+            credit = torch.stack([found.credit for found in each]).amax(0)
+            tokens = torch.cat([found.tokens for found in each], -1)
+            acceptance = torch.cat([found.acceptance for found in each], -1)
+            return Proposals(credit, tokens, acceptance * _is_best_of_its_token(tokens, acceptance))
+        candidates = [part for part in parts if part.lists] + [part for part in parts if not _is_negation(part)]
+        if self.operator == "!" or not candidates:
+            return super().propose(gold, predicted, batch)
+        lister, *_ = candidates
+        found = lister.propose(gold, predicted, batch)
+        tokens = torch.cat([predicted.unsqueeze(-1), found.tokens], -1)
+        credit = torch.cat([found.credit.unsqueeze(-1), found.acceptance], -1)
+        credit = _least(credit, [part for part in parts if part is not lister], gold.unsqueeze(-1), tokens, batch)
+        return Proposals(credit[..., 0], found.tokens, credit[..., 1:])
 
     def after_step(self, model: nn.Module) -> None:
         """Tell the parts."""
@@ -106,6 +113,14 @@ class CombinedDetector(Detector):
 
     def _parts(self) -> list[Detector]:
         return [part for part in self.detectors if isinstance(part, Detector)]
+
+
+def _least(credit: Tensor, parts: Sequence[Detector], gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+    """The least of some credit and that of further parts, which see gold where the credit is 0 already."""
+    for part in parts:
+        left = torch.where(credit > 0, tokens, gold)
+        credit = torch.minimum(credit, part.credit(gold, left, batch))
+    return credit
 
 
 def _is_negation(part: Detector) -> TypeGuard[CombinedDetector]:

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector, credit_of
+from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.specification import Leaf
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
@@ -27,8 +27,8 @@ class EmaDetector(Detector):
     see that gold stands there, its most probable token being gold, else there is no credit: a young model finds
     everything equally likely. So masking must show some chosen tokens unchanged, as BERT's and ELECTRA's does.
 
-    The average is part of the run: it stands in checkpoints. It costs a forward pass without gradient a step, with
-    logits at the masked places; two for a correction that asks for ``substitutes`` too.
+    The average is part of the run: it is in checkpoints. It costs a forward pass without gradient a step, with logits
+    at the masked positions, whether or not the correction needs substitutes.
 
     Args:
         momentum: What is kept of the average at each step.
@@ -65,22 +65,18 @@ class EmaDetector(Detector):
             self.teacher.eval()
         return self
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Acceptance of each prediction."""
-        return self.credit_each(gold, predicted.unsqueeze(-1), batch).squeeze(-1)
+    @torch.no_grad()
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Give each token its acceptance."""
+        return self._credit(self._logits(batch), batch, tokens)
 
     @torch.no_grad()
-    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """The same for several tokens a place."""
-        return self._acceptance(self._logits(batch), gold, tokens) * batch.is_whole_word.unsqueeze(-1)
-
-    @torch.no_grad()
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """The average's most probable tokens."""
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List the average's most probable tokens."""
         logits = self._logits(batch)
         tokens = logits.topk(min(self.top + 1, logits.shape[-1])).indices
-        credit = self._acceptance(logits, gold, tokens) * (tokens != gold.unsqueeze(-1))
-        return tokens, credit * batch.is_whole_word.unsqueeze(-1)
+        acceptance = self._credit(logits, batch, tokens) * (tokens != gold.unsqueeze(-1))
+        return Proposals(self._credit(logits, batch, predicted), tokens, acceptance)
 
     def _logits(self, batch: MaskedRows) -> Tensor:
         """The average's logits at masked places of the unmasked text, float32 ``[batch, slots, vocab]``."""
@@ -91,12 +87,13 @@ class EmaDetector(Detector):
         logits: Tensor = self.teacher.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape)
         return logits.float()
 
-    def _acceptance(self, logits: Tensor, gold: Tensor, tokens: Tensor) -> Tensor:
-        """Acceptance of tokens ``[batch, slots, n]`` that is at least 1/2, else 0."""
-        at_gold = gold.unsqueeze(-1)
-        score = torch.sigmoid(logits.gather(2, tokens) - logits.gather(2, at_gold))
+    def _credit(self, logits: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
+        """Acceptance of tokens that is at least 1/2, else 0."""
+        at_gold = batch.gold.unsqueeze(-1)
+        score = torch.sigmoid(logits.gather(2, tokens.reshape(*batch.gold.shape, -1)) - logits.gather(2, at_gold))
         sees_gold = logits.argmax(-1, keepdim=True) == at_gold
-        return credit_of(score, self.threshold) * sees_gold
+        credit = credit_of(score, self.threshold) * sees_gold * batch.is_whole_word.unsqueeze(-1)
+        return credit.reshape(tokens.shape)
 
 
 def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> EmaDetector:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -38,7 +40,6 @@ class OnlineDetector(Detector):
         self._text = TokenText(tokenizer)
         self._kinds: Tensor
         self.register_buffer("_kinds", substitution_kinds(self._text.surfaces), persistent=False)
-        self._last: tuple[Tensor, MaskedRows, Tensor] | None = None
         self.num_asked = 0
         """Mispredictions put to the judge so far."""
 
@@ -47,52 +48,51 @@ class OnlineDetector(Detector):
         return self.scorer.digest()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Ask the judge about each misprediction that could be right; about the same predictions only once."""
-        # ``substitutes`` asks again for what a step has just been told.
-        if self._last is None or self._last[0] is not predicted or self._last[1] is not batch:
-            self._last = predicted, batch, self._ask(gold, predicted, batch)
-        return self._last[2]
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Score each token that could be right, all in one call of the scorer."""
+        chosen = tokens.reshape(*batch.gold.shape, -1)
+        credit = torch.zeros(chosen.shape, dtype=torch.float32)
+        at, substitutions = self.questions(gold.reshape(*batch.gold.shape), chosen, batch)
+        self.num_asked += len(at)
+        if substitutions:
+            self.scorer.to(gold.device)
+            # A scorer has a precision of its own, whatever the step around it is computed in.
+            with torch.autocast(gold.device.type, enabled=False):
+                acceptance = self.scorer.acceptance(substitutions)
+            credit[at.unbind(1)] = torch.from_numpy(np.where(acceptance >= 0.5, acceptance, 0.0)).to(torch.float32)
+        return credit.reshape(tokens.shape).to(gold.device)
 
-    def worth_asking(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Which mispredictions could be right at all: bool ``[batch, slots]``."""
-        return are_alike(self._kinds, gold, predicted) & (gold != predicted) & batch.is_masked & batch.is_whole_word
+    def worth_asking(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Which tokens could be right at all: bool ``[batch, slots, n]``."""
+        gold = gold.unsqueeze(-1)
+        is_slot = (batch.is_masked & batch.is_whole_word).unsqueeze(-1)
+        return are_alike(self._kinds, gold, tokens) & (gold != tokens) & is_slot
 
-    def questions(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, list[Substitution]]:
-        """What the judge is asked: where, as rows and slots int64 ``[n, 2]``, and in which words.
+    def questions(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> tuple[Tensor, list[Substitution]]:
+        """What the scorer is given: where, as rows, slots and numbers int64 ``[n, 3]``, and in which words.
 
         Copying waits for the device.
         """
-        asked = self.worth_asking(gold, predicted, batch).nonzero().cpu()
-        if not len(asked):
-            return asked, []
+        at = self.worth_asking(gold, tokens, batch).nonzero().cpu()
+        if not len(at):
+            return at, []
         rows = batch.rows
-        ids, segments, is_start, at, tokens = (
+        ids, segments, is_start, columns, chosen = (
             tensor.cpu().numpy()
-            for tensor in (rows.input_ids, rows.segments, rows.is_word_start, batch.positions, predicted)
+            for tensor in (rows.input_ids, rows.segments, rows.is_word_start, batch.positions, tokens)
         )
-        return asked, [
-            self._substitution(ids[row], segments[row], is_start[row], int(at[row, slot]), int(tokens[row, slot]))
-            for row, slot in asked.tolist()
+
+        @cache
+        def shown(row: int, column: int) -> tuple[str, int, int]:
+            return self._shown(ids[row], segments[row], is_start[row], column)
+
+        return at, [
+            Substitution(*shown(row, int(columns[row, slot])), self._text.surfaces[chosen[row, slot, n]].word)
+            for row, slot, n in at.tolist()
         ]
 
-    def _ask(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        credit = torch.zeros(gold.shape, dtype=torch.float32)
-        asked, substitutions = self.questions(gold, predicted, batch)
-        self.num_asked += len(asked)
-        if substitutions:
-            self.scorer.to(gold.device)
-            # A judge has a precision of its own, whatever the step around it is computed in.
-            with torch.autocast(gold.device.type, enabled=False):
-                acceptance = self.scorer.acceptance(substitutions)
-            accepted = np.where(acceptance >= 0.5, acceptance, 0.0)
-            credit[asked[:, 0], asked[:, 1]] = torch.from_numpy(accepted).to(torch.float32)
-        return credit.to(gold.device)
-
-    def _substitution(
-        self, ids: np.ndarray, segments: np.ndarray, is_start: np.ndarray, at: int, predicted: int
-    ) -> Substitution:
-        """A predicted token in the place of the one in column ``at`` of a row."""
+    def _shown(self, ids: np.ndarray, segments: np.ndarray, is_start: np.ndarray, at: int) -> tuple[str, int, int]:
+        """The text around column ``at`` of a row, and the characters from which to which its word goes."""
         document = np.flatnonzero(segments == segments[at])
         first, end = int(document[0]), int(document[-1]) + 1
         low, high = max(first, at - self._context), min(end, at + self._context + 1)
@@ -102,6 +102,4 @@ class OnlineDetector(Detector):
         while high < end and high > at + 1 and not is_start[high]:
             high -= 1
         shown = self._text(ids[low:high].tolist())
-        return Substitution(
-            shown.text, shown.starts[at - low], shown.ends[at - low], self._text.surfaces[predicted].word
-        )
+        return shown.text, shown.starts[at - low], shown.ends[at - low]

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows, Rows
-from trueneg.detectors.base import Detector, credit_of
+from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.reading import drop_layers_above
@@ -63,30 +63,35 @@ class PrototypeDetector(Detector):
         self.register_buffer("_table", table, persistent=False)
         self.register_buffer("_kinds", kinds, persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Acceptance of each prediction where it is accepted, else 0."""
-        return self.credit_each(gold, predicted.unsqueeze(-1), batch).squeeze(-1)
+    @property
+    def lists(self) -> bool:
+        """True."""
+        return True
 
     @torch.no_grad()
-    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """The same for several tokens a place."""
-        known = tokens.clamp(max=len(self._table) - 1)
-        vectors = self.vectors(batch)
-        with torch.autocast(gold.device.type, enabled=False):
-            cosine = torch.einsum("bsh,bsnh->bsn", vectors, self._table[known])
-        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
-        return credit_of(cosine, self.threshold) * is_alike
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Give each token its acceptance where it is accepted, else 0."""
+        return self._credit(self.vectors(batch), batch, tokens)
 
     @torch.no_grad()
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """The tokens nearest to gold's vector."""
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List the tokens nearest to gold's vector."""
         vectors = self.vectors(batch)
         with torch.autocast(gold.device.type, enabled=False):
             cosines = vectors @ self._table.T
         cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
-        is_alike = are_alike(self._kinds, gold.unsqueeze(-1), nearest.indices) & batch.is_whole_word.unsqueeze(-1)
-        return nearest.indices, credit_of(nearest.values, self.threshold) * is_alike
+        acceptance = credit_of(nearest.values, self.threshold) * self._is_alike(batch, nearest.indices)
+        return Proposals(self._credit(vectors, batch, predicted), nearest.indices, acceptance)
+
+    def _credit(self, vectors: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
+        chosen = tokens.reshape(*batch.gold.shape, -1)
+        with torch.autocast(vectors.device.type, enabled=False):
+            cosine = torch.einsum("bsh,bsnh->bsn", vectors, self._table[chosen.clamp(max=len(self._table) - 1)])
+        return (credit_of(cosine, self.threshold) * self._is_alike(batch, chosen)).reshape(tokens.shape)
+
+    def _is_alike(self, batch: MaskedRows, tokens: Tensor) -> Tensor:
+        return are_alike(self._kinds, batch.gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
 
     def vectors(self, batch: MaskedRows) -> Tensor:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``.

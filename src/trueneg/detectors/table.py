@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals, of_slots
 from trueneg.lexicon.table import LookupTable
 
 
@@ -29,20 +29,26 @@ class TableDetector(Detector):
         self._keys: Tensor
         self.register_buffer("_keys", torch.cat([keys, keys.new_tensor([2**62])]), persistent=False)
         gold = keys // self.vocab_size
-        self._most_substitutes = int(gold.bincount().max()) if len(gold) else 1
+        self.max_substitutes = int(gold.bincount().max()) if len(gold) else 1
+        """The largest number of substitutes that a token has."""
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
+    @property
+    def lists(self) -> bool:
+        """True."""
+        return True
+
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """Look each pair up."""
-        wanted = gold * self.vocab_size + predicted
-        found = self._keys[torch.searchsorted(self._keys, wanted)] == wanted
-        # A model's padded output rows lie beyond the table: they would be read as pairs of the next gold.
-        return (found & (predicted < self.vocab_size) & batch.is_whole_word).to(torch.float32)
+        key = gold * self.vocab_size + tokens
+        found = self._keys[torch.searchsorted(self._keys, key)] == key
+        # A model's padded output rows are beyond the table: they would be read as pairs of the next gold.
+        return (found & (tokens < self.vocab_size) & of_slots(batch.is_whole_word, tokens)).to(torch.float32)
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """All entries of gold's row of the table."""
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """List all entries of gold's row of the table."""
         first = torch.searchsorted(self._keys, gold * self.vocab_size).unsqueeze(-1)
-        column = torch.arange(self._most_substitutes, device=gold.device)
+        column = torch.arange(self.max_substitutes, device=gold.device)
         keys = self._keys[(first + column).clamp(max=len(self._keys) - 1)]
         is_gold_row = (keys // self.vocab_size == gold.unsqueeze(-1)) & batch.is_whole_word.unsqueeze(-1)
         tokens = torch.where(is_gold_row, keys % self.vocab_size, gold.unsqueeze(-1))
-        return tokens, is_gold_row.to(torch.float32)
+        return Proposals(self.credit(gold, predicted, batch), tokens, is_gold_row.to(torch.float32))

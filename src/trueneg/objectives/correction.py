@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.errors import ConfigError
 
 
@@ -61,29 +61,38 @@ class HardCorrection(nn.Module):
         self.denominator = denominator
         self.discriminator = discriminator
 
-    def credit(self, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """Credit of mispredicted positions, 0 elsewhere: float32 ``[batch, slots]``, without gradient."""
+    def assess(self, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Proposals | None]:
+        """Ask the detector once for all that the loss and the labels need, without gradient.
+
+        Returns:
+            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and, for ``set`` and ``soft``,
+            what may stand there.
+        """
         with torch.no_grad():
             is_mispredicted = (predicted != batch.gold) & batch.is_masked
-            return self.detector.credit(batch.gold, predicted, batch) * is_mispredicted
+            if self.use != "set" and self.use != "soft":
+                return self.detector.credit(batch.gold, predicted, batch) * is_mispredicted, None
+            proposals = self.detector.propose(batch.gold, predicted, batch)
+            return proposals.credit * is_mispredicted, proposals
 
     def masked_lm_loss(
-        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, batch: MaskedRows
+        self, token_loss: Tensor, logits: Tensor, credit: Tensor, proposals: Proposals | None, batch: MaskedRows
     ) -> Tensor:
         """Sum of the corrected loss over masked positions.
 
         Args:
             token_loss: ``-log p(gold)``, float32 ``[batch, slots]``.
             logits: float32 ``[batch, slots, vocab]``.
-            predicted: int64 ``[batch, slots]``.
-            credit: What ``credit`` returned.
+            credit: From ``assess``.
+            proposals: From ``assess``.
             batch: The masked rows.
 
         Returns:
             float32 scalar, in nats.
         """
         if self.use == "set" or self.use == "soft":
-            loss = self._loss_over_substitutes(token_loss, logits, predicted, batch)
+            assert proposals is not None, "assess lists substitutes for this use"
+            loss = self._loss_over_substitutes(token_loss, logits, proposals, batch)
         else:
             loss = weigh(token_loss, credit, self.use)
         total = (loss * batch.is_masked).sum()
@@ -94,12 +103,11 @@ class HardCorrection(nn.Module):
         return total * (num_masked / num_kept.clamp(min=1))
 
     def _loss_over_substitutes(
-        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, batch: MaskedRows
+        self, token_loss: Tensor, logits: Tensor, proposals: Proposals, batch: MaskedRows
     ) -> Tensor:
         """Loss of ``set`` or ``soft`` at each slot, float32 ``[batch, slots]``."""
-        with torch.no_grad():
-            tokens, acceptance = self.detector.substitutes(batch.gold, predicted, batch)
-            acceptance = acceptance * (tokens != batch.gold.unsqueeze(-1))
+        tokens = proposals.tokens
+        acceptance = proposals.acceptance * (tokens != batch.gold.unsqueeze(-1))
         gold_logit = logits.gather(2, batch.gold.unsqueeze(-1))
         log_normaliser = token_loss.unsqueeze(-1) + gold_logit
         others = logits.gather(2, tokens)

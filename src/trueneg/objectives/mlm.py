@@ -15,6 +15,7 @@ from trueneg.config.options import ObjectiveConfig
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
+from trueneg.detectors.base import Proposals
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.base import Objective, Outcome, Sums
@@ -35,6 +36,8 @@ class PredictedTokens:
     """int64 ``[batch, slots]``."""
     credit: Tensor
     """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
+    proposals: Proposals | None = None
+    """What the detector lists, for a correction whose loss needs it."""
 
     @property
     def is_mispredicted(self) -> Tensor:
@@ -111,12 +114,9 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
         predicted = predict(logits, batch.draws, self.prediction, self.temperature)
-        credit = (
-            self.correction.credit(predicted, batch)
-            if self.correction is not None
-            else torch.zeros_like(batch.gold, dtype=torch.float32)
-        )
-        return PredictedTokens(batch, logits, predicted, credit)
+        if self.correction is None:
+            return PredictedTokens(batch, logits, predicted, torch.zeros_like(batch.gold, dtype=torch.float32))
+        return PredictedTokens(batch, logits, predicted, *self.correction.assess(predicted, batch))
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
@@ -138,7 +138,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             loss = (token_loss * batch.is_masked).sum()
         else:
             loss = self.correction.masked_lm_loss(
-                token_loss, prediction.logits, prediction.predicted, prediction.credit, batch
+                token_loss, prediction.logits, prediction.credit, prediction.proposals, batch
             )
         terms = {"mlm": loss}
         for regularizer in self._regularizers():

@@ -21,6 +21,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
+from trueneg.detectors.base import Proposals
 from trueneg.errors import ConfigError, DivergedError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import generator_config, hf_config
@@ -285,10 +286,10 @@ class LabelsOnly(HardCorrection):
     """Changes the discriminator's labels, and leaves the generator its plain loss."""
 
     def masked_lm_loss(
-        self, token_loss: Tensor, logits: Tensor, predicted: Tensor, credit: Tensor, place: MaskedRows
+        self, token_loss: Tensor, logits: Tensor, credit: Tensor, proposals: Proposals | None, batch: MaskedRows
     ) -> Tensor:
-        """Sum of ``-log p(gold)`` over masked positions."""
-        return (token_loss * place.is_masked).sum()
+        """Sum ``-log p(gold)`` over masked positions."""
+        return (token_loss * batch.is_masked).sum()
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trueneg.corruption import keyed
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.recipes.planted_corpus import Planting
 
 
@@ -78,15 +78,16 @@ class PlantedDetector(Detector):
         credit: Tensor = (is_right | is_wrong).to(torch.float32) * self.given
         return credit
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Gold's list: its own spellings that are known, and all of its false words."""
+    def propose(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Proposals:
+        """List gold's entries: its own spellings that are known, and all of its false words."""
         word = self._word(gold, place)
         is_planted = (word >= 0).unsqueeze(-1)
         false_words = self._false_words[word]
         others, is_false = self._spellings[false_words], (false_words >= 0).unsqueeze(-1)
         accepted = torch.cat([self._known[word, self._spelling[gold]], is_false.expand_as(others).flatten(-2)], dim=-1)
         tokens = torch.cat([self._spellings[word], others.flatten(-2)], dim=-1)
-        return tokens, (accepted & is_planted).to(torch.float32) * self.given
+        acceptance = (accepted & is_planted).to(torch.float32) * self.given
+        return Proposals(self.credit(gold, predicted, place), tokens, acceptance)
 
     def readings(self) -> dict[str, float]:
         """What its judgements so far amount to; a share of nothing is left out.

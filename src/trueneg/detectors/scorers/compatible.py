@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, of_slots
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.lexicon.compatibility import Compatibility, Profile
@@ -69,15 +69,15 @@ class FitsDetector(Detector):
         }.items():
             self.register_buffer(name, value, persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
-        """1 where the prediction could stand for gold."""
-        here, there = (tokens.clamp(max=self._vocab_size - 1) for tokens in (gold, predicted))
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+        """Give 1 to tokens that could stand for gold."""
+        here, there = (ids.clamp(max=self._vocab_size - 1) for ids in (gold, tokens))
         is_form = (self._tags[here] == 0) | (self._tags[there] == 0) | ((self._tags[here] & self._tags[there]) != 0)
         is_apart = ((self._kinds[here] & self._kinds[there]) != 0) | self._is_name[here] | self._is_name[there]
         pair = here * self._vocab_size + there
         is_forbidden = self._forbidden[torch.searchsorted(self._forbidden, pair)] == pair
-        is_judged = (predicted < self._vocab_size) & batch.is_whole_word
-        return (is_form & ~is_apart & ~is_forbidden & is_judged).to(torch.float32)
+        is_scored = (tokens < self._vocab_size) & of_slots(batch.is_whole_word, tokens)
+        return (is_form & ~is_apart & ~is_forbidden & is_scored).to(torch.float32)
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
