@@ -12,7 +12,7 @@ from trueneg import detectors
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import MaskedRows, Rows
-from trueneg.detectors.base import Detector
+from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, ModelError
 from trueneg.lexicon.surface import Surface, surfaces
@@ -56,17 +56,18 @@ class BatchDetector(Detector):
             scripts = [_script(entry, edge) for entry in entries]
             self.register_buffer(name, torch.tensor([*scripts, _ANY]), persistent=False)
 
-    def credit(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Tensor:
+    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """Return the detector's credit."""
-        return self.detector.credit(gold, predicted, batch)
+        return self.detector.credit(gold, tokens, batch)
 
-    def substitutes(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Tensor]:
-        """Return the detector's substitutes."""
-        return self.detector.substitutes(gold, predicted, batch)
+    @property
+    def lists(self) -> bool:
+        """Whether the detector lists substitutes."""
+        return self.detector.lists
 
-    def credit_each(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Return the detector's credit of several tokens a slot."""
-        return self.detector.credit_each(gold, tokens, batch)
+    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
+        """Return what the detector proposes."""
+        return self.detector.propose(gold, predicted, batch)
 
     def digest(self) -> str:
         """Return the detector's digest."""
@@ -172,7 +173,7 @@ def correct(
     if reader._begins.device != logits.device:
         reader.to(logits.device)
     batch = reader.read_batch(labels, input_ids, attention_mask)
-    credit = HardCorrection(reader).credit(logits.argmax(-1), batch)
+    credit, _ = HardCorrection(reader).assess(logits.argmax(-1), batch)
     return labels.masked_fill(credit >= 0.5, IGNORED)
 
 
