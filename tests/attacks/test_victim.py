@@ -20,7 +20,7 @@ from trueneg.tasks.text import TextExample, TextTask
 
 
 class Made(TextTask):
-    def read(self, split: str) -> Split[TextExample]:
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         raise AssertionError(split)
 
 

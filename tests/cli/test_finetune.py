@@ -54,7 +54,7 @@ def test_results_of_all_seeds_are_shown_and_kept(world: World, reviews: Path, re
     kept = json.loads((results / "slow" / name / "seed-2" / "dev.json").read_text())
     assert kept["metrics"] == said.data["results"][1]["metrics"]
     assert kept["labels"] == ["bad", "good"]
-    answers = (results / "slow" / name / "seed-2" / "dev.answers.jsonl").read_text().splitlines()
+    answers = (results / "slow" / name / "seed-2" / "dev.predictions.jsonl").read_text().splitlines()
     assert len(answers) == 30
 
 

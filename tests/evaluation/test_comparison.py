@@ -193,7 +193,7 @@ def test_failed_runs_are_named(tmp_path: Path) -> None:
     base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
     write_result(other, "glue/rte", 2, {"gold": labels(400), "predicted": np.ones(400, int)})
     (row,) = compare(base, other).rows
-    assert row.notes == ["hc gives one answer to everything with seeds 2"]
+    assert row.notes == ["hc predicts the same of everything with seeds 2"]
 
 
 def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def other_answers(answers: list[dict[str, Any]]) -> None:
     "change, complaint",
     [
         (other_examples, r"different examples \(400 and 400, 1 of them unknown to the first\)"),
-        (lambda answers: answers.pop(), "has 399 answers"),
-        (lambda answers: answers.append(answers[0]), "has 401 answers"),
+        (lambda answers: answers.pop(), "has 399"),
+        (lambda answers: answers.append(answers[0]), "has 401"),
         (other_gold, "differ in their gold labels"),
         (other_answers, "one of them is not of this run"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from made_up_results import write_model, write_result
-from trueneg.errors import TaskError
+from trueneg.errors import TaskError, TruenegDeprecationWarning
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import Result, columns_of, load_result, predictions_path, save_result
 from trueneg.evaluation.results.summary import read_runs
@@ -51,11 +51,25 @@ def test_a_damaged_result_is_named_with_its_field(result: Path, damage: Callable
         read_runs(result.parents[2])
 
 
+def test_predictions_of_the_former_version_are_read_with_a_word_until_they_are_written_anew(tmp_path: Path) -> None:
+    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+    expected = compare(base, other, resamples=10).rows
+    for path in list(tmp_path.rglob("*.predictions.jsonl")):
+        path.rename(path.with_name("dev.answers.jsonl"))
+    with pytest.warns(TruenegDeprecationWarning, match=r"predictions\.jsonl") as said:
+        assert compare(base, other, resamples=10).rows == expected
+    assert [str(base) in str(one.message) or str(other) in str(one.message) for one in said] == [True] * 2, "each once"
+    write_model(tmp_path / "base", 0.7)
+    write_model(tmp_path / "hc", 0.8)
+    assert not list(tmp_path.rglob("*.answers.jsonl"))
+    assert compare(base, other, resamples=10).rows == expected
+
+
 @pytest.mark.parametrize("num_bytes", [-1, 30, 0])
 def test_a_result_that_has_lost_answers_counts_nowhere(result: Path, num_bytes: int) -> None:
     answers = predictions_path(result)
     answers.write_bytes(answers.read_bytes()[:num_bytes])
-    with pytest.raises(TaskError, match=r"answers, and 'dev\.json' is of 4"):
+    with pytest.raises(TaskError, match=r"dev\.predictions\.jsonl' has [0-3], and 'dev\.json' is of 4"):
         read_runs(result.parents[2])
 
 

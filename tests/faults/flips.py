@@ -140,7 +140,7 @@ KINDS = {
         Kind("planted: settings", "@reproduce planted", "settings.json", _resumed("reproduce planted")),
         Kind("result, compared", "attacked", "reviews/seed-1/dev.json", _compared, is_checked=False),
         Kind("result, reported", "attacked", "reviews/seed-1/dev.json", _reported("table.csv"), is_checked=False),
-        Kind("answers", "attacked", "reviews/seed-1/dev.answers.jsonl", _compared, is_checked=False),
+        Kind("answers", "attacked", "reviews/seed-1/dev.predictions.jsonl", _compared, is_checked=False),
         Kind("attack set", "attacked", "set.jsonl", _attacked_again, is_checked=False),
         Kind("fine-tuned: config.json", "ft", "reviews/seed-1/config.json", _evaluated, is_checked=False),
         Kind("fine-tuned: hf/", "ft", "reviews/seed-1/hf/*", _evaluated, is_checked=False),

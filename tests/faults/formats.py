@@ -160,7 +160,7 @@ def _result(path: Path) -> object:
     return load_result(path)
 
 
-def _answers(path: Path) -> object:
+def _predictions(path: Path) -> object:
     from trueneg.evaluation.results.store import load_predictions
 
     return load_predictions(path.with_name("dev.json"))
@@ -210,9 +210,9 @@ def _boolq(path: Path) -> object:
 
 def _perspectrum(path: Path) -> object:
     from trueneg.config.options import TaskConfig
-    from trueneg.tasks.cline import from_config
+    from trueneg.tasks import make_task
 
-    return from_config(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
+    return make_task(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
 
 
 def _records(path: Path) -> object:
@@ -326,7 +326,13 @@ FORMATS = {
                cost=15),
         Format("a run's page: options", ("decoding", "exporting"), "bert/config.json", _page, cost=15),
         Format("result", ("evaluation.results",), "attacked/reviews/seed-1/dev.json", _result),
-        Format("answers", ("evaluation.results",), "attacked/reviews/seed-1/dev.answers.jsonl", _answers, lines=True),
+        Format(
+            "predictions",
+            ("evaluation.results",),
+            "attacked/reviews/seed-1/dev.predictions.jsonl",
+            _predictions,
+            lines=True,
+        ),
         Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", _attack_set, lines=True),
         Format("planted: settings", ("decoding",), "planted/settings.json", _settings),
         Format("planted: run", ("recipes.planted_results",), "planted/runs/set.seed1.json", _arm_results),

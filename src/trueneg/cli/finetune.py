@@ -124,7 +124,7 @@ def evaluate_task(
 
 
 def check_task(task: str, others: Sequence[str]) -> None:
-    """Refuse the name of a task that nobody knows.
+    """Refuse the name of a task that does not exist.
 
     Args:
         task: As it was written; empty for the one that a model was fine-tuned for.
@@ -133,9 +133,9 @@ def check_task(task: str, others: Sequence[str]) -> None:
     Raises:
         ConfigError: with the closest name.
     """
-    from trueneg.tasks import FAMILIES
+    from trueneg.tasks import known_tasks
 
-    if task and task not in (known := (*others, *FAMILIES.known())):
+    if task and task not in (known := (*others, *known_tasks())):
         raise ConfigError(unknown_name("task", task, known))
 
 

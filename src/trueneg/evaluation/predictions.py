@@ -1,4 +1,4 @@
-"""From a model and examples to answers, and from answers to figures."""
+"""From a model and examples to predictions, and from predictions to figures."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def predict_split(
     processes: Processes | None = None,
     progress: Tell = untold,
 ) -> list[Prediction]:
-    """One answer an example, in order.
+    """Predict every example of a split, in order.
 
     Args:
         model: Fine-tuned, with the task's head.
         task: The examples' task.
-        examples: Of one split.
+        examples: Those of one split.
         encoded: What ``task.encode`` made of them with ``is_training=False``.
-        pad_id: Of the tokenizer.
+        pad_id: The tokenizer's.
         precision: ``fp32`` or ``bf16``.
-        processes: Who shares the work; all get all answers.
-        progress: Told how many rows are read, of how many.
+        processes: Those that share the work; all get all predictions.
+        progress: Called with the number of rows read, and of all.
     """
     objective = task.objective()
     outputs = predict(
         model, objective, encoded.features, pad_id, precision=precision, processes=processes, progress=progress
     )
-    return task.answers(examples, encoded, outputs)
+    return task.predictions(examples, encoded, outputs)
 
 
-def score(task: Task[Any], answers: Sequence[Prediction]) -> dict[str, float]:
-    """The task's metrics, the primary one first.
+def score(task: Task[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
+    """Compute the task's metrics, the primary one first.
 
     Raises:
         TaskError: if there is nothing to measure.
     """
-    columns = columns_of(answers)
+    columns = columns_of(predictions)
     return {name: METRICS[name](columns) for name in task.metrics}
 
 
@@ -73,32 +73,34 @@ def evaluate_model(
     *,
     step: int,
     trained: Mapping[str, Any],
+    is_whole: bool = False,
     processes: Processes | None = None,
     progress: Tell = untold,
 ) -> tuple[Result, list[Prediction]]:
-    """Answer a split's examples and, where their labels are known, score the answers.
+    """Predict a split's examples and, where their labels are known, score the predictions.
 
     Args:
         model: Fine-tuned, with the task's head.
-        task: What is asked.
+        task: What the model is evaluated on.
         tokenizer: The model's.
         config: How it was trained; ``task.length`` and ``task.max_dev_examples`` count here too.
         split: One of the task's.
         step: Steps of training done.
         trained: What the result says of the training.
-        processes: Who shares the work.
-        progress: Told how many rows are read, of how many.
+        is_whole: See ``Task.read``.
+        processes: Those that share the work.
+        progress: Called with the number of rows read, and of all.
 
     Returns:
-        The result, and one answer an example, in order.
+        The result, and one prediction an example, in order.
     """
     started = time.monotonic()
-    read = task.read(split)
-    examples, wanted = read.examples, config.task.max_dev_examples
-    if wanted and wanted < len(examples):
-        examples = task.subset(examples, wanted, SUBSET_SEED)
+    read = task.read(split, is_whole=is_whole)
+    examples, limit = read.examples, config.task.max_dev_examples
+    if limit and limit < len(examples):
+        examples = task.subset(examples, limit, SUBSET_SEED)
     encoded = task.encode(examples, tokenizer, config.task.length, is_training=False)
-    answers = predict_split(
+    predictions = predict_split(
         model,
         task,
         examples,
@@ -111,21 +113,21 @@ def evaluate_model(
     result = make_result(
         task,
         split,
-        answers,
+        predictions,
         config,
-        metrics=score(task, answers) if read.is_labelled else {},
-        counts={**read.counts, **encoded.counts, **_missing(answers)},
+        metrics=score(task, predictions) if read.is_labelled else {},
+        counts={**read.counts, **encoded.counts, **_missing(predictions)},
         step=step,
         trained=trained,
         started=started,
     )
-    return result, answers
+    return result, predictions
 
 
 def make_result(
     task: Task[Any],
     split: str,
-    answers: Sequence[Prediction],
+    predictions: Sequence[Prediction],
     config: FinetuneConfig,
     *,
     metrics: dict[str, float],
@@ -134,13 +136,13 @@ def make_result(
     trained: Mapping[str, Any],
     started: float,
 ) -> Result:
-    """What answers came to, with all that it depends on; ``started`` is when answering began, as ``time.monotonic``."""
+    """Make the result of predictions that began at ``started`` (``time.monotonic``), with all it depends on."""
     return Result(
         task=task.name,
         split=split,
         seed=config.train.seed,
         metrics=metrics,
-        num_examples=len(answers),
+        num_examples=len(predictions),
         model=config.start_from,
         selection=selection(config),
         step=step,
@@ -153,21 +155,21 @@ def make_result(
     )
 
 
-def _missing(answers: Sequence[Prediction]) -> dict[str, int]:
-    """How many examples got no answer, which counts as a wrong one."""
-    num_missing = sum(bool(given.get("is_missing")) for given in answers)
+def _missing(predictions: Sequence[Prediction]) -> dict[str, int]:
+    """Count the examples without a prediction, which count as wrong."""
+    num_missing = sum(bool(given.get("is_missing")) for given in predictions)
     return {"missing_predictions": num_missing} if num_missing else {}
 
 
 def selection(config: FinetuneConfig) -> str:
-    """How the evaluated weights were chosen, in words."""
+    """Say how the evaluated weights were chosen."""
     if config.select == "last":
         return "last"
     return f"best on {config.valid_fraction:.0%} of the training examples, held out"
 
 
 def pad_id(tokenizer: PreTrainedTokenizerFast) -> int:
-    """What rows are padded with."""
+    """Return the id of the padding token."""
     found = special_ids(tokenizer)["pad"]
     if found is None:
         raise AssertionError("load_tokenizer lets no tokenizer without a padding token pass")

@@ -90,12 +90,13 @@ def evaluate_finetuned(
 ) -> list[Result]:
     """Evaluate a fine-tuned model, on its own task or on another with the same labels.
 
-    Of a single file of one's own only a part is asked about if the model was trained on the rest, else all of it.
+    Of a single file of one's own only the part that was set aside is used if the model was trained on the rest, else
+    all of it.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        task: What is asked; by default what the model was trained for. The results of another one are written beside
-            those of its own: ``<out>/<other task>/seed-<seed>``.
+        task: By default what the model was trained for. The results of another one are written next to those of its
+            own: ``<out>/<other task>/seed-<seed>``.
         splits: ``dev``, ``test``, …; by default the task's labelled ones.
         data: The task's files, if they lie elsewhere now.
         settings: ``key=value``, for example ``task.max_dev_examples=500``.
@@ -108,30 +109,30 @@ def evaluate_finetuned(
     """
     named = {"task.name": task, "task.data": data}
     opened = open_finetuned(folder, [*(f"{key}={value}" for key, value in named.items() if value), *settings])
-    config, asked = opened.config, opened.task
+    config, other = opened.config, opened.task
     own = Path(folder).resolve()
-    target = folder_of(asked.name, config.train.seed, own.parents[1])
+    target = folder_of(other.name, config.train.seed, own.parents[1])
     if target != own and (target / CONFIG).exists():
         raise ConfigError(
             f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
             f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
         )
-    known = opened.trained.get("data", {}).get(asked.train_split)
-    if asked.is_split_off and known is not None and digest_of(asked.read(asked.train_split)) != known:
-        asked.ask_about_all()
+    known = opened.trained.get("data", {}).get(other.train_split)
+    is_whole = other.is_split_off and known is not None and digest_of(other.read(other.train_split)) != known
     results = []
-    for split in splits or asked.dev_splits:
-        result, answers = evaluate_model(
+    for split in splits or other.dev_splits:
+        result, predictions = evaluate_model(
             opened.model,
-            asked,
+            other,
             opened.tokenizer,
             config,
             split,
             step=config.train.steps,
             trained=opened.trained,
+            is_whole=is_whole,
             progress=progress,
         )
-        save_result(result, answers, target)
+        save_result(result, predictions, target)
         results.append(result)
     return results
 
@@ -139,8 +140,8 @@ def evaluate_finetuned(
 def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
     """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
 
-    A result has the split ``contrast-<split>`` and one answer a group, so that ``compare`` reads it. Its counts say how
-    many originals the model was trained on (``trained_on``), and how many were left out of training for it.
+    A result has the split ``contrast-<split>`` and one prediction a group, so that ``compare`` reads it. Its counts say
+    how many originals the model was trained on (``trained_on``), and how many were left out of training for it.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
@@ -166,12 +167,12 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             length=config.task.length,
             precision=config.train.precision,
         )
-        answers = group_predictions(contrast, original, revised)
-        columns = columns_of(answers)
+        predictions = group_predictions(contrast, original, revised)
+        columns = columns_of(predictions)
         result = make_result(
             task,
             f"contrast-{split}",
-            answers,
+            predictions,
             config,
             metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
             counts={**contrast.counts, **_seen(contrast, opened)},
@@ -179,7 +180,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             trained=opened.trained,
             started=started,
         )
-        save_result(result, answers, folder)
+        save_result(result, predictions, folder)
         results.append(result)
     return results
 

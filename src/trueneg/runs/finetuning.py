@@ -31,7 +31,7 @@ from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.card import finetuning_card
-from trueneg.tasks import check_name, make_task
+from trueneg.tasks import make_task, task_class
 from trueneg.tasks.base import Encoded, Task, digest_of
 from trueneg.tasks.split import train_fraction
 from trueneg.tokenizer import load_tokenizer
@@ -107,7 +107,7 @@ def configure_finetuning(
     chosen = override(base, settings)
     load_plugins(chosen.plugins)
     chosen = replace(chosen, plugins=loaded_plugins())
-    check_name(chosen.task.name)
+    task_class(chosen.task.name)
     check_options_apply(chosen, settings)
     return chosen
 
@@ -126,8 +126,9 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     """Fine-tune a checkpoint on a task with one seed, and evaluate it on the task's labelled splits.
 
     The loop is that of pre-training: the same step under ``torchrun``, the same exact resume, the same stop at Ctrl-C.
-    The run's folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.answers.jsonl`` for
-    each split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not run again.
+    The run's folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.predictions.jsonl``
+    for each split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not run
+    again.
 
     Args:
         config: Everything that the result depends on.

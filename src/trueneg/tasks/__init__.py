@@ -41,26 +41,32 @@ FAMILIES = Registry(
     "task",
     "tasks",
     {
-        "glue": "trueneg.tasks.glue:from_config",
-        "squad": "trueneg.tasks.squad:from_config",
-        **dict.fromkeys(("imdb", "snli", "perspectrum", "boolq", "ag", "mr"), "trueneg.tasks.cline:from_config"),
-        "classification": "trueneg.tasks.tabular:from_config",
-        "regression": "trueneg.tasks.tabular:from_config",
-        "tagging": "trueneg.tasks.tagging:from_config",
+        "glue": "trueneg.tasks.glue:GlueTask",
+        "squad": "trueneg.tasks.squad:SquadTask",
+        **dict.fromkeys(("imdb", "snli", "perspectrum", "boolq", "ag", "mr"), "trueneg.tasks.cline:ClineTask"),
+        **dict.fromkeys(("classification", "regression"), "trueneg.tasks.tabular:TabularTask"),
+        "tagging": "trueneg.tasks.tagging:TaggingTask",
     },
     about=ABOUT,
 )
-"""First part of a task's name, or all of it, to a function of (options, labels) that makes the task."""
+"""First part of a task's name, or all of it, to its class, a ``Task``."""
 
 
-def check_name(name: str) -> None:
-    """Refuse a task that there is not.
+def known_tasks() -> list[str]:
+    """Return the names of all tasks, those of plugins among them; families such as ``glue`` are not tasks."""
+    return [name for name in FAMILIES.known() if name in ABOUT or name not in FAMILIES.builtin]
+
+
+def task_class(name: str) -> type[Task[Any]]:
+    """Find the class of a task, which says what is known without data: the kind of its examples, the preset family.
 
     Raises:
-        ConfigError: with the closest one that there is.
+        ConfigError: for a task that does not exist, naming the closest one.
     """
-    if name not in (known := FAMILIES.known()):
+    if name not in (known := known_tasks()):
         raise ConfigError(unknown_name("task", name, known))
+    found: type[Task[Any]] = FAMILIES.load(name if name in FAMILIES else name.partition("/")[0])
+    return found
 
 
 def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[Any]:
@@ -68,15 +74,12 @@ def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[
 
     Args:
         options: Name, data and columns.
-        labels: Of a model that is there already: one's own data then needs no training split to take them from.
+        labels: Those of a model that exists already; then one's own data needs no training split.
 
     Raises:
         ConfigError: for an unknown name, or no data.
     """
-    name = options.name
-    check_name(name)
+    made = task_class(options.name)
     if not options.data:
-        raise ConfigError(f"no data for {name}: give --data a folder or a file, or hub:NAME")
-    family = name if name in FAMILIES else name.partition("/")[0]
-    made: Task[Any] = FAMILIES.load(family)(options, labels)
-    return made
+        raise ConfigError(f"no data for {options.name}: give --data a folder or a file, or hub:NAME")
+    return made.from_config(options, labels)

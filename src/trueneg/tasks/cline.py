@@ -11,6 +11,9 @@ ag             ``ag_news_csv/``                      ``<split>*.csv`` (Zhang et 
 mr             ``rt-polaritydata/``                  ``rt-polarity.{pos,neg}`` (Pang and Lee 2005)
 =============  ====================================  =============================================================
 
+All but perspectrum are read from the hub as well (``hub:stanfordnlp/imdb``, ``hub:stanfordnlp/snli``,
+``hub:google/boolq``, ``hub:fancyzhx/ag_news``, ``hub:cornell-movie-review-data/rotten_tomatoes``), with its splits.
+
 Where no validation file was released (imdb, ag, mr), and for mr no test file either, a tenth of the training examples
 is set aside, the same for every seed of training. ``Split.counts`` says how many, how many a release has more than
 the files at hand (``missing_from_release``), and what is odd in them.
@@ -20,26 +23,20 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Self
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
-from trueneg.files.records import parse_json
 from trueneg.files.text import LONGEST_TEXT, csv_rows
 from trueneg.tasks.base import Split
-from trueneg.tasks.records import (
-    SPLIT_NAMES,
-    Records,
-    as_records,
-    listing,
-    read_lines,
-    read_records,
-)
+from trueneg.tasks.contrast_sets import originals_next_to
+from trueneg.tasks.hub import open_hub
+from trueneg.tasks.records import SPLIT_NAMES, Records, as_records, listing, read_json, read_lines, read_records
 from trueneg.tasks.split import split_off
-from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of
+from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of, fingerprint, plain_review
 
 SET_ASIDE = 0.1
 """Share of the training examples that makes a split which was not released."""
@@ -50,7 +47,7 @@ _SENTIMENT = ("negative", "positive")
 
 @dataclass(frozen=True)
 class ClineDataset:
-    """Where a task's files lie, and what a release of them holds."""
+    """Where a task's files are, and what a release of them holds."""
 
     places: tuple[str, ...]
     """Patterns below the data folder."""
@@ -61,126 +58,16 @@ class ClineDataset:
     """Class ``i`` is ``labels[i]``."""
     released: Mapping[str, int]
     """Examples with a label of the official release, by the split they are read from."""
+    hub: TextColumns | None = None
+    """The columns as the hub has them; None where it does not have the task."""
+    hub_labels: tuple[str, ...] = ()
+    """The names of the same classes on the hub, where they are others."""
     set_aside: tuple[str, ...] = ()
     """Splits that are parts of the training examples."""
     dev_splits: tuple[str, ...] = ("dev", "test")
     undecided: str | None = None
     oddities: Mapping[str, str] = field(default_factory=dict)
     """Name of a count to a regular expression: texts it is found in are kept as released, and counted."""
-
-
-class ClineTask(TextTask):
-    """One of CLINE's tasks. The metric of all of them is accuracy.
-
-    Args:
-        name: In ``CLINE``.
-        data: A folder that holds what the task is looked for in, or that itself.
-        left_out: Fingerprints of examples that are not to be trained on: originals of a contrast set. They are
-            counted as ``in_contrast_set``.
-
-    Attributes:
-        place: Folder or archive that is read.
-
-    Raises:
-        ConfigError: for an unknown name.
-        TaskError: if there is no such folder or file.
-
-    Example:
-        >>> ClineTask("imbd", "data/cline")
-        Traceback (most recent call last):
-        trueneg.errors.ConfigError: unknown CLINE task 'imbd': did you mean 'imdb'? Known: ag, boolq, imdb, ...
-    """
-
-    def __init__(self, name: str, data: str | Path, *, left_out: Collection[str] = ()) -> None:
-        if name not in CLINE:
-            raise ConfigError(unknown_name("CLINE task", name, CLINE))
-        self.dataset = CLINE[name]
-        super().__init__(name, metrics=("accuracy",), labels=self.dataset.labels)
-        self.dev_splits = self.dataset.dev_splits
-        self.left_out = frozenset(left_out)
-        self.place = _place(name, self.dataset, Path(data))
-
-    def read(self, split: str) -> Split[TextExample]:
-        """Read a split, or the part of the training examples that stands for it (counts: of all of them).
-
-        Raises:
-            TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
-        """
-        is_part = split in ("train", *self.dataset.set_aside)
-        source = "train" if is_part else split
-        whole = self._whole(split, source)
-        counts = {**whole.counts, "missing_from_release": self.dataset.released.get(source, 0) - len(whole.examples)}
-        for oddity, pattern in self.dataset.oddities.items():
-            counts[oddity] = sum(bool(re.search(pattern, f"{e.text} {e.second or ''}")) for e in whole.examples)
-        examples = list(whole.examples)
-        if is_part:
-            examples = [e for e in examples if not self.left_out or fingerprint(e) not in self.left_out]
-            counts["in_contrast_set"] = len(whole.examples) - len(examples)
-            num_usable = len(examples)
-            examples = self._part(examples, split)
-            counts["set_aside" if split == "train" else "of_train"] = num_usable - len(examples)
-        return replace(whole, examples=examples, counts={name: number for name, number in counts.items() if number > 0})
-
-    def released(self, split: str) -> Sequence[TextExample]:
-        """All usable examples of a split as it was released, those that are left out among them.
-
-        Raises:
-            TaskError: as ``read``.
-        """
-        return self._whole(split, split).examples
-
-    def _whole(self, split: str, source: str) -> Split[TextExample]:
-        records = self.dataset.records(self.place, source)
-        return examples_of(split, records, self.dataset.columns, self.labels, undecided=self.dataset.undecided)
-
-    def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
-        """What is left of the training examples after each set aside, or that which the split is."""
-        for name in self.dataset.set_aside:
-            if len(rest) < 2:
-                raise TaskError(f"{self.name}: {self.place} has too few examples to set '{name}' aside: add more")
-            stays, aside = split_off([example.label for example in rest], SET_ASIDE, SET_ASIDE_SEED)
-            if name == split:
-                return [rest[number] for number in aside]
-            rest = [rest[number] for number in stays]
-        return rest
-
-
-def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> ClineTask:
-    """Make the task that a name of ``CLINE`` names; its labels are known.
-
-    Originals of the validation and test contrast sets that lie beside its files are not trained on: all those of
-    IMDb come from the reviews for training.
-    """
-    from trueneg.tasks.contrast_sets import originals_beside
-
-    task = ClineTask(options.name, options.data)
-    return ClineTask(options.name, options.data, left_out=originals_beside(task.name, task.place))
-
-
-def fingerprint(example: TextExample) -> str:
-    """What tells an example from others however it was spaced, cased and punctuated.
-
-    Example:
-        >>> fingerprint(TextExample("0", "A good  film.<br />Really!", "So?"))
-        'agoodfilmreally|so'
-    """
-    return "|".join(
-        re.sub(r"[\W_]+", "", plain_review(text).casefold()) for text in (example.text, example.second or "")
-    )
-
-
-def plain_review(text: str) -> str:
-    """A review of IMDb without its only markup: each ``<br />`` is some eight pieces of a tokenizer, and no word."""
-    return re.sub(r"(?:<br />)+", " ", text)
-
-
-def read_json(path: Path) -> Any:
-    """Read a file of JSON.
-
-    Raises:
-        TaskError: if it cannot be read, naming the line where it is torn.
-    """
-    return parse_json("\n".join(line for _, line in read_lines(path)), str(path), TaskError, "get the file again")
 
 
 def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
@@ -194,10 +81,10 @@ def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
 
 
 def _split_file(place: Path, split: str, suffix: str) -> Path:
-    """The file of a place whose name has the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
+    """Find the file whose name has the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
     words = SPLIT_NAMES.get(split, (split,))
     if not place.is_dir():
-        raise TaskError(f"--data {place}: a folder is wanted")
+        raise TaskError(f"--data {place}: not a folder")
     files = [path for path in sorted(place.glob(f"*{suffix}")) if {*re.split(r"[-_.]", path.stem)} & {*words}]
     if not files:
         raise TaskError(f"--data {place}: no *{split}*{suffix} in it: it holds {listing(place)}")
@@ -219,7 +106,7 @@ def _imdb(place: Path, split: str) -> Records:
             text, is_latin = _decoded(content)
             num_latin += is_latin
             key = f"{parts[1]}/{parts[2].removesuffix('.txt')}"
-            found.append((key, plain_review(text), _SENTIMENT[parts[1] == "pos"]))
+            found.append((key, text, _SENTIMENT[parts[1] == "pos"]))
     if not found:
         raise TaskError(f"--data {place}: no {split}/pos/*.txt and {split}/neg/*.txt in it: get the data set again")
     found.sort(key=lambda row: (row[2], [int(number) for number in re.findall(r"\d+", row[0])], row[0]))
@@ -233,7 +120,7 @@ def _files(place: Path, split: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of an archive's files, as they come: nothing is unpacked to disk."""
+    """Yield names and contents of an archive's files, as they come: nothing is unpacked to disk."""
     try:
         with tarfile.open(archive, "r|*") as stream:
             for member in stream:
@@ -246,7 +133,7 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _decoded(content: bytes) -> tuple[str, bool]:
-    """Text, and whether it was in Latin-1, as some releases are."""
+    """Decode a text, and tell whether it was in Latin-1, as some releases are."""
     try:
         return content.decode("utf-8"), False
     except UnicodeDecodeError:
@@ -269,7 +156,7 @@ def _perspectrum(place: Path, split: str) -> Records:
                 num_unknown += len(cluster["pids"]) - len(known)
                 stance = cluster["stance_label_3"].lower()
                 if not all(isinstance(text, str) for text in (claim["text"], *(text_of[pid] for pid in known))):
-                    raise TypeError(f"claim {claim['cId']} has a text that is none")
+                    raise TypeError(f"claim {claim['cId']} has a text that is not text")
                 rows += [
                     (f"{claim['cId']}/{pid}", str(claim["cId"]), claim["text"], text_of[pid], stance) for pid in known
                 ]
@@ -281,6 +168,7 @@ def _perspectrum(place: Path, split: str) -> Records:
     return replace(records, counts={**records.counts, "perspectives_without_text": num_unknown})
 
 
+_HUB_TEXT = TextColumns("text", None, "label")
 _TOPICS = ("World", "Sports", "Business", "Sci/Tech")
 
 
@@ -319,6 +207,8 @@ CLINE: Mapping[str, ClineDataset] = {
         TextColumns("text", None, "label", "key"),
         _SENTIMENT,
         {"train": 25_000, "test": 25_000},
+        _HUB_TEXT,
+        ("neg", "pos"),
         set_aside=("dev",),
     ),
     "snli": ClineDataset(
@@ -327,6 +217,7 @@ CLINE: Mapping[str, ClineDataset] = {
         TextColumns("sentence1", "sentence2", "gold_label", "pairID"),
         ("contradiction", "entailment", "neutral"),
         {"train": 549_367, "dev": 9_842, "test": 9_824},
+        TextColumns("premise", "hypothesis", "label"),
         undecided="-",
     ),
     "perspectrum": ClineDataset(
@@ -342,6 +233,7 @@ CLINE: Mapping[str, ClineDataset] = {
         TextColumns("question", "passage", "answer"),
         ("false", "true"),
         {"train": 9_427, "dev": 3_270, "test": 3_245},
+        TextColumns("question", "passage", "answer"),
         dev_splits=("dev",),
     ),
     "ag": ClineDataset(
@@ -350,6 +242,7 @@ CLINE: Mapping[str, ClineDataset] = {
         TextColumns("text", None, "label"),
         _TOPICS,
         {"train": 120_000, "test": 7_600},
+        _HUB_TEXT,
         set_aside=("dev",),
         oddities={"html_leftovers": r"&lt;|&gt;|#\d+;|\bquot;|\bamp;", "backslashes": r"\\"},
     ),
@@ -359,8 +252,107 @@ CLINE: Mapping[str, ClineDataset] = {
         TextColumns("text", None, "label", "key"),
         _SENTIMENT,
         {"train": 10_662},
+        _HUB_TEXT,
+        ("neg", "pos"),
         set_aside=("test", "dev"),
     ),
 }
 """Name to task. In perspectrum the second text is a perspective on the claim, which is the ``group``; in boolq the
 passage, whose end is cut first; in ag the text is title and description. BoolQ's test split has no labels."""
+
+
+class ClineTask(TextTask):
+    """One of CLINE's tasks. The metric of all of them is accuracy.
+
+    Originals of the validation and test contrast sets next to its files are not trained on, and are counted as
+    ``in_contrast_set``: all those of IMDb come from the reviews for training.
+
+    Args:
+        name: In ``CLINE``.
+        data: A folder that holds what the task is looked for in, or that itself; or ``hub:NAME``.
+
+    Attributes:
+        place: Folder or archive that is read; None for a hub dataset.
+
+    Raises:
+        ConfigError: for an unknown name.
+        TaskError: if there is no such folder or file.
+
+    Example:
+        >>> ClineTask("imbd", "data/cline")
+        Traceback (most recent call last):
+        trueneg.errors.ConfigError: unknown CLINE task 'imbd': did you mean 'imdb'? Known: ag, boolq, imdb, ...
+    """
+
+    def __init__(self, name: str, data: str | Path) -> None:
+        if name not in CLINE:
+            raise ConfigError(unknown_name("CLINE task", name, CLINE))
+        self.dataset = CLINE[name]
+        super().__init__(name, metrics=("accuracy",), labels=self.dataset.labels)
+        self.dev_splits = self.dataset.dev_splits
+        self.data = data
+        self.set_aside = self.dataset.set_aside
+        self.hub = open_hub(data)
+        self.place: Path | None = None
+        if self.hub is None:
+            self.place = _place(name, self.dataset, Path(data))
+            self.left_out = originals_next_to(name, self.place)
+        elif self.dataset.hub is None:
+            raise TaskError(f"--data {data}: the hub does not have {name}: give its files")
+        else:
+            self.set_aside = tuple(split for split in self.set_aside if split not in self.hub.splits)
+
+    @classmethod
+    def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
+        """Make the task that a name of ``CLINE`` names; its labels are known."""
+        return cls(options.name, options.data)
+
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
+        """Read a split, or the part of the training examples that stands for it (counts: of all of them).
+
+        Raises:
+            TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
+        """
+        is_part = split in ("train", *self.set_aside)
+        source = "train" if is_part else split
+        whole = self._released(split, source)
+        counts = dict(whole.counts)
+        if self.hub is None:
+            counts["missing_from_release"] = self.dataset.released.get(source, 0) - len(whole.examples)
+        for oddity, pattern in self.dataset.oddities.items():
+            counts[oddity] = sum(bool(re.search(pattern, f"{e.text} {e.second or ''}")) for e in whole.examples)
+        examples = list(whole.examples)
+        if is_part:
+            examples = [e for e in examples if not self.left_out or fingerprint(e) not in self.left_out]
+            counts["in_contrast_set"] = len(whole.examples) - len(examples)
+            num_usable = len(examples)
+            examples = self._part(examples, split)
+            counts["set_aside" if split == "train" else "of_train"] = num_usable - len(examples)
+        return replace(whole, examples=examples, counts={name: number for name, number in counts.items() if number > 0})
+
+    def released(self, split: str) -> Sequence[TextExample]:
+        """Read all usable examples of a split as it was released, those of ``left_out`` among them."""
+        return self._released(split, split).examples
+
+    def _released(self, split: str, source: str) -> Split[TextExample]:
+        known = self.dataset
+        if self.hub is not None and known.hub is not None:
+            read = examples_of(split, self.hub.records(source), known.hub, known.hub_labels or self.labels)
+        else:
+            assert self.place is not None
+            records = known.records(self.place, source)
+            read = examples_of(split, records, known.columns, self.labels, undecided=known.undecided)
+        if self.name != "imdb":
+            return read
+        return replace(read, examples=[replace(e, text=plain_review(e.text)) for e in read.examples])
+
+    def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
+        """Return what is left of the training examples after each set aside, or that which the split is."""
+        for name in self.set_aside:
+            if len(rest) < 2:
+                raise TaskError(f"{self.name}: {self.data} has too few examples to set '{name}' aside: add more")
+            stays, aside = split_off([example.label for example in rest], SET_ASIDE, SET_ASIDE_SEED)
+            if name == split:
+                return [rest[number] for number in aside]
+            rest = [rest[number] for number in stays]
+        return rest

@@ -31,7 +31,7 @@ class Sentence:
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
     line: int
-    """Of the first word, from 1."""
+    """The first word's, from 1."""
 
 
 Entity = tuple[str, int, int]
@@ -90,7 +90,7 @@ def read_conll(
             continue
         else:
             if width and len(row) != width:
-                raise TaskError(f"{path}:{number}: {width} columns are wanted, as before, and {len(row)} found: fix it")
+                raise TaskError(f"{path}:{number}: {width} columns expected, as before, {len(row)} found: fix it")
             width = len(row)
             for at in (word_at, tag_at):
                 if not -width <= at < width:
@@ -102,7 +102,7 @@ def read_conll(
             rows.append(row)
     close()
     if not sentences:
-        raise TaskError(f"{path}: no sentences: one word and its tag a line are wanted, a blank line between sentences")
+        raise TaskError(f"{path}: no sentences: write one word and its tag a line, and a blank line between sentences")
     return sentences, {what: how_many for what, how_many in counts.items() if how_many}
 
 
@@ -167,7 +167,7 @@ def to_iob2(tags: Sequence[str]) -> list[str]:
 
 
 def entities(tags: Sequence[str]) -> set[Entity]:
-    """Entities that a sentence's tags mean, of any scheme, valid or not, as ``conlleval`` finds them.
+    """Find the entities that a sentence's tags mean, of any scheme, valid or not, as ``conlleval`` finds them.
 
     Example:
         >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC", "I-PER"]))

@@ -26,9 +26,16 @@ from pathlib import Path, PurePath
 
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.tasks.base import Split
-from trueneg.tasks.cline import CLINE, fingerprint, plain_review, read_json
-from trueneg.tasks.records import MALFORMED_SHARE, Records, listing, read_records
-from trueneg.tasks.text import TextExample
+from trueneg.tasks.records import MALFORMED_SHARE, Records, listing, read_json, read_records
+from trueneg.tasks.text import TextExample, fingerprint, plain_review
+
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "imdb": ("negative", "positive"),
+    "boolq": ("false", "true"),
+    "perspectrum": ("undermine", "support"),
+    "snli": ("contradiction", "entailment", "neutral"),
+}
+"""Task to its labels: class ``i`` is the ``i``-th, as in the task."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class ContrastSet:
     """Original examples and their revisions; what belongs together has the same ``group``."""
 
     task: str
-    """Whose question they ask."""
+    """The task it belongs to."""
     source: Path
     """Folder of the files."""
     original: Split[TextExample]
@@ -46,8 +53,13 @@ class ContrastSet:
     perspectives."""
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What the numbers of labels stand for."""
+        return LABELS[self.task]
+
+    @property
     def counts(self) -> dict[str, int]:
-        """What was met in both splits."""
+        """What was counted in both splits."""
         return dict(Counter(self.original.counts) + Counter(self.revised.counts))
 
 
@@ -101,8 +113,8 @@ def read_contrast_set(task: str, data: str | Path, split: str = "test") -> Contr
     raise TaskError(f"--contrast-set {data}: no {' or '.join(files)} for {task}{there}")
 
 
-def originals_beside(task: str, place: Path) -> frozenset[str]:
-    """Fingerprints of the originals of a task's validation and test contrast sets that lie beside its files."""
+def originals_next_to(task: str, place: Path) -> frozenset[str]:
+    """Collect the ``fingerprint``s of originals of a task's validation and test contrast sets next to its files."""
     found: set[str] = set()
     for source, file, read in CONTRAST_SETS.get(task, ()):
         folder = place.parent / source
@@ -114,7 +126,7 @@ def originals_beside(task: str, place: Path) -> frozenset[str]:
 
 
 def _contrast_set(task: str, source: Path, split: str, rows: Sequence[_Row], counts: dict[str, int]) -> ContrastSet:
-    number_of = {label: number for number, label in enumerate(CLINE[task].labels)}
+    number_of = {label: number for number, label in enumerate(LABELS[task])}
     originals: list[TextExample] = []
     revised: list[TextExample] = []
     met = Counter(counts)
@@ -143,12 +155,12 @@ def _contrast_set(task: str, source: Path, split: str, rows: Sequence[_Row], cou
 
 
 def _splits(file: str) -> tuple[str, ...]:
-    """Splits that files of a name are of."""
+    """List the splits that files of a name can be of."""
     return ("train", "dev", "test") if "{split}" in file else ("test",)
 
 
 def _find(data: Path, place: str, file: str) -> Path | None:
-    """Folder of a set's file, in ``data`` or any of the folders that its place goes through."""
+    """Find the folder of a set's file, in ``data`` or any of the folders that its place goes through."""
     if data.is_file():
         return data.parent if data.name == file else None
     parts = PurePath(place).parts
@@ -166,7 +178,7 @@ _SENTIMENT = {"Negative": "negative", "Positive": "positive"}
 
 
 def _imdb(folder: Path, split: str) -> _Rows:
-    """Two files of the same rows."""
+    """Read two files of the same rows."""
     files = [read_records(folder / f"{split}_{kind}.tsv", is_quoted=True) for kind in ("original", "contrast")]
     _same_rows(*files)
     sides = [_reviews(records) for records in files]
@@ -178,7 +190,7 @@ def _imdb(folder: Path, split: str) -> _Rows:
 
 
 def _paired_imdb(folder: Path, split: str) -> _Rows:
-    """One file in which an original and its revision have a number in common, the original first.
+    """Read one file in which an original and its revision have a number in common, the original first.
 
     (The files of originals and of revisions are not in the same order.)
     """
@@ -219,7 +231,7 @@ def _boolq(folder: Path, split: str) -> _Rows:
             num_unusable += len(entry["perturbed_questions"]) - len(usable)
             passage = entry["paragraph"]
             if not all(isinstance(text, str) for text in (passage, entry["question"])):
-                raise TypeError(f"entry {number} has a text that is none")
+                raise TypeError(f"entry {number} has a text that is not text")
             revisions = [((q["perturbed_q"], passage), answers[q["answer"]]) for q in usable]
             rows.append(_Row(str(number), (entry["question"], passage), answers[entry["answer"]], revisions))
     except (KeyError, TypeError, AttributeError) as error:
@@ -228,7 +240,7 @@ def _boolq(folder: Path, split: str) -> _Rows:
 
 
 def _perspectrum(folder: Path, split: str) -> _Rows:
-    """Claims turned round: the perspective stays. Perspectives on the same claim are a cluster."""
+    """Read negated claims: the perspective stays. Perspectives on one claim are a cluster."""
     records = read_records(folder / "perspectrum_contrast_sets.csv")
     names = ("original_claim", "contrast_claim", "perspective", "original_stance_label", "contrast_stance_label")
     claim, other, perspective, stance, turned = (records.column(name) for name in names)
@@ -248,7 +260,7 @@ def _perspectrum(folder: Path, split: str) -> _Rows:
 
 
 def _snli(folder: Path, split: str) -> _Rows:
-    """Three files: row ``i`` of the originals has rows ``2 i`` and ``2 i + 1`` of either kind of revision."""
+    """Read three files: row ``i`` of the originals has rows ``2 i`` and ``2 i + 1`` of either kind of revision."""
     files = [
         read_records(folder / kind / f"{split}.tsv", is_quoted=True)
         for kind in ("original", "revised_premise", "revised_hypothesis")
@@ -257,14 +269,14 @@ def _snli(folder: Path, split: str) -> _Rows:
     if not len(premise) == len(hypothesis) == 2 * len(original):
         raise TaskError(
             f"{folder}: {len(original)} originals with {len(premise)} and {len(hypothesis)} revisions in {split}.tsv, "
-            "where two of each are wanted: get the files again"
+            "and each original has two of either: get the files again"
         )
     rows = []
     num_both = 0
     for number, (texts, label) in enumerate(original):
         pair = slice(2 * number, 2 * number + 2)
         for revisions, kept in ((premise[pair], 1), (hypothesis[pair], 0)):
-            num_both += sum(int(_plain(revision[kept]) != _plain(texts[kept])) for revision, _ in revisions)
+            num_both += sum(int(_letters(revision[kept]) != _letters(texts[kept])) for revision, _ in revisions)
         rows.append(_Row(str(number), texts, label, [*premise[pair], *hypothesis[pair]]))
     if num_both > MALFORMED_SHARE * 4 * len(rows):
         raise TaskError(f"{folder}: {num_both} revisions in {split}.tsv are not of the original in their place")
@@ -272,7 +284,7 @@ def _snli(folder: Path, split: str) -> _Rows:
 
 
 def _inferences(records: Records) -> list[tuple[tuple[str, str], str]]:
-    labels = {label: label for label in CLINE["snli"].labels}
+    labels = {label: label for label in LABELS["snli"]}
     first, second, label = (records.column(name) for name in ("sentence1", "sentence2", "gold_label"))
     return [
         ((row[first], row[second]), _label(records, number, row[label], labels))
@@ -280,12 +292,12 @@ def _inferences(records: Records) -> list[tuple[tuple[str, str], str]]:
     ]
 
 
-def _plain(text: str) -> str:
+def _letters(text: str) -> str:
     return fingerprint(TextExample("", text))
 
 
 def _same_rows(*files: Records) -> None:
-    """That rows at the same place belong together, which a row left out of one file would undo."""
+    """Check that rows at the same place belong together, which a row left out of one file would undo."""
     if len({tuple(records.lines) for records in files}) > 1:
         sizes = " and ".join(f"{records.path} {len(records.rows)}" for records in files)
         raise TaskError(f"{sizes} rows, which have to be the same ones: get the files again")

@@ -1,4 +1,4 @@
-"""GLUE's tasks (Wang et al. 2019), read from their official TSV files."""
+"""GLUE's tasks (Wang et al. 2019), read from their official TSV files or from the hub (``hub:nyu-mll/glue``)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.tasks.base import Split
+from trueneg.tasks.hub import open_hub
 from trueneg.tasks.records import Records, as_records, listing, read_tsv
 from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
@@ -21,16 +23,20 @@ _MRPC_ORIGINAL = "msr_paraphrase_train.txt"
 
 @dataclass(frozen=True)
 class GlueDataset:
-    """Where a task's files lie and what they hold. Quote characters in them are text."""
+    """Where a task's files are and what they hold. Quote characters in them are text."""
 
     folders: tuple[str, ...]
-    """It may lie in, below the data folder: however they are cased and hyphenated."""
+    """Names its folder below the data folder may have, however they are cased and hyphenated."""
     header: tuple[str, ...]
-    """Of the official training file; how a file is read that has no header."""
+    """The official training file's; how a file without a header is read."""
     columns: TextColumns
+    hub: TextColumns
+    """The columns as the hub has them."""
     labels: tuple[str, ...] = _BINARY
     """Class ``i`` is ``labels[i]``: in alphabetical order, which is the order of the official code (``MnliProcessor``
     and others), not that of the Hugging Face dataset (entailment, neutral, contradiction)."""
+    hub_labels: tuple[str, ...] = ()
+    """The names of the same classes on the hub, where they are others."""
     metrics: tuple[str, ...] = ("accuracy",)
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Split to the names its file may have, where that is not ``<split>.tsv`` alone."""
@@ -44,20 +50,34 @@ def _pair(first: str, second: str, label: str = "label", key: str = "index") -> 
     return TextColumns(first, second, label, key)
 
 
+_SENTENCE = TextColumns("sentence", None, "label", "index")
+_HUB_SENTENCE = TextColumns("sentence", None, "label", "idx")
+_HUB_PAIR = _pair("sentence1", "sentence2", key="idx")
+_HUB_NLI = _pair("premise", "hypothesis", key="idx")
 _NLI_HEADER = ("index", "sentence1", "sentence2", "label")
 
 GLUE: Mapping[str, GlueDataset] = {
     "cola": GlueDataset(
         ("CoLA",),
         ("source", "label", "original", "sentence"),
-        TextColumns("sentence", None, "label", "index"),
+        _SENTENCE,
+        _HUB_SENTENCE,
+        hub_labels=("unacceptable", "acceptable"),
         metrics=("matthews",),
     ),
-    "sst2": GlueDataset(("SST-2",), ("sentence", "label"), TextColumns("sentence", None, "label", "index")),
+    "sst2": GlueDataset(
+        ("SST-2",),
+        ("sentence", "label"),
+        _SENTENCE,
+        _HUB_SENTENCE,
+        hub_labels=("negative", "positive"),
+    ),
     "mrpc": GlueDataset(
         ("MRPC",),
         ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
         _pair("#1 String", "#2 String", "Quality"),
+        _HUB_PAIR,
+        hub_labels=("not_equivalent", "equivalent"),
         metrics=("accuracy", "f1"),
         files={
             # The msr files are the originals: train holds dev as well, test has its labels.
@@ -72,6 +92,7 @@ GLUE: Mapping[str, GlueDataset] = {
             "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score",
         ),
         _pair("sentence1", "sentence2", "score"),
+        _HUB_PAIR,
         labels=(),
         metrics=("spearman", "pearson"),
         bounds=(0.0, 5.0),
@@ -81,6 +102,8 @@ GLUE: Mapping[str, GlueDataset] = {
         ("QQP",),
         ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
         _pair("question1", "question2", "is_duplicate", "id"),
+        _pair("question1", "question2", key="idx"),
+        hub_labels=("not_duplicate", "duplicate"),
         metrics=("accuracy", "f1"),
         is_unordered=True,
     ),
@@ -91,18 +114,36 @@ GLUE: Mapping[str, GlueDataset] = {
             "sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
         ),
         _pair("sentence1", "sentence2", "gold_label"),
+        _HUB_NLI,
         labels=_INFERENCE,
         dev_splits=("dev_matched", "dev_mismatched"),
     ),
     "qnli": GlueDataset(
-        ("QNLI",), ("index", "question", "sentence", "label"), _pair("question", "sentence"), labels=_ENTAILMENT
+        ("QNLI",),
+        ("index", "question", "sentence", "label"),
+        _pair("question", "sentence"),
+        _pair("question", "sentence", key="idx"),
+        labels=_ENTAILMENT,
     ),
-    "rte": GlueDataset(("RTE",), _NLI_HEADER, _pair("sentence1", "sentence2"), labels=_ENTAILMENT),
-    "wnli": GlueDataset(("WNLI",), _NLI_HEADER, _pair("sentence1", "sentence2")),
+    "rte": GlueDataset(
+        ("RTE",),
+        _NLI_HEADER,
+        _pair("sentence1", "sentence2"),
+        _HUB_PAIR,
+        labels=_ENTAILMENT,
+    ),
+    "wnli": GlueDataset(
+        ("WNLI",),
+        _NLI_HEADER,
+        _pair("sentence1", "sentence2"),
+        _HUB_PAIR,
+        hub_labels=("not_entailment", "entailment"),
+    ),
     "ax": GlueDataset(
         ("AX", "diagnostic", "MNLI"),
         _NLI_HEADER,
         _pair("sentence1", "sentence2"),
+        _HUB_NLI,
         labels=_INFERENCE,
         metrics=("matthews", "accuracy"),
         files={"train": (), "test": ("diagnostic.tsv", "AX.tsv", "test.tsv")},
@@ -112,15 +153,16 @@ GLUE: Mapping[str, GlueDataset] = {
 """Name to task; ``ax`` is the diagnostic set, for a model of MNLI to predict. Test splits come without labels."""
 
 _UNDECIDED = "-"
-"""Gold label of SNLI and MNLI pairs that annotators did not agree on."""
+"""Gold label of MNLI pairs that annotators did not agree on."""
 
 
 class GlueTask(TextTask):
-    """One of GLUE's tasks, in a folder.
+    """One of GLUE's tasks.
 
     Args:
         dataset: Its name in ``GLUE``.
-        data: The folder that holds ``CoLA/``, ``SST-2/``, …, or the task's files.
+        data: The folder that holds ``CoLA/``, ``SST-2/``, …, or the task's files; or ``hub:nyu-mll/glue``, whose
+            configuration is the task's name.
 
     Raises:
         ConfigError: for an unknown name.
@@ -144,23 +186,26 @@ class GlueTask(TextTask):
             is_unordered=self.dataset.is_unordered,
         )
         self.dev_splits = self.dataset.dev_splits
-        self.folder = _folder(self.dataset, Path(data))
+        self.hub = open_hub(data, dataset)
+        self.folder = _folder(self.dataset, Path(data)) if self.hub is None else Path()
 
-    def read(self, split: str) -> Split[TextExample]:
+    @classmethod
+    def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
+        """Make the task that ``glue/<name>`` names; its labels are known."""
+        return cls(options.name.removeprefix("glue/"), options.data)
+
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         """Read a split; any ``<split>.tsv`` of the same columns will do.
 
         Raises:
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
         """
+        known = self.dataset
+        if self.hub is not None:
+            return examples_of(split, self.hub.records(split), known.hub, known.hub_labels or self.labels)
         records = self._without_dev(self._records(self._file(split)))
-        return examples_of(
-            split,
-            records,
-            self.dataset.columns,
-            self.labels,
-            is_quantity=not self.labels,
-            undecided=_UNDECIDED if self.labels == _INFERENCE else None,
-        )
+        undecided = _UNDECIDED if self.labels == _INFERENCE else None
+        return examples_of(split, records, known.columns, self.labels, undecided=undecided)
 
     def _file(self, split: str) -> Path:
         names = self.dataset.files.get(split, (f"{split}.tsv",))
@@ -172,7 +217,7 @@ class GlueTask(TextTask):
         return found
 
     def _without_dev(self, records: Records) -> Records:
-        """Without the pairs of MRPC's dev.tsv, which the original training file holds as well."""
+        """Leave out the pairs of MRPC's dev.tsv, which the original training file holds as well."""
         dev = self.folder / "dev.tsv"
         if Path(records.path).name != _MRPC_ORIGINAL or not dev.is_file():
             return records
@@ -188,7 +233,7 @@ class GlueTask(TextTask):
         )
 
     def _records(self, path: Path) -> Records:
-        """Rows of a file, whose first line is a header if any of its cells is an official column's name."""
+        """Read a file, whose first line is a header if any of its cells is an official column's name."""
         cells = read_tsv(path)
         if not cells:
             raise TaskError(f"{path}: the file is empty: download it again")
@@ -199,24 +244,19 @@ class GlueTask(TextTask):
         )
 
 
-def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> GlueTask:
-    """Make the task that ``glue/<name>`` names; its labels are known."""
-    return GlueTask(options.name.removeprefix("glue/"), options.data)
-
-
 def _folder(dataset: GlueDataset, data: Path) -> Path:
     if not data.is_dir():
         raise TaskError(f"--data {data}: no such folder: give one that holds {dataset.folders[0]}/, or its files")
-    known = [_plain(name) for name in dataset.folders]
-    below = {_plain(entry.name): entry for entry in data.iterdir() if entry.is_dir()}
+    known = [_letters(name) for name in dataset.folders]
+    below = {_letters(entry.name): entry for entry in data.iterdir() if entry.is_dir()}
     splits = ("train", "test", *dataset.dev_splits)
     files = {name for split in splits for name in dataset.files.get(split, (f"{split}.tsv",))}
     found = [folder for name in known if (folder := below.get(name))]
     if not found and not any((data / name).is_file() for name in files):
         raise TaskError(f"--data {data}: neither {dataset.folders[0]}/ nor its files in it: it holds {listing(data)}")
-    # The first that holds any of the files: the diagnostic set may lie beside MNLI's.
+    # The first that holds any of the files: the diagnostic set may be in MNLI's folder.
     return next((folder for folder in found if any((folder / name).is_file() for name in files)), [*found, data][0])
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())

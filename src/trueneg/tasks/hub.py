@@ -1,120 +1,130 @@
-"""Labelled texts of a Hugging Face dataset: a hub name, or a folder that ``datasets`` loads."""
+"""A Hugging Face dataset as a source of labelled texts: a hub name, or a folder that ``datasets`` loads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError, unknown_name
-from trueneg.tasks.records import SPLIT_NAMES, Records, as_records, cell
-from trueneg.tasks.tabular import Kind, TabularTask
+from trueneg.tasks.records import SPLIT_NAMES, WITHHELD, Records, as_records, cell
 
-_WITHHELD = "(no label)"
-"""In place of a label that is not known: -1 among classes that have names."""
+PREFIX = "hub:"
 
 
-class HubTask(TabularTask):
-    """Texts or pairs of texts of a Hugging Face dataset: see ``TabularTask`` for the options that are the same.
+class Hub:
+    """A Hugging Face dataset that any text task can read: ``--data hub:NAME`` or ``hub:NAME:CONFIGURATION``.
 
-    Labels that the dataset names (``ClassLabel``) keep its names, sorted, not its numbers; ``-1`` is none of them, and
-    an example without a label in a labelled split is left out and counted as ``undecided``. Numbers without names are
-    labels, -1 too, unless a split has nothing else.
+    Splits have the names that files have: ``validation`` is ``dev``, MNLI's ``validation_matched`` ``dev_matched``.
 
     Args:
-        name: Of the task, for the result files.
-        dataset: A hub name (``stanfordnlp/imdb``), or a folder.
-        configuration: Of datasets that come in several.
-        revision: Of the dataset, for results that can be had again.
-        text_column: Of the text, or the first of two.
-        second_column: Of the second text.
-        label_column: Of the label.
-        kind: ``regression`` where the label is a quantity.
-        labels: Names of the classes in order, where a model has them already.
-        metrics: The primary one first.
-        validation_fraction: Of the training split, set aside where there is no validation split.
-        seed: Of that choice.
+        data: As after ``--data``. The name may be a local folder, of files or as ``save_to_disk`` writes it.
+        configuration: For a dataset that has several, where ``data`` names none; of a local folder the sub-folder of
+            this name is read, if there is one.
+
+    Attributes:
+        splits: Name of each split to the dataset's name of it.
 
     Raises:
-        TaskError: if the dataset cannot be had, or as ``TabularTask``.
+        TaskError: if the dataset cannot be loaded, or two of its splits mean the same.
     """
 
-    def __init__(
-        self,
-        name: str,
-        dataset: str | Path,
-        *,
-        configuration: str | None = None,
-        revision: str | None = None,
-        text_column: str | None = None,
-        second_column: str | None = None,
-        label_column: str | None = None,
-        kind: Kind = "classification",
-        labels: Sequence[str] | None = None,
-        metrics: Sequence[str] | None = None,
-        validation_fraction: float = 0.1,
-        seed: int = 0,
-    ) -> None:
-        self._dataset = _load(str(dataset), configuration, revision)
-        super().__init__(
-            name,
-            dataset,
-            text_column=text_column,
-            second_column=second_column,
-            label_column=label_column,
-            kind=kind,
-            labels=labels,
-            metrics=metrics,
-            undecided=_WITHHELD if kind == "classification" else None,
-            validation_fraction=validation_fraction,
-            seed=seed,
-        )
-
-    def _find_splits(self) -> Mapping[str, Path | str]:
+    def __init__(self, data: str, configuration: str = "") -> None:
+        self.data = data
+        dataset, _, named = data.removeprefix(PREFIX).partition(":")
+        self._dataset = _load(dataset, named, configuration)
         known = {stem: split for split, stems in SPLIT_NAMES.items() for stem in stems}
-        found: dict[str, str] = {}
+        self.splits: dict[str, str] = {}
         for given in self._dataset:
-            split = known.get(given, given)
-            # MNLI's 'validation_matched' is a split of its own: dev_matched.
-            split = re.sub(r"^(validation|valid)_", "dev_", split)
-            if split in found:
-                raise TaskError(f"{self.data}: both {found[split]!r} and {given!r} are '{split}': rename a split")
-            found[split] = given
-        return found
+            split = re.sub(r"^(validation|valid)_", "dev_", known.get(given, given))
+            if split in self.splits:
+                raise TaskError(f"{data}: both {self.splits[split]!r} and {given!r} are '{split}': rename a split")
+            self.splits[split] = given
 
-    def _records(self, split: str) -> Records:
+    def rows(self, split: str) -> Any:
+        """Return a split's rows, as ``datasets`` has them.
+
+        Raises:
+            TaskError: naming the splits there are.
+        """
         if split not in self.splits:
             raise TaskError(f"{self.data}: {unknown_name('split', split, self.splits)}")
-        return _records(self._dataset[self.splits[split]], f"{self.data}[{self.splits[split]}]")
+        return self._dataset[self.splits[split]]
+
+    def records(self, split: str) -> Records:
+        """Read a split's rows as text; columns that are neither text, numbers nor truths are left out.
+
+        Classes that the dataset names have their names. A class of -1 is ``WITHHELD``; a column that has nothing but -1
+        is empty, as the labels of a test split.
+
+        Raises:
+            TaskError: naming the splits there are.
+        """
+        from datasets import ClassLabel, Value
+
+        rows = self.rows(split)
+        values: dict[str, list[str | None]] = {}
+        for name, feature in rows.features.items():
+            if isinstance(feature, ClassLabel):
+                classes = feature.names
+                values[name] = ["" if n is None else classes[n] if n >= 0 else WITHHELD for n in rows[name]]
+            elif isinstance(feature, Value):
+                values[name] = [cell(value) for value in rows[name]]
+            if name in values and set(values[name]) <= {"", WITHHELD, "-1", "-1.0"}:
+                values[name] = [""] * len(rows)
+        names = [name for name, column in values.items() if None not in column]
+        cells = zip(*([value or "" for value in values[name]] for name in names), strict=True)
+        return as_records(f"{self.data}[{self.splits[split]}]", names, list(enumerate(cells)))
 
 
-def _load(dataset: str, configuration: str | None, revision: str | None) -> Any:
+def open_hub(data: str | Path, configuration: str = "") -> Hub | None:
+    """Load the dataset that ``--data`` names; None if it names files."""
+    return Hub(str(data), configuration) if str(data).startswith(PREFIX) else None
+
+
+def as_articles(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Nest questions with their contexts, as the hub has SQuAD, the way SQuAD's files are nested.
+
+    Example:
+        >>> question = {"id": "q", "question": "Who?", "answers": {"text": ["I"], "answer_start": [0]}}
+        >>> (article,) = as_articles([{"title": "T", "context": "I am.", **question}])["data"]
+        >>> article["paragraphs"][0]["qas"][0]["answers"]
+        [{'text': 'I', 'answer_start': 0}]
+    """
+    articles: dict[Any, dict[Any, list[dict[str, Any]]]] = {}
+    for row in rows:
+        question = {name: row[name] for name in ("id", "question") if name in row}
+        answers = row.get("answers")
+        if isinstance(answers, Mapping):  # a list of texts, and one of places
+            names = list(answers)
+            answers = [dict(zip(names, values, strict=True)) for values in zip(*answers.values(), strict=True)]
+        if answers is not None:
+            question["answers"] = answers
+        articles.setdefault(row.get("title"), {}).setdefault(row.get("context"), []).append(question)
+    return {
+        "data": [
+            {"title": title, "paragraphs": [{"context": context, "qas": qas} for context, qas in paragraphs.items()]}
+            for title, paragraphs in articles.items()
+        ]
+    }
+
+
+def _load(dataset: str, named: str, configuration: str) -> Any:
     from datasets import DatasetDict, load_dataset, load_from_disk
 
-    folder = Path(dataset)
+    folder, chosen = Path(dataset), named or configuration
+    if chosen and (folder / chosen).is_dir():
+        folder, chosen = folder / chosen, ""
+    elif folder.is_dir():  # a folder has no configurations but those that its files declare
+        chosen = named
     is_saved = folder.is_dir() and ((folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file())
     try:
-        loaded = load_from_disk(dataset) if is_saved else load_dataset(dataset, configuration, revision=revision)
+        loaded = load_from_disk(str(folder)) if is_saved else load_dataset(str(folder), chosen or None)
     except Exception as error:  # datasets raises whatever its loaders, pyarrow and the network raise
         reason = (str(error).strip().splitlines() or [""])[0]
-        raise TaskError(f"cannot load the dataset '{dataset}': {type(error).__name__}: {reason}") from error
+        raise TaskError(
+            f"cannot load the dataset '{folder}': {type(error).__name__}: {reason}: check hub:NAME:CONFIGURATION and "
+            "the network, or give hub:FOLDER, a copy made by save_to_disk"
+        ) from error
     return loaded if isinstance(loaded, DatasetDict) else DatasetDict({"train": loaded})
-
-
-def _records(dataset: Any, path: str) -> Records:
-    """Rows of one split, its class numbers as names; columns that are no cells are left out."""
-    from datasets import ClassLabel, Value
-
-    values: dict[str, list[str | None]] = {}
-    for name, feature in dataset.features.items():
-        if isinstance(feature, ClassLabel):
-            classes = feature.names
-            values[name] = ["" if n is None else classes[n] if n >= 0 else _WITHHELD for n in dataset[name]]
-        elif isinstance(feature, Value):
-            values[name] = [cell(value) for value in dataset[name]]
-        if name in values and set(values[name]) <= {"", _WITHHELD, "-1", "-1.0"}:  # of a test split
-            values[name] = [""] * len(dataset)
-    names = [name for name, column in values.items() if None not in column]
-    rows = zip(*([value or "" for value in values[name]] for name in names), strict=True)
-    return as_records(path, names, list(enumerate(rows)))

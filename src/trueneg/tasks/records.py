@@ -7,9 +7,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 from trueneg.errors import TaskError, unknown_name
+from trueneg.files.records import parse_json
 from trueneg.files.text import conversion, csv_rows, delimiter_of, foreign_encoding
 
 SPLIT_NAMES = {
@@ -20,18 +22,21 @@ SPLIT_NAMES = {
 """Split to what its file may be called (testa and testb: CoNLL-2003)."""
 
 MALFORMED_SHARE = 0.01
-"""Of a file's lines: up to here they are left out and counted, beyond it the file is refused."""
+"""Share of a file's lines up to which malformed ones are left out and counted; beyond it the file is refused."""
+
+WITHHELD = "\0"
+"""The cell of a label that a hub dataset does not have among ones that it has (-1 among named classes)."""
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 @dataclass(frozen=True)
 class Records:
-    """A file's rows. Every cell is text; an empty one says nothing."""
+    """A file's rows. Every cell is text; an empty one is a missing value."""
 
     path: Path | str
     names: tuple[str, ...]
-    """Of the columns."""
+    """The columns'."""
     rows: Sequence[tuple[str, ...]]
     lines: Sequence[int]
     """Where each row begins in its file, from 1."""
@@ -41,7 +46,7 @@ class Records:
     """``malformed_lines`` and ``blank_lines``, where there are any: they are no rows."""
 
     def column(self, name: str) -> int:
-        """Number of a column.
+        """Find the number of a column.
 
         Raises:
             TaskError: naming the file, what is there and the closest name.
@@ -55,8 +60,32 @@ class Records:
         return f"{self.path}:{self.lines[row]}"
 
 
+class Files:
+    """One's own data: a file, or a folder with a file for each split.
+
+    Args:
+        data: See ``split_files``.
+        extensions: See ``split_files``.
+
+    Attributes:
+        splits: Name of each split to its file.
+    """
+
+    def __init__(self, data: Path, extensions: Sequence[str]) -> None:
+        self.data = data
+        self.splits: Mapping[str, Path] = split_files(data, extensions)
+
+    def records(self, split: str) -> Records:
+        """Read a split's rows.
+
+        Raises:
+            TaskError: naming the splits there are, or as ``read_records``.
+        """
+        return read_records(split_file(self.splits, split, self.data))
+
+
 def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
-    """Say which file is which split.
+    """Tell which file is which split.
 
     Args:
         data: A folder or one file. A file's split is the last word of its stem (``train.csv``, ``imdb-train.csv``) or
@@ -83,46 +112,45 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def name_of(data: Path) -> str:
-    """What a task over one's own data is called: the file's name without its ending, or the folder's.
+def name_of(data: str) -> str:
+    """Name a task over one's own data: as the file without its ending, as the folder, or as the hub dataset.
 
     Raises:
         TaskError: for a name that no folder of results can have, as of a file "...csv".
 
     Example:
-        >>> name_of(Path("data/films.v2.csv"))
-        'films.v2'
+        >>> name_of("data/films.v2.csv"), name_of("hub:nyu-mll/glue:mrpc")
+        ('films.v2', 'glue-mrpc')
     """
-    place = data.resolve()
-    return folder_name(place.stem if data.is_file() or not data.exists() else place.name, data)
-
-
-def folder_name(name: str, data: Path | str) -> str:
-    """The name itself.
-
-    Raises:
-        TaskError: for one that no folder of results can have.
-    """
+    if data.startswith("hub:"):
+        dataset, _, configuration = data.removeprefix("hub:").partition(":")
+        name = "-".join(filter(None, (PurePath(dataset).name, configuration)))
+    else:
+        place = Path(data).resolve()
+        name = place.name if place.is_dir() else place.stem
     if not name.strip("."):
         raise TaskError(f"--data {data}: results cannot be kept under the name {name!r}: rename it")
     return name
 
 
 def split_file(files: Mapping[str, Path], split: str, data: Path) -> Path:
-    """File of a split.
+    """Find the file of a split.
 
     Raises:
-        TaskError: naming the splits that there are.
+        TaskError: naming the splits there are.
     """
     if split not in files:
         raise TaskError(f"--data {data}: {unknown_name('split', split, files)}")
     return files[split]
 
 
-def listing(folder: Path, most: int = 12) -> str:
+def listing(folder: Path, max_names: int = 12) -> str:
     """Name what a folder holds, for a message."""
     names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "nothing"
+    return (
+        ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+        or "nothing"
+    )
 
 
 def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
@@ -170,6 +198,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, line.removesuffix("\r")
 
 
+def read_json(path: Path) -> Any:
+    """Read a file of JSON.
+
+    Raises:
+        TaskError: if it cannot be read, naming the line where it is torn.
+    """
+    return parse_json("\n".join(line for _, line in read_lines(path)), str(path), TaskError, "get the file again")
+
+
 def read_tsv(path: Path) -> list[tuple[int, tuple[str, ...]]]:
     """Read (line number, cells) of a TSV file in which quote characters are text.
 
@@ -204,7 +241,7 @@ def as_records(
     if odd is not None and len(filled) - len(kept) > MALFORMED_SHARE * len(filled):
         separated = f"separated by {delimiter!r}, " if delimiter else ""
         raise TaskError(
-            f"{path}:{odd[0]}: {len(names)} columns are wanted and {odd[1]} found, {separated}and so in "
+            f"{path}:{odd[0]}: {len(names)} columns expected, {odd[1]} found, {separated}and so in "
             f"{len(filled) - len(kept)} of {len(filled)} lines: fix them (up to {MALFORMED_SHARE:.0%} are left out "
             f"and counted)"
         )
@@ -297,10 +334,10 @@ def _read_json_lines(path: Path) -> Records:
         if isinstance(value, dict):
             rows.append((number, value))
         else:
-            broken.append((number, f"an object is wanted on each line, not {type(value).__name__}"))
+            broken.append((number, f"each line must be an object, got {type(value).__name__}"))
     num_lines = len(rows) + len(broken)
     if broken and _text(path).lstrip().startswith("["):
-        raise TaskError(f"{path}: a JSON array: one object a line is wanted (jq -c '.[]' FILE > {path.stem}.jsonl)")
+        raise TaskError(f"{path}: a JSON array: write one object a line (jq -c '.[]' FILE > {path.stem}.jsonl)")
     if len(broken) > MALFORMED_SHARE * num_lines:
         raise TaskError(f"{path}:{broken[0][0]}: {broken[0][1]}, and so in {len(broken)} of {num_lines} lines")
     # What is a list or an object in every row is no column; one that some rows lack has empty cells there.

@@ -22,7 +22,7 @@ def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]
 
     Args:
         labels: ``[examples]``; equal ones for examples that need no share.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         Numbers of all examples, ``[examples]``.
@@ -47,7 +47,7 @@ def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]
 
 
 def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArray[np.int64]:
-    """Choose so many examples: the smaller choice of a seed lies within the larger one.
+    """Choose ``num`` examples: the smaller choice of a seed lies within the larger one.
 
     Returns:
         Their numbers in ascending order, ``[min(num, examples)]``.
@@ -62,8 +62,8 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
 
     Args:
         labels: ``[examples]``, two or more.
-        fraction: To be split off, between 0 and 1.
-        seed: Of the draw.
+        fraction: Share to split off, between 0 and 1.
+        seed: Seed of the draw.
 
     Returns:
         Numbers of what stays and of what is split off, each in ascending order.
@@ -72,7 +72,7 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
         ConfigError: for a fraction that is not between 0 and 1.
     """
     if not 0 < fraction < 1:
-        raise ConfigError(f"the validation fraction has to be between 0 and 1, not {fraction}")
+        raise ConfigError(f"the validation fraction must be between 0 and 1, got {fraction}")
     order = stratified_order(labels, seed)
     num_kept = len(order) - min(max(1, round(fraction * len(order))), len(order) - 1)
     return np.sort(order[:num_kept]), np.sort(order[num_kept:])
@@ -87,7 +87,7 @@ def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: 
         ConfigError: for a fraction that is not above 0 and up to 1.
     """
     if not 0 < fraction <= 1:
-        raise ConfigError(f"train_fraction has to be above 0 and up to 1, not {fraction}")
+        raise ConfigError(f"train_fraction must be in (0, 1], got {fraction}")
     if fraction == 1:
         return list(examples)
     return task.subset(examples, max(1, len(task.labels), round(fraction * len(examples))), seed)

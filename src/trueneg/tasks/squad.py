@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.objectives.span import SpanExtraction
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
+from trueneg.tasks.hub import as_articles, open_hub
 from trueneg.tasks.squad_metrics import best_scores
-from trueneg.tasks.squad_reading import FORMAT, SquadExample, read_squad
+from trueneg.tasks.squad_reading import FORMAT, SquadExample, read_squad, squad_split
 from trueneg.tasks.squad_spans import best_spans, null_scores
 from trueneg.tasks.squad_windows import Windows, make_windows
 
@@ -25,11 +27,12 @@ class SquadTask(Task[SquadExample]):
     """SQuAD 1.1, where each question has an answer (Rajpurkar et al. 2016), or 2.0, where not (2018).
 
     Args:
-        data: A folder with ``train-v1.1.json`` and ``dev-v1.1.json`` (or ``v2.0``), or one file, which is ``dev``.
+        data: A folder with ``train-v1.1.json`` and ``dev-v1.1.json`` (or ``v2.0``), one file, which is ``dev``, or
+            ``hub:rajpurkar/squad`` (``squad_v2``).
         version: One of ``VERSIONS``.
         doc_stride: Tokens of the context from the start of a window to the start of the next.
-        max_query: Most tokens of a question.
-        max_answer: Most tokens of an answer.
+        max_query: Maximum number of tokens of a question.
+        max_answer: Maximum number of tokens of an answer.
         num_best: How many spans share the probability of a question's answer.
         null_threshold: Version 2.0 says "no answer" where its score exceeds that of the best span by more than this;
             to be chosen on other data than it is reported on.
@@ -38,6 +41,8 @@ class SquadTask(Task[SquadExample]):
         ConfigError: for an unknown version, or a number that is not positive.
     """
 
+    kind = "squad"
+    preset_family = "squad"
     metrics = ("exact_match", "squad_f1")
     labels = ()
     auto_class = "AutoModelForQuestionAnswering"
@@ -58,8 +63,9 @@ class SquadTask(Task[SquadExample]):
         numbers = {"doc_stride": doc_stride, "max_query": max_query, "max_answer": max_answer, "num_best": num_best}
         for option, number in numbers.items():
             if number < 1:
-                raise ConfigError(f"{option} is {number}: make it 1 or more")
+                raise ConfigError(f"{option} must be at least 1, got {number}")
         self.name = "squad" if version == "1.1" else f"squad/v{version}"
+        self.hub = open_hub(data)
         self.data = Path(data)
         self.version = version
         self.doc_stride = doc_stride
@@ -68,9 +74,22 @@ class SquadTask(Task[SquadExample]):
         self.num_best = num_best
         self.null_threshold = null_threshold
 
+    @classmethod
+    def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
+        """Make the task that ``squad`` or ``squad/v2.0`` names."""
+        return cls(
+            options.data,
+            options.name.partition("/v")[2] or "1.1",
+            doc_stride=options.doc_stride,
+            max_query=options.max_query,
+            max_answer=options.max_answer,
+            num_best=options.num_best,
+            null_threshold=options.null_threshold,
+        )
+
     @property
     def num_outputs(self) -> int:
-        """Of each token: being the start, and being the end."""
+        """Two for each token: being the start, and being the end."""
         return 2
 
     @property
@@ -78,17 +97,20 @@ class SquadTask(Task[SquadExample]):
         """Whether a question may have no answer."""
         return self.version == "2.0"
 
-    def read(self, split: str) -> Split[SquadExample]:
-        """Read ``<data>/<split>-v<version>.json``, or the one file as ``dev``; see ``read_squad``."""
+    def read(self, split: str, *, is_whole: bool = False) -> Split[SquadExample]:
+        """Read ``<data>/<split>-v<version>.json``, or the one file as ``dev``; see ``squad_split`` for the counts."""
+        if self.hub is not None:
+            articles = as_articles(self.hub.rows(split))
+            return squad_split(articles, str(self.data), split, with_impossible=self.has_impossible)
+        file = f"{split}-v{self.version}.json"
         if not self.data.is_dir():
             if split not in self.dev_splits:
-                raise TaskError(f"'{self.data}' is no folder: to read '{split}', give one with {self._file(split)}")
+                raise TaskError(f"'{self.data}' is no folder: to read '{split}', give one with {file}")
             return read_squad(self.data, split, with_impossible=self.has_impossible)
-        path = self.data / self._file(split)
-        if not path.is_file():
-            there = ", ".join(sorted(file.name for file in self.data.glob("*.json"))) or "no .json file"
-            raise TaskError(f"'{self.data}' has no {path.name}, but {there}: {FORMAT}")
-        return read_squad(path, split, with_impossible=self.has_impossible)
+        if not (self.data / file).is_file():
+            there = ", ".join(sorted(path.name for path in self.data.glob("*.json"))) or "no .json file"
+            raise TaskError(f"'{self.data}' has no {file}, but {there}: {FORMAT}")
+        return read_squad(self.data / file, split, with_impossible=self.has_impossible)
 
     def encode(
         self, examples: Sequence[SquadExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
@@ -104,16 +126,16 @@ class SquadTask(Task[SquadExample]):
         )
 
     def objective(self) -> SpanExtraction:
-        """Cross-entropies of start and end."""
+        """Make the cross-entropies of start and end."""
         return SpanExtraction()
 
-    def answers(
+    def predictions(
         self, examples: Sequence[SquadExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
-        """The best span of each question, in the words of its context.
+        """Find the best span of each question, in the words of its context.
 
         ``predicted`` is a text ("" for "no answer"), ``gold`` a list of texts; ``exact`` and ``f1`` in [0, 1] are the
-        best over these; ``is_missing`` says that nothing could be answered (a context without text), which counts as
+        best over these; ``is_missing`` says that nothing could be predicted (a context without text), which counts as
         wrong; ``probability`` is the best span's share among the ``num_best`` best, in version 2.0 with "no answer".
         Version 2.0 adds ``is_impossible`` and ``null_odds``, the score of "no answer" less that of the best span (0 if
         there is none).
@@ -123,23 +145,23 @@ class SquadTask(Task[SquadExample]):
             return []
         spans = best_spans(encoded, outputs, num_best=self.num_best, max_length=self.max_answer)
         nulls = null_scores(encoded, outputs) if self.has_impossible else np.full(len(examples), -np.inf, np.float32)
-        answers: list[Prediction] = []
+        predictions: list[Prediction] = []
         for example, scores, characters, null in zip(examples, spans.scores, spans.characters, nulls, strict=True):
             has_span = bool(scores[0] > -np.inf)
             odds = float(null - scores[0]) if has_span else float(null)
             is_null = self.has_impossible and (not has_span or odds > self.null_threshold)
             is_missing = not has_span and not is_null
             predicted = "" if is_null or is_missing else example.context[slice(*characters[0])].strip()
-            answer: Prediction = {"key": example.key, "group": example.group, "predicted": predicted}
+            prediction: Prediction = {"key": example.key, "group": example.group, "predicted": predicted}
             if example.is_labelled:
                 gold = [given.text for given in example.answers]
                 scored = best_scores(None if is_missing else predicted, gold, may_be_empty=self.has_impossible)
-                answer |= {"gold": gold, "exact": scored[0], "f1": scored[1]}
-            answer |= {"is_missing": is_missing, "probability": _share_of_first(scores, null)}
+                prediction |= {"gold": gold, "exact": scored[0], "f1": scored[1]}
+            prediction |= {"is_missing": is_missing, "probability": _share_of_first(scores, null)}
             if self.has_impossible:
-                answer |= {"is_impossible": example.is_impossible, "null_odds": odds}
-            answers.append(answer)
-        return answers
+                prediction |= {"is_impossible": example.is_impossible, "null_odds": odds}
+            predictions.append(prediction)
+        return predictions
 
     def subset(self, examples: Sequence[SquadExample], num: int, seed: int) -> list[SquadExample]:
         """Choose questions, in their order, with the share of impossible ones kept.
@@ -155,27 +177,10 @@ class SquadTask(Task[SquadExample]):
         chosen = np.concatenate([order[is_impossible][:num_impossible], order[~is_impossible][: num - num_impossible]])
         return [examples[number] for number in np.sort(chosen)]
 
-    def _file(self, split: str) -> str:
-        return f"{split}-v{self.version}.json"
-
 
 def _share_of_first(scores: NDArray[np.float32], null: float) -> float:
-    """Softmax over spans and "no answer", of the best span; 0 if there is none."""
+    """Return the best span's softmax over spans and "no answer"; 0 if there is none."""
     if scores[0] == -np.inf:
         return 0.0
     shifted = np.exp(np.append(scores, null).astype(np.float64) - float(scores[0]))
     return float(1 / shifted.sum())
-
-
-def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> SquadTask:
-    """Make the task that ``squad`` or ``squad/v2.0`` names."""
-    version = options.name.partition("/v")[2] or "1.1"
-    return SquadTask(
-        options.data,
-        version,
-        doc_stride=options.doc_stride,
-        max_query=options.max_query,
-        max_answer=options.max_answer,
-        num_best=options.num_best,
-        null_threshold=options.null_threshold,
-    )

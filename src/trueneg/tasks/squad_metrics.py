@@ -1,4 +1,4 @@
-"""How right an answer is, as SQuAD's own scripts say (Rajpurkar et al. 2016, section 6.1; 2018 for version 2.0)."""
+"""Scores of an answer, as SQuAD's own scripts say (Rajpurkar et al. 2016, section 6.1; 2018 for version 2.0)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARTICLE = re.compile(r"\b(a|an|the)\b")
 def normalized(text: str) -> str:
     """Lower-case, remove ASCII punctuation, then articles that are whole words, then needless whitespace.
 
-    The order matters: a hyphen joins the words beside it before articles are looked for.
+    The order matters: a hyphen joins the words around it before articles are looked for.
 
     Example:
         >>> normalized("The  Cat's  (a) pyjamas!")
@@ -25,40 +25,14 @@ def normalized(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
-def exact_match(predicted: str, gold: str) -> float:
-    """1 if two answers are the same once normalized, else 0.
-
-    Example:
-        >>> exact_match("the Denver Broncos.", "Denver Broncos")
-        1.0
-    """
-    return float(normalized(predicted) == normalized(gold))
-
-
-def token_f1(predicted: str, gold: str, *, empty_matches: bool = False) -> float:
-    """Harmonic mean of precision and recall of an answer's words, each counted as often as it occurs.
-
-    Args:
-        predicted: Of the model.
-        gold: What is right.
-        empty_matches: What holds where an answer has no words once normalized: 1 if neither has any, as version
-            2.0's script has it; otherwise 0, as version 1.1's has it, even if both are the same.
-
-    Example:
-        >>> token_f1("in the Denver area", "Denver")
-        0.5
-        >>> token_f1("", "the"), token_f1("", "the", empty_matches=True)
-        (0.0, 1.0)
-    """
-    return _f1(normalized(predicted).split(), normalized(gold).split(), empty_matches)
-
-
 def best_scores(predicted: str | None, golds: Iterable[str], *, may_be_empty: bool = False) -> tuple[float, float]:
-    """Exact match and F1 of an answer, each by the gold answer that it fits best.
+    """Score an answer by exact match and F1, each by the gold answer that it fits best.
+
+    F1 is the harmonic mean of precision and recall of the words, each counted as often as it occurs.
 
     Args:
-        predicted: Of the model; None where it gave no answer at all, which counts as wrong.
-        golds: All answers that people gave.
+        predicted: The model's; None where it gave no answer at all, which counts as wrong.
+        golds: All answers that annotators gave.
         may_be_empty: Score as version 2.0 does: no gold answer means that "" is right, and gold answers that
             normalize to nothing are not looked at.
 
@@ -70,6 +44,8 @@ def best_scores(predicted: str | None, golds: Iterable[str], *, may_be_empty: bo
         (0.0, 0.6666666666666666)
         >>> best_scores("", [], may_be_empty=True)
         (1.0, 1.0)
+        >>> best_scores("", ["the"]), best_scores("", ["the"], may_be_empty=True)
+        ((1.0, 0.0), (1.0, 1.0))
     """
     against = [normalized(gold).split() for gold in dict.fromkeys(golds)]
     if may_be_empty:

@@ -1,7 +1,7 @@
 """Read questions about paragraphs in SQuAD's JSON format (Rajpurkar et al. 2016, 2018).
 
 ``data[] / paragraphs[] {context} / qas[] {id, question, answers[] {text, answer_start}, is_impossible}``: SQuAD 1.1 and
-2.0, XQuAD, SQuADShifts, and adversaries in the same form.
+2.0, XQuAD, SQuADShifts, and adversarial examples in the same form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SquadAnswer:
-    """What one person answered."""
+    """One annotator's answer."""
 
     text: str
     start: int | None
@@ -41,23 +41,18 @@ class SquadExample:
     question: str
     context: str
     answers: tuple[SquadAnswer, ...]
-    """Of all who were asked; empty for an impossible question and where answers are withheld."""
+    """All annotators'; empty for an impossible question and where answers are withheld."""
     is_impossible: bool = False
     """Whether the context is known to have no answer."""
 
     @property
     def is_labelled(self) -> bool:
-        """Whether it is known what is right."""
+        """Whether the right answer is known."""
         return self.is_impossible or bool(self.answers)
 
 
 def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadExample]:
-    """Read a file.
-
-    What does not fit is counted: ``answers_moved`` (the text is elsewhere in the context, and taken from the place
-    nearest to its offset), ``answers_misaligned`` (it is nowhere: nothing to train on, but still right),
-    ``empty_contexts``, ``empty_questions``, ``unanswerable_left_out`` (questions without an answer where there must be
-    one) and ``contradictory`` (questions whose ``is_impossible`` is not what their answers say; the answers count).
+    """Read a file; see ``squad_split``.
 
     Args:
         path: The file.
@@ -71,9 +66,28 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
         content = path.read_bytes()
     except OSError as error:
         raise TaskError(f"cannot read '{path}' ({error.strerror}): {FORMAT}") from error
-    data = parse_json(content, str(path), TaskError, FORMAT)
+    return squad_split(parse_json(content, str(path), TaskError, FORMAT), path, split, with_impossible=with_impossible)
+
+
+def squad_split(data: Any, source: Path | str, split: str, *, with_impossible: bool) -> Split[SquadExample]:
+    """Make a split of what a file holds.
+
+    What does not fit is counted: ``answers_moved`` (the text is elsewhere in the context, and taken from the place
+    nearest to its offset), ``answers_misaligned`` (it is nowhere: nothing to train on, but still right),
+    ``empty_contexts``, ``empty_questions``, ``unanswerable_left_out`` (questions without an answer where there must be
+    one) and ``contradictory`` (questions whose ``is_impossible`` is not what their answers say; the answers count).
+
+    Args:
+        data: As in the file.
+        source: The file or data set, for messages.
+        split: Its name.
+        with_impossible: Whether a question may have no answer, as in version 2.0.
+
+    Raises:
+        TaskError: for data that is not in the format, with the place of the entry at fault.
+    """
     counts: Counter[str] = Counter()
-    questions = list(_questions(_Entry(path, "", data), counts))
+    questions = list(_questions(_Entry(source, "", data), counts))
     is_labelled = any(entry.has("answers") for entry, _, _ in questions)
     examples: list[SquadExample] = []
     place_of: dict[str, str] = {}
@@ -87,7 +101,7 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
         else:
             examples.append(example)
     if not examples:
-        raise TaskError(f"{path} holds no questions{' with answers' if questions else ''}: {FORMAT}")
+        raise TaskError(f"{source} holds no questions{' with answers' if questions else ''}: {FORMAT}")
     return Split(split, examples, is_labelled, dict(counts))
 
 
@@ -95,7 +109,7 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
 class _Entry:
     """A value in a file, and how it is reached."""
 
-    file: Path
+    source: Path | str
     place: str
     value: Any
 
@@ -115,14 +129,14 @@ class _Entry:
     def each(self, name: str) -> Iterator[_Entry]:
         prefix = f"{self.place}.{name}" if self.place else name
         for number, value in enumerate(self.get(name, list)):
-            yield _Entry(self.file, f"{prefix}[{number}]", value)
+            yield _Entry(self.source, f"{prefix}[{number}]", value)
 
     def fault(self, what: str) -> TaskError:
-        return TaskError(f"{self.file}: {self.place or 'the file'} {what}")
+        return TaskError(f"{self.source}: {self.place or 'the file'} {what}")
 
 
 def _questions(data: _Entry, counts: Counter[str]) -> Iterator[tuple[_Entry, str, str]]:
-    """Each question with its context and the name of its paragraph."""
+    """Yield each question with its context and the name of its paragraph."""
     num_of_title: Counter[str] = Counter()  # articles may share a title
     for number, article in enumerate(data.each("data")):
         title = article.get("title", str) if article.has("title") else str(number)

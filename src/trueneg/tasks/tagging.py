@@ -1,4 +1,4 @@
-"""Say which tag each word has: names of people and places, parts of speech."""
+"""Tagging of words: names of people and places, parts of speech."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,14 @@ from trueneg.objectives.labelled import LabelledObjective
 from trueneg.objectives.tagging import Tagging
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
+from trueneg.tasks.hub import PREFIX
 from trueneg.tasks.records import name_of, split_file, split_files
 from trueneg.tasks.split import split_off, stratified_subset
 from trueneg.tasks.tabular import sorted_labels
 from trueneg.training.features import NO_TARGET, Features
 
 _CHUNK = 1024
-"""Rows that are tokenized at once."""
+"""Rows tokenized at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class TaggedRows(Encoded):
     row_examples: NDArray[np.int64]
     """Number of each row's sentence, ``[rows]``."""
     words: NDArray[np.int32]
-    """Number in its sentence of the word whose first piece a token is, -1 at all others, ``[tokens]``."""
+    """Number in its sentence of the word whose first token a token is, -1 at all others, ``[tokens]``."""
 
 
 class TaggingTask(Task[Sentence]):
@@ -43,18 +45,19 @@ class TaggingTask(Task[Sentence]):
     entities, written as IOB2; other tags by ``token_accuracy``. The tags are those of the training split.
 
     Args:
-        name: Of the task, for the result files.
+        name: The task's, for the result files.
         data: A file, or a folder with ``train.*``, ``dev.*`` (or ``valid``, ``testa``) and ``test.*`` (``testb``).
         word_column: See ``read_conll``.
         tag_column: See ``read_conll``.
         labels: The tags in order, where a model has them already; then no training split is needed.
-        validation_fraction: Of the training split, set aside where there is no validation file.
-        seed: Of that choice.
+        validation_fraction: Share of the training split that is set aside where there is no validation file.
+        seed: Seed of that choice.
 
     Raises:
         TaskError: naming the file, if it cannot be read or its tags follow no scheme.
     """
 
+    kind = "tagging"
     auto_class = "AutoModelForTokenClassification"
 
     def __init__(
@@ -72,13 +75,16 @@ class TaggingTask(Task[Sentence]):
         self.data = Path(data)
         self.word_column, self.tag_column = word_column, tag_column
         self.validation_fraction, self.seed = validation_fraction, seed
+        if str(data).startswith(PREFIX):
+            raise TaskError(f"--data {data}: tagging reads files in CoNLL's columns: write the data set out as such")
         self.splits = split_files(self.data, EXTENSIONS)
+        self.is_split_off = "dev" not in self.splits and self.train_split in self.splits
         frequency: Counter[str] = Counter()
         if self.train_split in self.splits:
             path = self.splits[self.train_split]
             tags = [s.tags for s in self._sentences(path)[0] if s.tags is not None]
             if not tags:
-                raise TaskError(f"{path}: one column, so no tags to train on: words and tags are wanted")
+                raise TaskError(f"{path}: one column, so no tags to train on: give words and tags")
             try:
                 self.scheme = scheme_of(tags)
             except TaskError as error:
@@ -96,25 +102,28 @@ class TaggingTask(Task[Sentence]):
         if self.is_split_off:
             notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
         self.notes = tuple(notes)
-        """What was found out, a line each, for the user to read."""
+
+    @classmethod
+    def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
+        """Make ``tagging``, named after its data; its columns are numbers, from 0 or from -1 backwards.
+
+        Raises:
+            ConfigError: for a column that is no number.
+        """
+        return cls(
+            name_of(options.data),
+            options.data,
+            word_column=_column("text-column", options.text_column),
+            tag_column=_column("label-column", options.label_column),
+            labels=labels or None,
+        )
 
     @property
     def is_of_entities(self) -> bool:
         """Whether tags mark entities of one or more words."""
         return self.scheme != "none"
 
-    @property
-    def is_split_off(self) -> bool:
-        """Whether the validation split is a part of the training file."""
-        return "dev" not in self.splits and self.train_split in self.splits
-
-    def ask_about_all(self) -> None:
-        """See ``Task``."""
-        if self.is_split_off:
-            self.splits = {"dev": self.splits[self.train_split]}
-            self.notes = ()
-
-    def read(self, split: str) -> Split[Sentence]:
+    def read(self, split: str, *, is_whole: bool = False) -> Split[Sentence]:
         """Read a split.
 
         Counts ``repaired_tags``, an I that begins an entity where the scheme wants a B, and ``in_other_part``,
@@ -123,15 +132,15 @@ class TaggingTask(Task[Sentence]):
         Raises:
             TaskError: as ``Task.read``.
         """
-        is_part = self.is_split_off and split in (self.train_split, "dev")
-        path = split_file(self.splits, self.train_split if is_part else split, self.data)
+        is_of_train = self.is_split_off and split in (self.train_split, "dev")
+        path = split_file(self.splits, self.train_split if is_of_train else split, self.data)
         sentences, counts = self._sentences(path)
         is_labelled = sentences[0].tags is not None  # a file's lines have as many columns each
         if is_labelled:
             if self.scheme in ("IOB2", "IOBES"):
                 counts["repaired_tags"] = sum(_num_repaired(sentence.tags or ()) for sentence in sentences)
             sentences = [self._checked(path, sentence) for sentence in sentences]
-        if is_part:
+        if is_of_train and not is_whole:
             stays, aside = split_off(_rarest(sentences), self.validation_fraction, self.seed)
             sentences = [sentences[number] for number in (aside if split == "dev" else stays)]
             counts["in_other_part"] = len(stays if split == "dev" else aside)
@@ -142,8 +151,8 @@ class TaggingTask(Task[Sentence]):
     ) -> TaggedRows:
         """Make rows of words. A sentence that is too long goes on in further rows, from a word's beginning.
 
-        A word's tag is at its first piece. ``split_sentences`` counts sentences of several rows,
-        ``words_without_pieces`` words that the tokenizer makes nothing of (their tag is then ``fallback``).
+        A word's tag is at its first token. ``split_sentences`` counts sentences of several rows,
+        ``words_without_pieces`` words that the tokenizer makes no token of (their tag is then ``fallback``).
 
         Raises:
             ConfigError: for a length that leaves no room for text.
@@ -168,10 +177,10 @@ class TaggingTask(Task[Sentence]):
         return TaggedRows(features, counts, row_examples=owners, words=words)
 
     def objective(self) -> LabelledObjective:
-        """Cross-entropy of each word's tag."""
+        """Make the cross-entropy of each word's tag."""
         return Tagging()
 
-    def answers(
+    def predictions(
         self, examples: Sequence[Sentence], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
         """Turn outputs into tags, and count words and entities that are right.
@@ -192,17 +201,17 @@ class TaggingTask(Task[Sentence]):
                 )
             for word, tag in zip(words[words >= 0].tolist(), numbers.argmax(axis=-1).tolist(), strict=True):
                 predicted[owner][word] = self.labels[tag]
-        return [self._answer(sentence, tags) for sentence, tags in zip(examples, predicted, strict=True)]
+        return [self._prediction(sentence, tags) for sentence, tags in zip(examples, predicted, strict=True)]
 
     def subset(self, examples: Sequence[Sentence], num: int, seed: int) -> list[Sentence]:
-        """Choose so many sentences: see ``stratified_subset``; a sentence stands for its rarest tag."""
+        """Choose ``num`` sentences: see ``stratified_subset``; a sentence stands for its rarest tag."""
         return [examples[number] for number in stratified_subset(_rarest(examples), num, seed)]
 
     def _sentences(self, path: Path) -> tuple[list[Sentence], dict[str, int]]:
         return read_conll(path, self.word_column, self.tag_column)
 
     def _checked(self, path: Path, sentence: Sentence) -> Sentence:
-        """The sentence with tags as the model says them."""
+        """Return the sentence with tags as the model predicts them."""
         given = sentence.tags or ()
         tags = tuple(to_iob2(given)) if self.is_of_entities else given
         for word, tag, written in zip(sentence.words, tags, given, strict=True):
@@ -222,43 +231,24 @@ class TaggingTask(Task[Sentence]):
             targets[at] = numbers[(examples[owners[at]].tags or ())[words[at]]]
         return targets
 
-    def _answer(self, sentence: Sentence, predicted: list[str]) -> Prediction:
-        answer: Prediction = {"key": sentence.key, "predicted": predicted}
+    def _prediction(self, sentence: Sentence, predicted: list[str]) -> Prediction:
+        prediction: Prediction = {"key": sentence.key, "predicted": predicted}
         if sentence.tags is None:
-            return answer
+            return prediction
         gold = list(sentence.tags)
         right = sum(p == g for p, g in zip(predicted, gold, strict=True))
-        answer |= {"gold": gold, "num_tokens": len(gold), "num_tokens_right": right}
+        prediction |= {"gold": gold, "num_tokens": len(gold), "num_tokens_right": right}
         if self.is_of_entities:
-            there, said = entities(gold), entities(predicted)
-            answer |= {"num_gold": len(there), "num_predicted": len(said), "num_right": len(there & said)}
-        return answer
+            there, found = entities(gold), entities(predicted)
+            prediction |= {"num_gold": len(there), "num_predicted": len(found), "num_right": len(there & found)}
+        return prediction
 
 
-def from_config(options: TaskConfig, labels: Sequence[str] | None = None) -> TaggingTask:
-    """Make the task that ``tagging`` names, called after its data; its columns are numbers, from 0 or from -1.
-
-    Args:
-        options: Names of the data and its columns.
-        labels: Of a model that is there already, so that data without a training split will do.
-
-    Raises:
-        ConfigError: for a column that is no number.
-    """
-
-    def number(option: str, value: str) -> int | None:
-        try:
-            return int(value) if value else None
-        except ValueError as error:
-            raise ConfigError(f"--{option} {value}: the number of a column is wanted, from 0") from error
-
-    return TaggingTask(
-        name_of(Path(options.data)),
-        options.data,
-        word_column=number("text-column", options.text_column),
-        tag_column=number("label-column", options.label_column),
-        labels=labels or None,
-    )
+def _column(option: str, value: str) -> int | None:
+    try:
+        return int(value) if value else None
+    except ValueError as error:
+        raise ConfigError(f"--{option} {value}: must be the number of a column, from 0") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +269,7 @@ def _rows(examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, leng
     while waiting:
         chunk, waiting = waiting[:_CHUNK], waiting[_CHUNK:]
         encoded = tokenizer(
-            # Hardly a word has no piece, so more words than tokens never fit.
+            # Hardly a word has no token, so more words than tokens never fit.
             [[space + word for word in examples[number].words[first : first + length]] for number, first in chunk],
             is_split_into_words=True,
             truncation=True,
@@ -298,7 +288,7 @@ def _rows(examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, leng
 
 
 def _first_pieces(encoding: object, first: int, last: int) -> tuple[list[int], int]:
-    """Number of the word that each token begins, else -1; and the word that the next row begins with."""
+    """Return the number of the word that each token begins, else -1; and the word that the next row begins with."""
     word_ids: list[int | None] = encoding.word_ids  # type: ignore[attr-defined]
     overflowing = encoding.overflowing  # type: ignore[attr-defined]
     words, previous = [], None
@@ -315,7 +305,7 @@ def _first_pieces(encoding: object, first: int, last: int) -> tuple[list[int], i
 
 
 def _labels(frequency: Mapping[str, int], is_of_entities: bool) -> list[str]:
-    """Tags in order; B and I of each kind, whether or not both occur, for other splits may have the other."""
+    """Order the tags; B and I of each kind, whether or not both occur, for other splits may have the other."""
     if not is_of_entities:
         return sorted_labels(frequency)
     kinds = sorted({tag[2:] for tag in frequency if tag != OUTSIDE})

@@ -1,8 +1,9 @@
-"""Say something of a text, or of a pair of texts: which label it has, or how much of something."""
+"""Classification and regression of texts or pairs of texts."""
 
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +17,12 @@ from trueneg.objectives.classification import Classification
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.objectives.regression import Regression
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
-from trueneg.tasks.records import Records
+from trueneg.tasks.records import WITHHELD, Records
 from trueneg.tasks.split import stratified_subset
 from trueneg.training.features import Features
 
 _CHUNK = 4096
-"""Texts that are tokenized at once: enough to keep all cores busy, few enough to keep memory small."""
+"""Texts tokenized at once: enough to keep all cores busy, few enough to keep memory small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,37 @@ class TextExample:
     text: str
     second: str | None = None
     label: int | float | None = None
-    """Number of the label, or the quantity; None where it is withheld."""
+    """Number of the label, or the value of a regression task; None where it is withheld."""
     group: str | None = None
     """What examples that belong together share: the original of a contrast set."""
 
 
+def plain_review(text: str) -> str:
+    """Remove IMDb's only markup: each ``<br />`` is some eight tokens, and no word."""
+    return re.sub(r"(?:<br />)+", " ", text)
+
+
+def fingerprint(example: TextExample) -> str:
+    """Return what tells an example from others however it is spaced, cased and punctuated.
+
+    Example:
+        >>> fingerprint(TextExample("0", "A good  film.<br />Really!", "So?"))
+        'agoodfilmreally|so'
+    """
+    return "|".join(
+        re.sub(r"[\W_]+", "", plain_review(text).casefold()) for text in (example.text, example.second or "")
+    )
+
+
 @dataclass(frozen=True)
 class TextColumns:
-    """Names of the columns that an example is made of."""
+    """Names of the columns an example is made of."""
 
     text: str
     second: str | None = None
     label: str | None = None
     key: str | None = None
-    """None, or not in a file: examples are called by the number of their row, from 0."""
+    """None, or not in a file: an example's key is the number of its row, from 0."""
     group: str | None = None
 
 
@@ -57,11 +75,12 @@ class TextTask(Task[TextExample]):
         name: As on the command line.
         metrics: The primary one first.
         labels: Names of the classes; none for regression.
-        bounds: Least and greatest value that a quantity can have: predictions are clipped to them (and kept as they
-            were in ``value``).
+        bounds: Minimum and maximum of a regression task's values: predictions are clipped to them (``value`` keeps the
+            model's own).
         is_unordered: Whether the texts of a pair may change places, so that ``swapped`` makes more of them.
     """
 
+    kind = "text"
     auto_class = "AutoModelForSequenceClassification"
 
     def __init__(
@@ -80,7 +99,7 @@ class TextTask(Task[TextExample]):
         self.is_unordered = is_unordered
 
     @abstractmethod
-    def read(self, split: str) -> Split[TextExample]:
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         """Read a split's files: see ``Task.read``."""
 
     def encode(
@@ -104,13 +123,13 @@ class TextTask(Task[TextExample]):
         return Encoded(features, {"truncated": num_truncated})
 
     def objective(self) -> LabelledObjective:
-        """Cross-entropy of the label, or squared error of the quantity."""
+        """Make the cross-entropy of the label, or the squared error of a regression task."""
         return Classification() if self.labels else Regression()
 
-    def answers(
+    def predictions(
         self, examples: Sequence[TextExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
-        """Turn outputs into a label's number and all ``probabilities``, or into a quantity; ``gold`` where known.
+        """Turn outputs into a label's number and all ``probabilities``, or into a value; ``gold`` where known.
 
         Raises:
             ModelError: for outputs that are not finite.
@@ -121,22 +140,22 @@ class TextTask(Task[TextExample]):
         if not np.isfinite(numbers).all():
             key = examples[int(np.flatnonzero(~np.isfinite(numbers).all(axis=1))[0])].key
             raise ModelError(f"{self.name}: the model's output for '{key}' is not finite: it diverged, train it again")
-        said = self._classes(numbers) if self.labels else self._quantities(numbers[:, 0])
+        predicted = self._classes(numbers) if self.labels else self._values(numbers[:, 0])
         return [
             {"key": example.key}
             | ({} if example.group is None else {"group": example.group})
             | ({} if example.label is None else {"gold": example.label})
-            | answer
-            for example, answer in zip(examples, said, strict=True)
+            | prediction
+            for example, prediction in zip(examples, predicted, strict=True)
         ]
 
     def subset(self, examples: Sequence[TextExample], num: int, seed: int) -> list[TextExample]:
-        """Choose so many examples: see ``stratified_subset``. Quantities are drawn without regard to their values."""
+        """Choose ``num`` examples: see ``stratified_subset``. In a regression task all are drawn alike."""
         labels: list[Hashable] = [example.label if self.labels else None for example in examples]
         return [examples[number] for number in stratified_subset(labels, num, seed)]
 
     def swapped(self, examples: Sequence[TextExample]) -> list[TextExample]:
-        """Pairs in both orders: ELECTRA's doubling of MRPC's and STS-B's training pairs (``double_unordered``).
+        """Return pairs in both orders: ELECTRA's doubling of MRPC's and STS-B's training pairs (``double_unordered``).
 
         Raises:
             ConfigError: for a task whose pairs have an order, or that has no pairs.
@@ -166,7 +185,7 @@ class TextTask(Task[TextExample]):
             for number, row in zip(predicted.tolist(), probabilities.tolist(), strict=True)
         ]
 
-    def _quantities(self, values: NDArray[np.float64]) -> list[Prediction]:
+    def _values(self, values: NDArray[np.float64]) -> list[Prediction]:
         values = values.round(6)
         if self.bounds is None:
             return [{"predicted": value} for value in values.tolist()]
@@ -180,53 +199,52 @@ def examples_of(
     columns: TextColumns,
     labels: Sequence[str],
     *,
-    is_quantity: bool = False,
     undecided: str | None = None,
 ) -> Split[TextExample]:
     """Make a split of a file's rows.
 
     Args:
-        name: Of the split.
+        name: The split's.
         records: The rows.
         columns: Which of them hold what. A file without the label column, or with nothing in it, is unlabelled.
-        labels: Names of the classes.
-        is_quantity: Whether labels are numbers that mean an amount.
-        undecided: A label that says that annotators did not agree: its rows are left out, and counted.
+        labels: Names of the classes; none for a regression task, whose labels are numbers.
+        undecided: A label that says that annotators did not agree: its rows, and those whose label is ``WITHHELD``,
+            are left out and counted.
 
     Returns:
         The examples; counts of ``empty_texts`` (kept), ``undecided`` (left out), ``duplicate_keys`` (kept as
         ``key#2``) and what ``records`` counts.
 
     Raises:
-        TaskError: naming file and line, for a missing column, a missing or unknown label, or a value that is no
+        TaskError: naming file and line, for a missing column, a missing or unknown label, or a value that is not a
             finite number.
     """
-    texts = [records.column(column) for column in (columns.text, columns.second) if column is not None]
-    key = records.names.index(columns.key) if columns.key in records.names else None
+    text = records.column(columns.text)
+    second = None if columns.second is None else records.column(columns.second)
     group = None if columns.group is None else records.column(columns.group)
-    at = records.names.index(columns.label) if columns.label in records.names else None
+    key, at = (records.names.index(c) if c in records.names else None for c in (columns.key, columns.label))
     is_labelled = at is not None and any(row[at] for row in records.rows)
     numbers = {label: number for number, label in enumerate(labels)}
-    kept = [number for number, row in enumerate(records.rows) if not is_labelled or at is None or row[at] != undecided]
+
+    def label_of(number: int) -> int | float | None:
+        if not is_labelled or at is None:
+            return None
+        cell = records.rows[number][at]
+        if not labels:
+            return _finite(records, number, cell)
+        if cell not in numbers:
+            fault = unknown_name("label", cell, labels) if cell else "no label, though other rows have one"
+            raise TaskError(f"{records.where(number)}: {fault}: fix or remove the row")
+        return numbers[cell]
+
+    left_out = {undecided, WITHHELD} if is_labelled else set()
+    kept = [number for number, row in enumerate(records.rows) if at is None or row[at] not in left_out]
     keys, num_repeated = unique_keys(str(n) if key is None else records.rows[n][key] for n in kept)
     examples = []
-    for number, name_of_row in zip(kept, keys, strict=True):
+    for number, its_key in zip(kept, keys, strict=True):
         row = records.rows[number]
-        label: int | float | None = None
-        if is_labelled and at is not None:
-            label = _quantity(records, number, row[at]) if is_quantity else numbers.get(row[at])
-            if label is None:
-                raise TaskError(f"{records.where(number)}: {_label_fault(row[at], labels)}")
-        pair = [row[text] for text in texts]
-        examples.append(
-            TextExample(
-                name_of_row,
-                pair[0],
-                pair[1] if len(pair) == 2 else None,
-                label,
-                None if group is None else row[group],
-            )
-        )
+        pair = row[text], None if second is None else row[second]
+        examples.append(TextExample(its_key, *pair, label_of(number), None if group is None else row[group]))
     counts = {
         **records.counts,
         "undecided": len(records.rows) - len(kept),
@@ -237,7 +255,7 @@ def examples_of(
 
 
 def unique_keys(keys: Iterable[str]) -> tuple[list[str], int]:
-    """Tell keys that repeat apart, so that answers of two models can be paired by them.
+    """Make keys that repeat different, so that the predictions of two models can be paired by them.
 
     Returns:
         The keys, and how many of them had to be changed.
@@ -259,7 +277,7 @@ def unique_keys(keys: Iterable[str]) -> tuple[list[str], int]:
     return unique, sum(name != key for name, key in zip(unique, given, strict=True))
 
 
-def _quantity(records: Records, number: int, text: str) -> float:
+def _finite(records: Records, number: int, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -269,22 +287,16 @@ def _quantity(records: Records, number: int, text: str) -> float:
     return value
 
 
-def _label_fault(text: str, labels: Sequence[str]) -> str:
-    if not text:
-        return "no label, though other rows have one: fill it in, or remove the row"
-    return unknown_name("label", text, labels)
-
-
 def _tokenized(
     examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int8] | None, NDArray[np.int64], int]:
-    """Ids and types end to end, ``[tokens]``; tokens of each row, ``[rows]``; rows that were cut."""
+    """Return ids and types end to end, ``[tokens]``; each row's length, ``[rows]``; how many rows were cut."""
     has_types = "token_type_ids" in tokenizer.model_input_names
     ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
     types: list[NDArray[np.int8]] = [np.zeros(0, np.int8)]
     lengths: list[int] = []
     num_truncated = 0
-    for chunk in _runs(examples):
+    for chunk in _chunks(examples):
         encoded = tokenizer(
             [example.text for example in chunk],
             [example.second or "" for example in chunk] if chunk[0].second is not None else None,
@@ -298,7 +310,7 @@ def _tokenized(
         ids.append(np.fromiter((token for row in encoded["input_ids"] for token in row), np.int32, num_tokens))
         if has_types:
             types.append(np.fromiter((kind for row in encoded["token_type_ids"] for kind in row), np.int8, num_tokens))
-        # Asked only of rows that are full: what overflows is copied when it is looked at.
+        # Only rows that are full can overflow, and looking at what does copies it.
         num_truncated += sum(
             size >= length and bool(encoding.overflowing)
             for size, encoding in zip(sizes, encoded.encodings, strict=True)
@@ -312,8 +324,8 @@ def _tokenized(
     )
 
 
-def _runs(examples: Sequence[TextExample]) -> Iterable[Sequence[TextExample]]:
-    """Parts of at most ``_CHUNK``, of texts only or of pairs only."""
+def _chunks(examples: Sequence[TextExample]) -> Iterable[Sequence[TextExample]]:
+    """Yield parts of at most ``_CHUNK``, of texts only or of pairs only."""
     begin = 0
     for end in range(1, len(examples) + 1):
         is_last = end == len(examples)

@@ -70,7 +70,7 @@ class Compared:
 
     @property
     def has_seeds(self) -> bool:
-        """Whether the difference speaks of ways of training, not only of these models."""
+        """Whether the difference holds for ways of training, not only for these models."""
         return self.difference.variance_seeds is not None
 
 
@@ -97,28 +97,28 @@ def compare(
     """Compare folders of results with the first of them, task by task and split by split.
 
     Seeds that both sides have are paired; with fewer than two in common all are taken, unpaired. Figures are computed
-    from the answers, and anew in each bootstrap sample of the examples (of whole groups, where answers have them).
+    from the predictions, and anew in each bootstrap sample of the examples (of whole groups, where there are groups).
 
     Args:
         left: The baseline's results.
         right: One or more others.
         metric: ``primary``, ``all``, or a metric's name.
-        confidence: Of the intervals.
-        resamples: Bootstrap samples.
-        seed: Of the bootstrap.
+        confidence: The intervals'.
+        resamples: Number of bootstrap samples.
+        seed: The bootstrap's.
 
     Raises:
         ConfigError: for no contender, or options that nothing can have.
-        TaskError: if a folder has no results, answers are to other examples, or nothing is comparable.
+        TaskError: if a folder has no results, predictions are of other examples, or nothing is comparable.
     """
     if not right:
         raise ConfigError("nothing to compare with: name a baseline's folder and at least one other")
     if metric not in ("primary", "all", *METRICS):
         raise ConfigError(unknown_name("metric", metric, ["primary", "all", *METRICS]))
     if not 0 < confidence < 1:
-        raise ConfigError(f"--confidence {confidence}: between 0 and 1 is wanted, for example 0.95")
+        raise ConfigError(f"--confidence {confidence}: must be between 0 and 1, for example 0.95")
     if resamples < 2:
-        raise ConfigError(f"{resamples} resamples: at least 2 are wanted")
+        raise ConfigError(f"resamples must be at least 2, got {resamples}")
     names = tell_apart([left, *right])
     ours = read_runs(left)
     rows: list[Compared] = []
@@ -137,7 +137,7 @@ def compare(
 
 
 class _Pair:
-    """One split of one task as two systems answered it, with the seeds that are compared."""
+    """One split of one task as two systems predicted it, with the seeds that are compared."""
 
     def __init__(
         self,
@@ -163,37 +163,37 @@ class _Pair:
         self.notes += _other_settings(self.sides)
 
     def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[Compared]:
-        """Compare each metric that is wanted and that all results have."""
+        """Compare each metric that was chosen and that all results have."""
         results = [result for side in self.sides for _, result in side.values()]
         first = results[0]
         known = [name for name in first.metrics if all(name in result.metrics for result in results)]
-        wanted = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
-        wanted = [name for name in wanted if name in known]
-        if unknown := [name for name in wanted if name not in METRICS]:
+        chosen = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
+        chosen = [name for name in chosen if name in known]
+        if unknown := [name for name in chosen if name not in METRICS]:
             first_path = next(iter(self.sides[0].values()))[0]
             raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
-        if not wanted:
+        if not chosen:
             return []
-        answers = self._answers()
-        self.notes += self._constants(answers)
+        predictions = self._predictions()
+        self.notes += self._constants(predictions)
         return [
-            self._compared(METRICS[name], name == first.primary, answers, confidence, resamples, seed)
-            for name in wanted
+            self._compared(METRICS[name], name == first.primary, predictions, confidence, resamples, seed)
+            for name in chosen
         ]
 
-    def _answers(self) -> list[list[Columns]]:
-        """Each side's answers by seed, all in the order of the first."""
+    def _predictions(self) -> list[list[Columns]]:
+        """Read each side's predictions by seed, all in the order of the first."""
         order: dict[str, int] = {}
         gold: list[Any] = []
         sides = []
         for side in self.sides:
             systems = []
             for path, _ in side.values():
-                answers = load_predictions(path)
-                keys = [answer.get("key") for answer in answers]
+                predictions = load_predictions(path)
+                keys = [one.get("key") for one in predictions]
                 if not order:
                     order = {str(key): number for number, key in enumerate(keys)}
-                    gold = [answer.get("gold") for answer in answers]
+                    gold = [one.get("gold") for one in predictions]
                     first = path
                 numbers = [order.get(str(key), -1) for key in keys]
                 if sorted(numbers) != list(range(len(gold))):
@@ -202,8 +202,8 @@ class _Pair:
                         f"'{first}' and '{path}' are of different examples ({len(gold):,} and {len(keys):,}, "
                         f"{strange:,} of them unknown to the first): evaluate both on the same split"
                     )
-                ordered = [answers[number] for number in np.argsort(numbers)]
-                if [answer.get("gold") for answer in ordered] != gold:
+                ordered = [predictions[number] for number in np.argsort(numbers)]
+                if [one.get("gold") for one in ordered] != gold:
                     raise TaskError(
                         f"'{first}' and '{path}' differ in their gold labels: evaluate both on the same data"
                     )
@@ -211,12 +211,12 @@ class _Pair:
             sides.append(systems)
         return sides
 
-    def _constants(self, answers: Sequence[Sequence[Columns]]) -> list[str]:
-        """Say which seeds answer all examples alike: a fine-tuning that failed."""
+    def _constants(self, predictions: Sequence[Sequence[Columns]]) -> list[str]:
+        """Say which seeds predict the same of all examples: a fine-tuning that failed."""
         return [
-            f"{name} gives one answer to everything with seeds {_listed(failed)}"
+            f"{name} predicts the same of everything with seeds {_listed(failed)}"
             for name, side, systems in zip(
-                (self.names["baseline"], self.names["contender"]), self.sides, answers, strict=True
+                (self.names["baseline"], self.names["contender"]), self.sides, predictions, strict=True
             )
             if (
                 failed := [
@@ -231,18 +231,18 @@ class _Pair:
         self,
         metric: Metric,
         is_primary: bool,
-        answers: Sequence[Sequence[Columns]],
+        predictions: Sequence[Sequence[Columns]],
         confidence: float,
         resamples: int,
         seed: int,
     ) -> Compared:
-        figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, answers, strict=True)]
+        figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, predictions, strict=True)]
         by_seed = [np.array(list(side.values())) for side in figures]
-        first = answers[0][0]
+        first = predictions[0][0]
         bootstrap = Bootstrap.over(first, resamples, seed)
-        samples = np.split(bootstrap.measure(metric, [*answers[0], *answers[1]]), [len(by_seed[0])], axis=1)
+        samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
         left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
-        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in answers]
+        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in predictions]
         return Compared(
             **self.names,
             metric=metric.name,
@@ -261,13 +261,13 @@ class _Pair:
     def _figures(
         self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
     ) -> dict[int, float]:
-        """The metric of each seed, from its answers, which must give what the result file says."""
+        """Compute the metric of each seed from its predictions, which must give what the result file says."""
         figures = {}
         for (seed, (path, result)), columns in zip(side.items(), systems, strict=True):
             figures[seed] = metric(columns)
             if abs(figures[seed] - result.metrics[metric.name]) > 1e-6:
                 raise TaskError(
-                    f"the answers behind '{path}' give {metric.name} {figures[seed]:.6f}, the file says "
+                    f"the predictions behind '{path}' give {metric.name} {figures[seed]:.6f}, the file says "
                     f"{result.metrics[metric.name]:.6f}: one of them is not of this run, evaluate again"
                 )
         return figures
@@ -293,7 +293,7 @@ def _one_sided(left_name: str, left: Runs, right_name: str, right: Runs) -> list
 
 
 def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[str]:
-    """What runs were set up differently in, beyond the models and seeds that are compared."""
+    """Say which settings of the runs differ, beyond the models and seeds that are compared."""
     found: dict[str, list[set[str]]] = {}
     for side in sides:
         flat = [_settings(result) for _, result in side.values()]

@@ -11,7 +11,7 @@ from trueneg.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """Versions of what figures depend on; ``revision`` is the source's git commit, where it lies in a repository."""
+    """Collect the versions that figures depend on; ``revision`` is the source's git commit, if there is one."""
     found = {"python": platform.python_version(), "trueneg": __version__}
     for package in ("torch", "transformers", "tokenizers", "numpy", "lemminflect"):
         try:
@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
 
 
 def _revision(folder: Path) -> str:
-    """Commit of a source tree, with ``+`` if it was changed since; empty outside a repository of its own."""
+    """Find the commit of a source tree, with ``+`` if it was changed since; empty outside a repository of its own."""
     try:
         asked = ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
         is_tracked = subprocess.run(

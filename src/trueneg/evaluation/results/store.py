@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trueneg.errors import TaskError
+from trueneg.errors import TaskError, TruenegDeprecationWarning
 from trueneg.files.records import read_record, read_record_lines
 from trueneg.files.whole import write_json, write_whole
 from trueneg.tasks.metrics import Columns
@@ -18,11 +19,13 @@ from trueneg.version import __version__
 
 SCHEMA = 1
 REMEDY = "evaluate the model again"
+FORMER = ".answers.jsonl"
+"""How the names of files of predictions ended in the former version."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model on one split of one task: ``<out>/<task>/seed-<seed>/<split>.json``, answers beside it."""
+    """One model on one split of one task: ``<out>/<task>/seed-<seed>/<split>.json``, predictions next to it."""
 
     task: str
     split: str
@@ -31,7 +34,7 @@ class Result:
     """By name, the task's primary one first; empty where the split's labels are withheld."""
     num_examples: int
     model: str
-    """What was fine-tuned."""
+    """The checkpoint that was fine-tuned."""
     selection: str
     """How the evaluated weights were chosen: ``last``, or ``best`` on which split."""
     step: int
@@ -41,10 +44,10 @@ class Result:
     train: dict[str, Any] = field(default_factory=dict)
     """``num_examples``, ``fraction``, ``seconds``, ``tokens_per_second``."""
     seconds: float = 0.0
-    """Of the evaluation."""
+    """The evaluation's."""
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    """Of trueneg, torch, transformers and the source revision, where there is one."""
+    """Versions of trueneg, torch, transformers and the source revision, where there is one."""
     schema: int = SCHEMA
     version: str = __version__
 
@@ -55,15 +58,32 @@ class Result:
 
 
 def predictions_path(result: Path) -> Path:
-    """Where the answers behind a result file lie: ``dev.json`` has ``dev.answers.jsonl``."""
-    return result.with_suffix(".answers.jsonl")
+    """Name the file of the predictions behind a result file: ``dev.json`` has ``dev.predictions.jsonl``."""
+    return result.with_suffix(".predictions.jsonl")
 
 
-def save_result(result: Result, answers: Sequence[Mapping[str, Any]], folder: Path) -> Path:
-    """Write ``<split>.answers.jsonl`` and then ``<split>.json`` into a folder, each whole or not at all."""
+def _existing(result: Path) -> Path:
+    """Name the file of predictions, as the former version named it if only that is there."""
+    path, former = predictions_path(result), result.with_suffix(FORMER)
+    return former if former.is_file() and not path.is_file() else path
+
+
+def warn_of_former_names(folder: str | Path, results: Iterable[Path]) -> None:
+    """Say once, with the folder of the results, that files of predictions have the name of the former version."""
+    if any(_existing(path).name.endswith(FORMER) for path in results):
+        warnings.warn(
+            f"'{folder}': *{FORMER} files are named *.predictions.jsonl now, and read for one more version",
+            TruenegDeprecationWarning,
+            stacklevel=3,
+        )
+
+
+def save_result(result: Result, predictions: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+    """Write ``<split>.predictions.jsonl`` and then ``<split>.json`` into a folder, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.split}.json"
-    write_whole(predictions_path(path), "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
+    write_whole(predictions_path(path), "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in predictions))
+    path.with_suffix(FORMER).unlink(missing_ok=True)
     write_json(path, asdict(result))
     return path
 
@@ -80,40 +100,41 @@ def load_result(path: Path) -> Result:
     return read_record(Result, path, TaskError, REMEDY)
 
 
-def check_answers(path: Path, result: Result) -> None:
-    """Refuse a result whose answers are not as many as it says: half of them give other figures.
+def check_predictions(path: Path, result: Result) -> None:
+    """Refuse a result whose predictions are not as many as it says: half of them give other figures.
 
     Raises:
         TaskError: naming the file.
     """
-    answers = predictions_path(path)
+    predictions = _existing(path)
     try:
-        with answers.open("rb") as lines:
+        with predictions.open("rb") as lines:
             num = sum(line.endswith(b"\n") for line in lines)
     except OSError as error:
-        raise TaskError(f"cannot read the answers '{answers}' ({error.strerror}): {REMEDY}") from error
+        raise TaskError(f"cannot read '{predictions}' ({error.strerror}): {REMEDY}") from error
     if num != result.num_examples:
-        raise TaskError(f"'{answers}' has {num:,} answers, and '{path.name}' is of {result.num_examples:,}: {REMEDY}")
+        raise TaskError(f"'{predictions}' has {num:,}, and '{path.name}' is of {result.num_examples:,}: {REMEDY}")
 
 
 def load_predictions(result: Path) -> list[dict[str, Any]]:
-    """Read the answers behind a result file.
+    """Read the predictions behind a result file.
 
     Raises:
         TaskError: if they are missing or torn, naming the line.
     """
-    return [answer for _, answer in read_record_lines(dict[str, Any], predictions_path(result), TaskError, REMEDY)]
+    path = _existing(result)
+    return [prediction for _, prediction in read_record_lines(dict[str, Any], path, TaskError, REMEDY)]
 
 
-def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
-    """Turn answers into columns; what is not in every answer, or not always a number or always text, is left out.
+def columns_of(predictions: Sequence[Mapping[str, Any]]) -> Columns:
+    """Turn predictions into columns; what is not in all of them, or not always a number or always text, is left out.
 
     Example:
         >>> columns_of([{"key": "a", "gold": 1, "predicted": 0}])["gold"].tolist()
         [1]
     """
-    names = set(answers[0]).intersection(*answers[1:]) if answers else set()
-    columns = {name: [answer[name] for answer in answers] for name in sorted(names)}
+    names = set(predictions[0]).intersection(*predictions[1:]) if predictions else set()
+    columns = {name: [one[name] for one in predictions] for name in sorted(names)}
     return {
         name: np.array(column)
         for name, column in columns.items()
@@ -123,7 +144,7 @@ def columns_of(answers: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def find_results(folder: Path) -> Iterator[Path]:
-    """Result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
+    """Yield the result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
     for path in sorted(folder.rglob("*.json")):
-        if path.parent.name.startswith("seed-") and predictions_path(path).is_file():
+        if path.parent.name.startswith("seed-") and _existing(path).is_file():
             yield path

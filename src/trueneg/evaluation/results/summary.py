@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.results.store import Result, check_answers, find_results, load_result
+from trueneg.evaluation.results.store import Result, check_predictions, find_results, load_result, warn_of_former_names
 
 Runs = dict[tuple[str, str], dict[int, tuple[Path, Result]]]
 """By task and split, in order, each seed's result file and what it says."""
@@ -42,17 +42,17 @@ class Summary:
 
     @property
     def median(self) -> float:
-        """Of the seeds."""
+        """The seeds' median."""
         return statistics.median(self.by_seed.values())
 
     @property
     def mean(self) -> float:
-        """Of the seeds."""
+        """The seeds' mean."""
         return statistics.fmean(self.by_seed.values())
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest seed's."""
+        """The lowest and the highest figure of a seed."""
         return min(self.by_seed.values()), max(self.by_seed.values())
 
 
@@ -65,22 +65,27 @@ class GlueAverage:
     medians: dict[str, float]
     """By task."""
     missing: list[str]
-    """Tasks that the average should be of, and is not."""
+    """Tasks that the average lacks."""
 
 
 def read_runs(folder: str | Path) -> Runs:
     """Read all results below a folder, by task and split.
 
-    A task is called as its results say, with its folder's name where that tells two of a kind apart
-    (``classification reviews``).
+    A task has the name in its results, with its folder's name where that tells two of a kind apart (``classification
+    reviews``).
 
     Raises:
-        TaskError: if there are none, two of the same task, split and seed, or one that is damaged or has lost answers.
+        TaskError: if there are none, two of the same task, split and seed, or a damaged one, or lost predictions.
+
+    Warns:
+        TruenegDeprecationWarning: if files of predictions have the former version's name.
     """
     runs: Runs = {}
-    for path in find_results(Path(folder)):
+    paths = list(find_results(Path(folder)))
+    warn_of_former_names(folder, paths)
+    for path in paths:
         result = load_result(path)
-        check_answers(path, result)
+        check_predictions(path, result)
         place = path.resolve().parents[1].name
         is_named = place in (result.task.rpartition("/")[2], result.task.replace("/", "-"))
         name = result.task if is_named else f"{result.task} {place}"

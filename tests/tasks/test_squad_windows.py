@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from squad_tokenizers import TEXT, TOKENIZERS, example, questions, wordpiece
 from tokenizers import normalizers
 from transformers import PreTrainedTokenizerFast
 
 import tiny
+from evaluation.squad_tokenizers import TEXT, TOKENIZERS, example, questions, wordpiece
 from trueneg.errors import ConfigError, ModelError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.tasks.squad_windows import NULL, Windows, make_windows

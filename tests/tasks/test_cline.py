@@ -8,13 +8,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from labelled_tokenizers import wordpiece
 
+from evaluation.labelled_tokenizers import wordpiece
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
+from trueneg.tasks import make_task
 from trueneg.tasks.base import Split
-from trueneg.tasks.cline import CLINE, ClineTask, fingerprint, from_config
-from trueneg.tasks.text import TextExample
+from trueneg.tasks.cline import CLINE, ClineTask
+from trueneg.tasks.text import TextExample, fingerprint
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -123,7 +124,7 @@ def test_ag_is_read(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ('"5","a","b"', r"test\.csv:2: unknown label '5'"),
-        ('"1","a"', r"test\.csv:2: 3 columns are wanted and 2 found"),
+        ('"1","a"', r"test\.csv:2: 3 columns expected, 2 found"),
         ('"1","a","b" c', r"test\.csv:2: .*fix the quotes"),
     ],
 )
@@ -211,7 +212,7 @@ def test_originals_of_a_contrast_set_are_not_trained_on(tmp_path: Path) -> None:
     for kind in ("original", "contrast"):
         write(tmp_path / "contrast-sets" / "IMDb" / "data" / f"test_{kind}.tsv", rows)
     options = TaskConfig(name="imdb", data=str(tmp_path))
-    read = {split: from_config(options).read(split) for split in ("train", "dev", "test")}
+    read = {split: make_task(options).read(split) for split in ("train", "dev", "test")}
     keys = {split: {e.key for e in found.examples} for split, found in read.items()}
     assert "pos/3_10" not in keys["train"] | keys["dev"] and len(keys["train"] | keys["dev"]) == 19
     assert read["train"].counts["in_contrast_set"] == read["dev"].counts["in_contrast_set"] == 1
@@ -243,7 +244,7 @@ CLAIM = {"cId": 7, "text": 5, "perspectives": [{"pids": [1], "stance_label_3": "
         ("\n{", r"v1\.0\.json: not JSON \(.*line 2"),
         pytest.param("[" * 100_000, r"v1\.0\.json: not JSON", id="deep"),
         ('[{"cId": 7}]', "not as PERS"),
-        (json.dumps([CLAIM]), "not as PERS.*a text that is none"),
+        (json.dumps([CLAIM]), "not as PERS.*a text that is not text"),
     ],
 )
 def test_torn_perspectrum_is_refused(tmp_path: Path, content: str, message: str) -> None:

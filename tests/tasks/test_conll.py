@@ -83,8 +83,8 @@ def test_one_column_has_no_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a O\nb\n", r"train\.txt:2: 2 columns are wanted, as before, and 1 found"),
-        ("a O\n\nb x O\n", r"train\.txt:3: 2 columns are wanted, as before, and 3 found"),
+        ("a O\nb\n", r"train\.txt:2: 2 columns expected"),
+        ("a O\n\nb x O\n", r"train\.txt:3: 2 columns expected"),
         ("a\tO\nb\t\n", r"train\.txt:2: the word or its tag is empty"),
         ("\n\n", r"train\.txt: no sentences"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from labelled_tokenizers import wordpiece
 from transformers import AutoModelForSequenceClassification
 
 import tiny
+from evaluation.labelled_tokenizers import wordpiece
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.contrast_sets import (
     CONTRAST_METRICS,
-    contrast_scores,
     group_predictions,
-    num_trained_on,
     predict_contrast_set,
     training_counts,
 )
+from trueneg.evaluation.results.store import columns_of
 from trueneg.tasks.base import Split
-from trueneg.tasks.cline import ClineTask
-from trueneg.tasks.contrast_sets import CONTRAST_SETS, ContrastSet, originals_beside, read_contrast_set
+from trueneg.tasks.cline import CLINE, ClineTask
+from trueneg.tasks.contrast_sets import CONTRAST_SETS, LABELS, ContrastSet, originals_next_to, read_contrast_set
 from trueneg.tasks.text import TextExample
 
 IMDB = "contrast-sets/IMDb/data"
@@ -216,29 +216,33 @@ def test_other_tasks_and_splits_have_none(tmp_path: Path) -> None:
         read_contrast_set("boolq", made_boolq(tmp_path), "dev")
 
 
-def test_originals_are_told_from_training_examples(tmp_path: Path) -> None:
-    contrast = read_contrast_set("imdb", made_imdb(tmp_path))
-    training = [TextExample("0", "GOOD!", label=1), TextExample("1", "Not good", label=0)]
-    assert num_trained_on(contrast, training) == 1
-    assert originals_beside("imdb", tmp_path / "aclImdb") == {"itisbadso|", "good|"}
-    assert originals_beside("imdb", tmp_path / IMDB) == originals_beside("mr", tmp_path / "aclImdb") == frozenset()
+def test_originals_are_found_next_to_the_training_files(tmp_path: Path) -> None:
+    made_imdb(tmp_path)
+    assert originals_next_to("imdb", tmp_path / "aclImdb") == {"itisbadso|", "good|"}
+    assert originals_next_to("imdb", tmp_path / IMDB) == originals_next_to("mr", tmp_path / "aclImdb") == frozenset()
 
 
 def test_what_a_model_has_seen_of_the_originals_is_counted(tmp_path: Path) -> None:
-    """One original is left out of training, one is trained on though it is named nowhere, one stands nowhere."""
+    """Both originals are in the training files, whatever their case; one more is in no contrast set."""
     contrast = read_contrast_set("imdb", made_imdb(tmp_path))
     for name, text in (("pos/0_9", "GOOD"), ("pos/1_9", "Fine."), ("neg/0_1", "It is bad! So"), ("neg/1_1", "Dull.")):
         file = tmp_path / "aclImdb" / "train" / f"{name}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    task = ClineTask("imdb", tmp_path, left_out={"good|"})
-    found = training_counts(contrast, task, chosen=lambda examples: examples)
-    assert found == {"trained_on": 1, "left_out_of_training": 1}
-    assert training_counts(contrast, task, chosen=lambda examples: [])["trained_on"] == 0
-    everything = ClineTask("imdb", tmp_path)
-    assert training_counts(contrast, everything, chosen=lambda examples: examples) == {"trained_on": 2}
-    guarded = ClineTask("imdb", tmp_path, left_out=originals_beside("imdb", tmp_path / "aclImdb"))
-    assert training_counts(contrast, guarded, lambda examples: examples) == {"trained_on": 0, "left_out_of_training": 2}
+    task = ClineTask("imdb", tmp_path)
+    for left_out, expected in (
+        (task.left_out, {"trained_on": 0, "left_out_of_training": 2}),
+        ({"good|"}, {"trained_on": 1, "left_out_of_training": 1}),
+        ((), {"trained_on": 2}),
+    ):
+        task.left_out = frozenset(left_out)
+        assert training_counts(contrast, task, chosen=lambda examples: examples) == expected
+        assert training_counts(contrast, task, chosen=lambda examples: [])["trained_on"] == 0
+
+
+@pytest.mark.parametrize("task", sorted(CONTRAST_SETS))
+def test_labels_are_the_tasks_in_its_order(task: str) -> None:
+    assert LABELS[task] == CLINE[task].labels
 
 
 def made_contrast(rights: Sequence[tuple[bool, Sequence[bool]]]) -> tuple[ContrastSet, list[Any], list[Any]]:
@@ -259,12 +263,10 @@ def test_an_example_by_hand() -> None:
     contrast, original, revised = made_contrast(
         [(True, [True, False]), (True, [True]), (False, [True, True]), (True, [])]
     )
-    scores = contrast_scores(group_predictions(contrast, original, revised), resamples=200)
-    assert {name: interval.estimate for name, interval in scores.items()} == pytest.approx(
+    columns = columns_of(group_predictions(contrast, original, revised))
+    assert {name: metric(columns) for name, metric in CONTRAST_METRICS.items()} == pytest.approx(
         {"original": 3 / 4, "revised": 4 / 5, "pair_consistency": 2 / 5, "group_consistency": 1 / 3}
     )
-    assert all(interval.low <= interval.estimate <= interval.high for interval in scores.values())
-    assert {interval.num for interval in scores.values()} == {4}
 
 
 rights = st.lists(st.tuples(st.booleans(), st.lists(st.booleans(), max_size=4)), min_size=2, max_size=8)
@@ -285,16 +287,11 @@ def test_shares_are_what_they_are_called(groups: list[tuple[bool, list[bool]]]) 
     assert found["pair_consistency"] <= found["revised"]
 
 
-def test_intervals_are_of_clusters() -> None:
-    """Two claims with a hundred perspectives each say no more than two."""
-    contrast, original, revised = made_contrast([(True, [True])] * 100 + [(False, [False])] * 100)
-    clustered = ContrastSet(
-        "imdb", Path(), contrast.original, contrast.revised, {str(n): f"claim {n < 100}" for n in range(200)}
-    )
-    wide = contrast_scores(group_predictions(clustered, original, revised), resamples=400)["group_consistency"]
-    narrow = contrast_scores(group_predictions(contrast, original, revised), resamples=400)["group_consistency"]
-    assert (wide.low, wide.high, wide.num) == (0.0, 1.0, 2)
-    assert 0.4 < narrow.low < 0.5 < narrow.high < 0.6 and narrow.num == 200
+def test_perspectives_on_a_claim_are_drawn_as_one() -> None:
+    contrast, original, revised = made_contrast([(True, [True])] * 3)
+    clustered = replace(contrast, clusters={"0": "claim", "1": "claim"})
+    assert [row["group"] for row in group_predictions(contrast, original, revised)] == ["0", "1", "2"]
+    assert [row["group"] for row in group_predictions(clustered, original, revised)] == ["claim", "claim", "2"]
 
 
 def test_a_model_answers_originals_and_revisions(tmp_path: Path) -> None:

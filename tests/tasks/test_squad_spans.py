@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from squad_tokenizers import TEXT, TOKENIZERS, example, questions
 
 import tiny
+from evaluation.squad_tokenizers import TEXT, TOKENIZERS, example, questions
 from trueneg.tasks.squad import SquadTask
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.squad_spans import best_spans, null_scores
@@ -101,7 +101,7 @@ def test_who_knows_the_targets_answers_all_questions(kind: str) -> None:
     asked = [example(TEXT, gold, key=gold) for gold in golds]
     windows, outputs = oracle(task, asked, TOKENIZERS[kind], length=80)
     assert len(windows.features) > len(asked)
-    answers = task.answers(asked, windows, outputs)
+    answers = task.predictions(asked, windows, outputs)
     assert [(a["key"], a["exact"], a["f1"]) for a in answers] == [(gold, 1, 1) for gold in golds]
     assert [a["gold"] for a in answers] == [[gold] for gold in golds]
 
@@ -110,7 +110,7 @@ def test_who_knows_the_targets_answers_all_questions(kind: str) -> None:
 def test_whatever_is_aligned_with_words_survives_the_round_trip(asked: SquadExample) -> None:
     task = SquadTask("data", max_answer=400)
     windows, outputs = oracle(task, [asked], TOKENIZERS["byte pairs"], length=800)
-    (answer,) = task.answers([asked], windows, outputs)
+    (answer,) = task.predictions([asked], windows, outputs)
     assert answer["predicted"] == asked.answers[0].text
     assert answer["exact"] == 1
 
@@ -120,7 +120,7 @@ def test_an_answer_is_in_the_words_of_its_context(kind: str, asked: list[SquadEx
     random = np.random.default_rng(seed)
     task = SquadTask("data", doc_stride=5, max_query=10, max_answer=6)
     windows = task.encode(asked, TOKENIZERS[kind], 25, is_training=False)
-    answers = task.answers(asked, windows, outputs_of(windows, random.standard_normal))
+    answers = task.predictions(asked, windows, outputs_of(windows, random.standard_normal))
     assert json.loads(json.dumps(answers)) == answers
     for question, answer in zip(asked, answers, strict=True):
         assert answer["predicted"] in question.context
@@ -138,7 +138,7 @@ def only(context: str, logits: dict[str, tuple[float, float]], null: float, **op
     outputs[0][0] = null / 2
     for column, word in enumerate(context.split(), start=1):
         outputs[0][column] = logits.get(word, (-50, -50))
-    (answer,) = task.answers(asked, windows, outputs)
+    (answer,) = task.predictions(asked, windows, outputs)
     return answer
 
 
@@ -174,7 +174,7 @@ def test_a_context_without_text_is_answered_by_nothing(version: str, score: floa
     # "" is the same as "the" once normalized, but version 1.1 does not ask whether there is an answer.
     asked = [example(" ", "the"), example("word5", "word5", question="word1")]
     windows = task.encode(asked, tiny.make_tokenizer(), 64, is_training=False)
-    empty, full = task.answers(asked, windows, outputs_of(windows, np.ones))
+    empty, full = task.predictions(asked, windows, outputs_of(windows, np.ones))
     assert (empty["predicted"], empty["exact"], empty["is_missing"], empty["probability"]) == ("", score, is_missing, 0)
     assert full["is_missing"] is False
     assert json.loads(json.dumps(empty, allow_nan=False)) == empty
@@ -184,7 +184,7 @@ def test_without_labels_there_are_answers_but_no_scores() -> None:
     task = SquadTask("data")
     asked = [example("word2 word3", question="word1")]
     windows = task.encode(asked, tiny.make_tokenizer(), 64, is_training=False)
-    (answer,) = task.answers(asked, windows, outputs_of(windows, np.ones))
+    (answer,) = task.predictions(asked, windows, outputs_of(windows, np.ones))
     assert answer["predicted"] == "word2"
     assert {"gold", "exact", "f1"}.isdisjoint(answer)
 
@@ -192,4 +192,4 @@ def test_without_labels_there_are_answers_but_no_scores() -> None:
 def test_no_questions_have_no_answers() -> None:
     task = SquadTask("data")
     windows = task.encode([], tiny.make_tokenizer(), 64, is_training=False)
-    assert task.answers([], windows, []) == []
+    assert task.predictions([], windows, []) == []

@@ -218,7 +218,7 @@ def test_a_single_file_is_dev(tmp_path: Path) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"unknown version of SQuAD '2': did you mean '2\.0'"):
         SquadTask("data", "2")
-    with pytest.raises(ConfigError, match="max_answer is 0: make it 1 or more"):
+    with pytest.raises(ConfigError, match="max_answer must be at least 1, got 0"):
         SquadTask("data", max_answer=0)
 
 

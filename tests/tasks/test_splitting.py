@@ -21,7 +21,7 @@ SEEDS = st.integers(0, 3)
 class Made(TextTask):
     """A task without files."""
 
-    def read(self, split: str) -> Split[TextExample]:
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         raise AssertionError(split)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labelled_tokenizers import wordpiece
 from numpy.typing import NDArray
 
+from evaluation.labelled_tokenizers import wordpiece
 from trueneg.errors import ConfigError, ModelError, TaskError
 from trueneg.evaluation.results.store import columns_of
 from trueneg.objectives.classification import Classification
@@ -22,7 +22,7 @@ from trueneg.tasks.text import TextExample, TextTask, unique_keys
 class Made(TextTask):
     """A task without files."""
 
-    def read(self, split: str) -> Split[TextExample]:
+    def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         raise AssertionError(split)
 
 
@@ -96,7 +96,7 @@ def test_parts_that_are_tokenized_at_once_make_no_difference(monkeypatch: pytest
 def test_no_examples_are_no_rows() -> None:
     encoded = classification().encode([], wordpiece(), 8, is_training=True)
     assert len(encoded.features) == 0
-    assert classification().answers([], encoded, []) == []
+    assert classification().predictions([], encoded, []) == []
 
 
 def test_a_length_without_room_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_answers_have_the_label_and_all_probabilities() -> None:
     task = classification()
     encoded = task.encode(SINGLE, wordpiece(), 8, is_training=False)
     logits = [np.log(np.array(row, np.float32)) for row in ([0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.25, 0.5, 0.25])]
-    answers = task.answers(SINGLE, encoded, logits)
+    answers = task.predictions(SINGLE, encoded, logits)
     assert [(a["key"], a["gold"], a["predicted"]) for a in answers] == [("a", 1, 1), ("b", 0, 0), ("c", 2, 1)]
     assert answers[0]["probabilities"] == pytest.approx([0.2, 0.5, 0.3], abs=1e-6)
     assert columns_of(answers)["gold"].tolist() == [1, 0, 2]
@@ -127,19 +127,19 @@ def test_answers_have_the_label_and_all_probabilities() -> None:
 def test_large_logits_have_probabilities_too() -> None:
     task, example = classification(), SINGLE[:1]
     encoded = task.encode(example, wordpiece(), 8, is_training=False)
-    answer = task.answers(example, encoded, [np.array([3e38, 1.0, -3e38], np.float32)])[0]
+    answer = task.predictions(example, encoded, [np.array([3e38, 1.0, -3e38], np.float32)])[0]
     assert answer["probabilities"] == [1.0, 0.0, 0.0]
 
 
 def test_withheld_labels_are_not_made_up() -> None:
     task, examples = classification(), [TextExample("a", "x"), TextExample("b", "y")]
-    answers = task.answers(examples, task.encode(examples, wordpiece(), 8, is_training=False), [np.zeros(3)] * 2)
+    answers = task.predictions(examples, task.encode(examples, wordpiece(), 8, is_training=False), [np.zeros(3)] * 2)
     assert all("gold" not in answer for answer in answers)
 
 
 def test_groups_come_along() -> None:
     task, examples = classification(), [TextExample("a", "x", group="g", label=0)]
-    answers = task.answers(examples, task.encode(examples, wordpiece(), 8, is_training=False), [np.zeros(3)])
+    answers = task.predictions(examples, task.encode(examples, wordpiece(), 8, is_training=False), [np.zeros(3)])
     assert answers[0]["group"] == "g"
 
 
@@ -150,8 +150,8 @@ def test_quantities_are_floats_clipped_only_where_the_task_has_bounds() -> None:
     encoded = free.encode(examples, wordpiece(), 8, is_training=True)
     target = encoded.features.row_targets["label"]
     assert target.dtype == np.float32 and target.tolist() == [4.5, 0.0]
-    assert [a["predicted"] for a in free.answers(examples, encoded, outputs)] == [5.75, -0.25]
-    clipped = bound.answers(examples, encoded, outputs)
+    assert [a["predicted"] for a in free.predictions(examples, encoded, outputs)] == [5.75, -0.25]
+    clipped = bound.predictions(examples, encoded, outputs)
     assert [(a["gold"], a["predicted"], a["value"]) for a in clipped] == [(4.5, 5.0, 5.75), (0.0, 0.0, -0.25)]
 
 
@@ -160,7 +160,7 @@ def test_outputs_that_are_not_finite_are_refused_by_example(bad: float) -> None:
     task = classification()
     encoded = task.encode(SINGLE, wordpiece(), 8, is_training=False)
     with pytest.raises(ModelError, match="'c' is not finite"):
-        task.answers(SINGLE, encoded, [np.zeros(3), np.zeros(3), np.array([0, bad, 0])])
+        task.predictions(SINGLE, encoded, [np.zeros(3), np.zeros(3), np.array([0, bad, 0])])
 
 
 def test_the_objective_follows_from_the_labels() -> None:

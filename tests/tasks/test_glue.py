@@ -8,7 +8,7 @@ import pytest
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
-from trueneg.tasks.glue import GLUE, GlueTask, from_config
+from trueneg.tasks.glue import GLUE, GlueTask
 from trueneg.tasks.metrics import METRICS
 
 FILES = {
@@ -178,9 +178,9 @@ def test_few_broken_lines_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_many_broken_lines_are_an_error_with_file_line_and_columns(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=r"train\.tsv:100: 4 columns are wanted and 2 found, .*in 1 of 99 lines"):
+    with pytest.raises(TaskError, match=r"train\.tsv:100: 4 columns expected, 2 found, .*in 1 of 99 lines"):
         rte(tmp_path, lines(98) + "98\tbroken\n").read("train")
-    with pytest.raises(TaskError, match=r"train\.tsv:3: 4 columns are wanted and 5 found"):
+    with pytest.raises(TaskError, match=r"train\.tsv:3: 4 columns expected, 5 found"):
         rte(tmp_path, lines(1) + "1\tA\tB\tC\tentailment\n").read("train")
 
 
@@ -226,7 +226,7 @@ def test_missing_files_are_named_with_what_is_there(tmp_path: Path) -> None:
 
 def test_a_configuration_makes_the_task(tmp_path: Path) -> None:
     write(tmp_path / "RTE", "train.tsv", lines(1))
-    task = from_config(TaskConfig(name="glue/rte", data=str(tmp_path)))
+    task = GlueTask.from_config(TaskConfig(name="glue/rte", data=str(tmp_path)))
     assert task.name == "glue/rte" and len(task.read("train").examples) == 1
     with pytest.raises(ConfigError, match="did you mean 'rte'"):
-        from_config(TaskConfig(name="glue/rtw", data=str(tmp_path)))
+        GlueTask.from_config(TaskConfig(name="glue/rtw", data=str(tmp_path)))
