@@ -8,9 +8,10 @@ import pytest
 
 from trueneg.config.codec import override, save_config
 from trueneg.config.options import FinetuneConfig, TaskConfig
-from trueneg.config.presets import preset, with_objective
+from trueneg.config.presets import preset
 from trueneg.config.validation import check_options_apply
 from trueneg.errors import ConfigError
+from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import configure
 
 CONTINUED = "model.start_from=bert"

@@ -8,8 +8,9 @@ import pytest
 
 from trueneg.config.codec import decode, encode, override
 from trueneg.config.options import MaskingConfig, PretrainConfig
-from trueneg.config.presets import CONTINUE, OBJECTIVE_DEFAULTS, PRESETS, preset, with_objective
+from trueneg.config.presets import CONTINUE, PRESETS, preset
 from trueneg.errors import ConfigError
+from trueneg.objectives import objective_kind, with_objective
 
 # Clark et al. 2020, table 6; Devlin et al. 2019, sections 3 and A.2; Warner et al. 2024, table 4.
 PAPERS = {
@@ -62,7 +63,7 @@ def test_numbers_of_the_papers(name: str) -> None:
 
 
 def test_masking_of_the_papers() -> None:
-    electra, mlm = OBJECTIVE_DEFAULTS["electra"], OBJECTIVE_DEFAULTS["mlm"]
+    electra, mlm = objective_kind("electra").defaults, objective_kind("mlm").defaults
     assert (electra.masking.mask_share, electra.masking.random_share) == (0.85, 0.0)
     assert (mlm.masking.mask_share, mlm.masking.random_share) == (0.8, 0.1)
     assert (electra.prediction, mlm.prediction) == ("sampled", "argmax")

@@ -29,11 +29,11 @@ from transformers import AutoModelForMaskedLM, TrainingArguments
 import tiny
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
 from trueneg.integrations.trainer import TruenegTrainer
+from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import build, pretrain, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import row_index
@@ -211,7 +211,7 @@ def test_trainer_takes_the_same_steps(configure: Configure, tagged: Path, tmp_pa
     )
     given = {"train_dataset": rows, "eval_dataset": held_out, "processing_class": tokenizer}
     parts = build(config, tokenizer)
-    with pytest.raises(ConfigError, match="CLINE reads views of rows: give read=reader_of"):
+    with pytest.raises(ConfigError, match="read=reader_of"):
         TruenegTrainer(*parts, arguments, **given)
     trainer = TruenegTrainer(*parts, arguments, **given, read=reader_of(config, rows, tokenizer))
     trainer.train()

@@ -10,11 +10,11 @@ from tiny_runs import WORDNET, PowerCut, assert_identical, before_step, cut_powe
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.corpus.annotate import TableAnnotator, write_annotations
 from trueneg.corpus.annotations import PARTS
 from trueneg.errors import CorpusError
 from trueneg.lexicon.table import cached_table
+from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.folder import METRICS

@@ -19,8 +19,8 @@ from torch import nn
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.detectors.ema import EmaDetector
+from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import pretrain
 from trueneg.training import loop
 from trueneg.training.step import Run

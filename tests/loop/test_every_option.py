@@ -13,11 +13,11 @@ from tiny_runs import WORDNET, make_config
 
 from trueneg.config.codec import encode, flatten, override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.views.rows import ViewReader, options_of
 from trueneg.errors import TruenegError
+from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import build, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.data import CorpusBatches, row_index
@@ -27,6 +27,7 @@ from trueneg.training.step import Run, train_step
 
 LEXICON = ["cline.views.senses=all", f"correction.wordnet={WORDNET}"]
 NOT_SEEN = {
+    "objective.options": "of a plugin's objective: tests/cli/test_plugins.py",
     "plugins": "where names come from: tests/cli/test_plugins.py",
     "preset": "a name, for the record: refused",
     "corpus.path": "where the text is",
@@ -52,6 +53,7 @@ NOT_SEEN = {
 """What does not show in the first steps of a run, and what it is about."""
 
 OTHERS = {
+    "objective.name": ["electra", "mlm", "cline"],
     "model.architecture": ["modernbert"],
     "model.num_heads": ["1"],
     "model.hidden_size": ["16"],

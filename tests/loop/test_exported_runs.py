@@ -17,9 +17,9 @@ from trueneg.cli.encoders import evaluate_encoders
 from trueneg.cli.output import Output
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
 from trueneg.models.sentence_modules import write_mean_pooling
+from trueneg.objectives import with_objective
 from trueneg.runs.exporting import export, note_similarity
 from trueneg.runs.pretraining import pretrain
 

@@ -24,8 +24,9 @@ from safetensors.torch import load_file
 from forks import FORKS
 from trueneg.config.codec import override
 from trueneg.config.options import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
-from trueneg.config.presets import preset, with_objective
+from trueneg.config.presets import preset
 from trueneg.corruption.rows import Rows
+from trueneg.objectives import with_objective
 from trueneg.runs.finetuning import finetune
 from trueneg.runs.pretraining import pretrain
 from trueneg.training import loop

@@ -13,13 +13,12 @@ from trueneg.config.codec import decode
 from trueneg.config.options import ObjectiveConfig
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
-from trueneg.objectives import OBJECTIVES
+from trueneg.objectives import OBJECTIVES, objective_kind
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection
-from trueneg.objectives.mlm import MaskedLM, from_config
+from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import Regularizer, SentenceRegularization, SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
-from trueneg.registry import load
 
 TINY_WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 REGULARIZERS = {
@@ -148,7 +147,7 @@ def test_weights_are_those_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("use", "denominator"), [("weigh", "masked"), ("soft", "masked"), ("drop", "kept")])
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", OBJECTIVES.builtin)
 def test_every_option_reaches_its_place(
     name: str, use: str, denominator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +179,7 @@ def test_every_option_reaches_its_place(
         },
     }
     tokenizer = tiny.make_tokenizer()
-    built = load("objective", name, OBJECTIVES)(decode(ObjectiveConfig, options), tokenizer, tiny.VOCAB_SIZE)
+    built = objective_kind(name).make_objective(decode(ObjectiveConfig, options), tokenizer, tiny.VOCAB_SIZE)
     masked = {"mlm": built, "electra": getattr(built, "generator", None), "cline": getattr(built, "masked_lm", None)}[
         name
     ]
@@ -205,7 +204,7 @@ def test_every_option_reaches_its_place(
 
 
 def test_nothing_is_corrected_or_regularized_unless_asked_for() -> None:
-    built = from_config(ObjectiveConfig(), tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+    built = MaskedLM.from_config(ObjectiveConfig(), tiny.make_tokenizer(), tiny.VOCAB_SIZE)
     assert built.correction is None
     assert len(built.regularizers) == 0
 
@@ -213,7 +212,7 @@ def test_nothing_is_corrected_or_regularized_unless_asked_for() -> None:
 def test_vocabulary_beyond_the_tokenizer_is_never_drawn() -> None:
     """A model's padded rows (a vocabulary rounded up for speed) mean nothing."""
     config = decode(ObjectiveConfig, {"masking": {"mask_share": 0.0, "random_share": 1.0, "rate": 0.9}})
-    objective = from_config(config, tiny.make_tokenizer(vocab_size=50), 384)
+    objective = MaskedLM.from_config(config, tiny.make_tokenizer(vocab_size=50), 384)
     batch = objective.corrupt(tiny.make_rows([[62]] * 50, 64))
     shown = batch.input_ids.gather(1, batch.positions)
     assert set(shown.flatten().tolist()) == set(range(5, 50))
@@ -222,4 +221,4 @@ def test_vocabulary_beyond_the_tokenizer_is_never_drawn() -> None:
 def test_unknown_names_are_refused_with_a_suggestion() -> None:
     config = decode(ObjectiveConfig, {"correction": {"detector": "lexcial"}})
     with pytest.raises(ConfigError, match="did you mean 'lexical'"):
-        from_config(config, tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+        MaskedLM.from_config(config, tiny.make_tokenizer(), tiny.VOCAB_SIZE)

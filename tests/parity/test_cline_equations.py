@@ -260,9 +260,13 @@ def test_micro_batches_add_up_to_the_step(variant: str) -> None:
 def test_options_of_one_variant_are_not_of_the_other() -> None:
     from tiny import make_tokenizer
     from trueneg.config.options import ObjectiveConfig
-    from trueneg.objectives.cline import from_config
+    from trueneg.objectives.cline import ClineKind
+
+    make_objective = ClineKind().make_objective
 
     config = ObjectiveConfig(name="cline", cline=ClineConfig(variant="released"))
-    from_config(config, make_tokenizer(), 300)
+    make_objective(config, make_tokenizer(), 300)
     with pytest.raises(ConfigError, match=r"of cline.variant=paper"):
-        from_config(replace(config, cline=ClineConfig(variant="released", similarity="cosine")), make_tokenizer(), 300)
+        make_objective(
+            replace(config, cline=ClineConfig(variant="released", similarity="cosine")), make_tokenizer(), 300
+        )

@@ -196,8 +196,10 @@ class ClineConfig:
 class ObjectiveConfig:
     """What is minimised."""
 
-    name: Literal["electra", "mlm", "cline"] = "electra"
-    """What is minimised: ELECTRA's pair, masked language modelling, or CLINE."""
+    name: str = "electra"
+    """What is minimised: ``electra``, ``mlm``, ``cline`` or a plugin's; see ``trueneg list objectives``."""
+    options: str = ""
+    """Options of a plugin's objective: ``key=value``, with commas between them."""
     prediction: Literal["sampled", "argmax"] = "sampled"
     """The predicted token: drawn from the model, or its best guess."""
     temperature: float = 1.0

@@ -15,17 +15,9 @@ from trueneg.config.options import (
 )
 from trueneg.errors import ConfigError, unknown_name
 
-OBJECTIVE_DEFAULTS = {
-    # Clark et al. 2020: 85 % of the chosen positions show the mask, the rest stay; the generator's token is drawn.
-    "electra": ObjectiveConfig(),
-    # Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
-    "mlm": ObjectiveConfig(name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)),
-    # Wang et al. 2021, section 3.2: masked as BERT.
-    "cline": ObjectiveConfig(
-        name="cline", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1)
-    ),
-}
-"""What each objective starts from."""
+# Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
+MASKED_LM = ObjectiveConfig(name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1))
+"""What masked language modelling starts from, as in BERT."""
 
 _ELECTRA_TINY = PretrainConfig(
     preset="electra-tiny",
@@ -95,7 +87,7 @@ _BERT_BASE = PretrainConfig(
     preset="bert-base",
     corpus=CorpusConfig(length=512, eval_rows=2048),
     model=ModelConfig(architecture="bert", hidden_size=768, num_heads=12, intermediate_size=3072),
-    objective=OBJECTIVE_DEFAULTS["mlm"],
+    objective=MASKED_LM,
     # Devlin et al. 2019: 256 rows of 512 tokens for a million steps; Adam with bias correction and decay 0.01.
     optimizer=OptimizerConfig(learning_rate=1e-4, warmup_steps=10_000),
     train=replace(_ELECTRA_SMALL.train, batch_size=256),
@@ -119,7 +111,7 @@ _MODERNBERT_BASE = PretrainConfig(
         max_positions=8192,
         dropout=0.0,
     ),
-    objective=replace(OBJECTIVE_DEFAULTS["mlm"], masking=MaskingConfig(rate=0.3, mask_share=0.8, random_share=0.1)),
+    objective=replace(MASKED_LM, masking=MaskingConfig(rate=0.3, mask_share=0.8, random_share=0.1)),
     optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
@@ -159,19 +151,3 @@ def preset(name: str) -> PretrainConfig:
     if name not in PRESETS:
         raise ConfigError(unknown_name("preset", name, PRESETS))
     return PRESETS[name]
-
-
-def with_objective(config: PretrainConfig, name: str) -> PretrainConfig:
-    """Change what is minimised: another objective brings its own masking and kind of prediction.
-
-    Raises:
-        ConfigError: for an unknown objective.
-    """
-    if name not in OBJECTIVE_DEFAULTS:
-        raise ConfigError(unknown_name("objective", name, OBJECTIVE_DEFAULTS))
-    if name == config.objective.name:
-        return config
-    wanted, given = OBJECTIVE_DEFAULTS[name], config.objective
-    shares = wanted.masking
-    masking = replace(given.masking, mask_share=shares.mask_share, random_share=shares.random_share)
-    return replace(config, objective=replace(given, name=wanted.name, prediction=wanted.prediction, masking=masking))

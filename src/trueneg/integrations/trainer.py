@@ -32,7 +32,6 @@ from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
-from trueneg.objectives.cline import Cline
 from trueneg.training.checkpoint import MODEL, load_checkpoint, save_weights
 from trueneg.training.data import check_shares, held_out_batches
 from trueneg.training.distributed import Processes
@@ -68,8 +67,8 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
         eval_rows: Held-out rows that an evaluation reads, the same ones every time; 0 for all.
-        read: How rows become what the objective is given, of both datasets: ``pretraining.reader_of``, which CLINE
-            needs.
+        read: How rows become what the objective is given, of both datasets: ``pretraining.reader_of``; needed
+            by objectives such as CLINE.
         options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
 
     Raises:
@@ -94,8 +93,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         if eval_rows < 0:
             raise ConfigError(f"eval_rows must be at least 0, got {eval_rows}")
         self.eval_rows = eval_rows
-        if isinstance(objective, Cline) and read is read_rows:
-            raise ConfigError("CLINE reads views of rows: give read=reader_of(config, train_dataset, tokenizer)")
+        if objective.needs_reader and read is read_rows:
+            name = type(objective).__name__
+            raise ConfigError(f"{name} needs its own reader: give read=reader_of(config, train_dataset, tokenizer)")
         self.processes = Processes(args.process_index, args.world_size, args.local_process_index)
         self.meter = Meter()
         self.read = read

@@ -27,7 +27,7 @@ from transformers import (
 )
 from transformers.utils.hub import cached_file
 
-from trueneg.config.options import ModelConfig, PretrainConfig
+from trueneg.config.options import ModelConfig
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.files.records import read_record
 from trueneg.models.backbone import MaskedLanguageModel
@@ -65,44 +65,23 @@ _PICKLE_REMEDY = (
 )
 
 
-def load_for_objective(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
-    """Make or load the model that a run trains.
+def masked_lm_of_shapes(config: ModelConfig, folder: Path) -> PreTrainedModel:
+    """Make a masked language model with random weights, from the ``config.json`` in a folder.
 
     Raises:
-        ModelError: as ``load_masked_lm``.
+        ModelError: if it is not there.
     """
-    if config.objective.name == "electra":
-        return load_electra(config.model, tokenizer)
-    if config.objective.name == "cline":
-        return load_semantic(config.model, tokenizer, *_semantic_shape(config))
-    return load_masked_lm(config.model, tokenizer)
+    return from_nothing(AutoModelForMaskedLM, config_of(str(folder)), config)
 
 
-def model_of_shapes(config: PretrainConfig, folder: Path) -> nn.Module:
-    """The model that a run trains, with random weights, from its configurations in a folder.
-
-    Args:
-        config: The run's.
-        folder: With the ``config.json`` that it kept, and for ELECTRA ``generator/config.json``.
+def electra_of_shapes(config: ModelConfig, folder: Path) -> ElectraPair:
+    """Make an ELECTRA pair with random weights, from ``config.json`` and ``generator/config.json`` in a folder.
 
     Raises:
         ModelError: if they are not there.
     """
-    hf = config_of(str(folder))
-    if config.objective.name == "electra":
-        generator = from_nothing(AutoModelForMaskedLM, config_of(str(folder / "generator")), config.model)
-        return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(hf, config.model))
-    model = from_nothing(AutoModelForMaskedLM, hf, config.model)
-    if config.objective.name == "cline":
-        return SemanticEncoder(model, *_semantic_shape(config))
-    return MaskedLanguageModel(model)
-
-
-def _semantic_shape(config: PretrainConfig) -> tuple[int, bool]:
-    """Classes of CLINE's head over replaced tokens, and whether there is a pooler."""
-    cline = config.objective.cline
-    is_released = cline.variant == "released"
-    return (3 if is_released else 1) if cline.rtd else 0, is_released and cline.contrast
+    generator = masked_lm_of_shapes(config, folder / "generator")
+    return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(config_of(str(folder)), config))
 
 
 def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:

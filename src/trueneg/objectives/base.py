@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
     """
 
     weights: Mapping[str, float]
+    needs_reader: ClassVar[bool] = False
+    """Whether it is given more than plain rows: its kind's ``make_reader`` makes that of them."""
 
     @property
     def depends_on_micro_batch(self) -> bool:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ClineConfig, ObjectiveConfig
-from trueneg.corruption.rows import MaskedRows
+from trueneg.config.options import ClineConfig, ObjectiveConfig, PretrainConfig
+from trueneg.config.presets import MASKED_LM
+from trueneg.corpus.rows import RowIndex
+from trueneg.corruption.rows import MaskedRows, ReadRows
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, Stack, View, Views
+from trueneg.corruption.views.rows import ViewReader, make_substitution
 from trueneg.errors import ConfigError
+from trueneg.models.loading import load_semantic, masked_lm_of_shapes
 from trueneg.models.semantic import SemanticEncoder
-from trueneg.objectives import mlm
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.contrast import contrast_loss, others_of_batch, released_loss, similarities
 from trueneg.objectives.guard import Guard, Trust, make_guard
+from trueneg.objectives.kinds import ObjectiveKind
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import detection_stats
 
@@ -55,6 +60,8 @@ class Cline(Objective[Views, ClineBatch]):
     multiplied by ``exp(-s)`` (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share
     for each row. The ``s`` are in checkpoints and resume; a new run that continues the model starts them at 0 again.
     """
+
+    needs_reader = True
 
     def __init__(self, masked_lm: MaskedLM, config: ClineConfig, guard: Guard | None = None) -> None:
         super().__init__()
@@ -99,7 +106,7 @@ class Cline(Objective[Views, ClineBatch]):
         ids = torch.cat([masked.input_ids, *(view.input_ids for view in batch.views)])
         stack = Stack.of([masked.rows, *batch.views])
         hidden = model.encode(ids, stack)
-        prediction = self.masked_lm.read(model, hidden[:num_rows], masked)
+        prediction = self.masked_lm.apply_head(model, hidden[:num_rows], masked)
         outcome = self.masked_lm.outcome(model, prediction)
         terms, stats = dict(outcome.terms), dict(outcome.stats)
         if "rtd" in self.terms:
@@ -234,14 +241,51 @@ def _trusted(batch: ClineBatch) -> Sums:
     return {**sums, "num_judged": batch.trust.num_judged, "num_put": num_put}
 
 
-def from_config(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> Cline:
-    """Make the objective that a configuration describes.
+class ClineKind(ObjectiveKind):
+    """CLINE's encoder over rows with their views."""
 
-    Raises:
-        ConfigError: for options that the released variant does not have, or a guard that is none.
-    """
-    cline = config.cline
-    if cline.variant == "released" and (cline.similarity != "dot" or cline.in_batch_negatives):
-        raise ConfigError("cline.similarity and in_batch_negatives are of cline.variant=paper: leave them out")
-    guard = make_guard(config, tokenizer) if cline.guard else None
-    return Cline(mlm.from_config(config, tokenizer, vocab_size), cline, guard)
+    # Wang et al. 2021, section 3.2: masked as BERT.
+    defaults = replace(MASKED_LM, name="cline")
+    needs_tags = True
+    card = "by contrastive learning with semantic negatives (CLINE)"
+
+    def make_objective(self, config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> Cline:
+        """Make the objective that a configuration describes.
+
+        Raises:
+            ConfigError: for options that the released variant does not have, or a guard that is none.
+        """
+        cline = config.cline
+        if cline.variant == "released" and (cline.similarity != "dot" or cline.in_batch_negatives):
+            raise ConfigError("cline.similarity and in_batch_negatives are of cline.variant=paper: leave them out")
+        guard = make_guard(config, tokenizer) if cline.guard else None
+        return Cline(MaskedLM.from_config(config, tokenizer, vocab_size), cline, guard)
+
+    def make_model(self, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> SemanticEncoder:
+        """Make or load the encoder with its heads."""
+        return load_semantic(config.model, tokenizer, *_shape(config.objective.cline))
+
+    def model_of_shapes(self, config: PretrainConfig, folder: Path) -> SemanticEncoder:
+        """Make the encoder with random weights."""
+        return SemanticEncoder(masked_lm_of_shapes(config.model, folder), *_shape(config.objective.cline))
+
+    def make_reader(self, config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
+        """Make the reader of rows with their views, from the words of the training split."""
+        assert rows.tags is not None, "rows for views are opened with their tags"
+        objective = config.objective
+        return ViewReader(make_substitution(objective.cline.views, rows.tags, tokenizer, objective.correction.wordnet))
+
+    def check(self, config: PretrainConfig, micro_batch: int) -> None:
+        """Refuse to contrast a row with the others of its micro-batch where there are none."""
+        cline = config.objective.cline
+        if (cline.negatives == "random" or cline.in_batch_negatives) and micro_batch < 2:
+            raise ConfigError(
+                "objective.cline.negatives=random and in_batch_negatives contrast a row with the others of its "
+                "micro-batch, which has one row: raise train.batch_size, or lower train.accumulation"
+            )
+
+
+def _shape(config: ClineConfig) -> tuple[int, bool]:
+    """Give the classes of the head over replaced tokens, and whether there is a pooler."""
+    is_released = config.variant == "released"
+    return (3 if is_released else 1) if config.rtd else 0, is_released and config.contrast

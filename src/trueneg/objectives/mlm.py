@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -12,44 +11,18 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import ObjectiveConfig
+from trueneg.config.presets import MASKED_LM
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
-from trueneg.detectors.base import Proposals
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
-from trueneg.objectives.prediction import predict
+from trueneg.objectives.kinds import ObjectiveKind
+from trueneg.objectives.prediction import PredictedTokens, predict, prediction_stats
 from trueneg.objectives.regularization import Regularizer, regularizers_from_config
 from trueneg.tokenizer import special_ids
-
-
-@dataclass(frozen=True)
-class PredictedTokens:
-    """What a masked model said about masked rows."""
-
-    batch: MaskedRows
-    logits: Tensor
-    """float32 ``[batch, slots, vocab]``, with gradient."""
-    predicted: Tensor
-    """int64 ``[batch, slots]``."""
-    credit: Tensor
-    """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
-    proposals: Proposals | None = None
-    """What the detector lists, for a correction whose loss needs it."""
-
-    @property
-    def is_mispredicted(self) -> Tensor:
-        """Bool ``[batch, slots]``: masked, and predicted is not gold."""
-        return (self.predicted != self.batch.gold) & self.batch.is_masked
-
-    @property
-    def filled_ids(self) -> Tensor:
-        """The text with the predicted tokens in their places, int64 ``[batch, length]``."""
-        batch = self.batch
-        shown = torch.where(batch.is_masked, self.predicted, batch.gold)
-        return batch.rows.input_ids.scatter(1, batch.positions, shown)
 
 
 class MaskedLM(Objective[Rows, MaskedRows]):
@@ -90,6 +63,30 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         self.temperature = temperature
         self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
 
+    @classmethod
+    def from_config(cls, config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> Self:
+        """Make the objective that a configuration describes: see ``ObjectiveKind.make_objective``."""
+        mask_id = special_ids(tokenizer)["mask"]
+        if mask_id is None:
+            raise AssertionError("load_tokenizer lets no tokenizer without a mask token pass")
+        # Ids between the tokenizer's vocabulary and the model's mean nothing, so they are never drawn.
+        special = [*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)]
+        correction = config.correction
+        return cls(
+            Masking(config.masking, mask_id, vocab_size, special),
+            correction=HardCorrection(
+                make_detector(correction, tokenizer),
+                correction.use,
+                correction.denominator,
+                correction.discriminator,
+            )
+            if correction.detector
+            else None,
+            regularizers=regularizers_from_config(config.regularization),
+            prediction=config.prediction,
+            temperature=config.temperature,
+        )
+
     @property
     def depends_on_micro_batch(self) -> bool:
         """With the mean over what a correction keeps, which is a micro-batch's own."""
@@ -107,9 +104,9 @@ class MaskedLM(Objective[Rows, MaskedRows]):
 
     def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> PredictedTokens:
         """Run the encoder, and its head at the masked rows only."""
-        return self.read(model, model.encode(batch.input_ids, batch.rows), batch)
+        return self.apply_head(model, model.encode(batch.input_ids, batch.rows), batch)
 
-    def read(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> PredictedTokens:
+    def apply_head(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> PredictedTokens:
         """Apply the head at the masked rows of ``hidden``, which is ``model.encode`` of the masked text."""
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
@@ -170,56 +167,13 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         return [module for module in self.regularizers if isinstance(module, Regularizer)]
 
 
-@torch.no_grad()
-def prediction_stats(prediction: PredictedTokens, token_loss: Tensor) -> Sums:
-    """What is reported of predictions, as sums: the paper's Table 2, live.
+class MaskedLMKind(ObjectiveKind):
+    """Masked language modelling over plain rows."""
 
-    ``gold_loss`` is the plain loss whatever the correction, so that runs can be compared; ``num_corrected``
-    counts mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows that have one.
-    """
-    batch = prediction.batch
-    sums = {
-        "gold_loss": token_loss * batch.is_masked,
-        "num_masked": batch.is_masked,
-        "num_mispredicted": prediction.is_mispredicted,
-        "num_rows": torch.ones_like(batch.rows.keys),
-    }
-    return {name: values.sum().to(torch.float32) for name, values in sums.items()} | correction_stats(prediction.credit)
+    defaults = MASKED_LM
+    card = "by masked language modelling"
+    is_baseline = True
 
-
-@torch.no_grad()
-def correction_stats(credit: Tensor) -> Sums:
-    """What is reported of credit ``[batch, slots]``, as sums."""
-    is_corrected = credit >= 0.5
-    sums = {"num_corrected": is_corrected, "credit": credit, "num_rows_corrected": is_corrected.any(1)}
-    return {name: values.sum().to(torch.float32) for name, values in sums.items()}
-
-
-def from_config(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> MaskedLM:
-    """Make masked language modelling as a configuration says.
-
-    Args:
-        config: Masking, correction and regularization.
-        tokenizer: The corpus's.
-        vocab_size: Entries of the model's vocabulary, which may be padded beyond the tokenizer's.
-    """
-    mask_id = special_ids(tokenizer)["mask"]
-    if mask_id is None:
-        raise AssertionError("load_tokenizer lets no tokenizer without a mask token pass")
-    # Ids between the tokenizer's vocabulary and the model's mean nothing, so they are never drawn.
-    special = [*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)]
-    correction = config.correction
-    return MaskedLM(
-        Masking(config.masking, mask_id, vocab_size, special),
-        correction=HardCorrection(
-            make_detector(correction, tokenizer),
-            correction.use,
-            correction.denominator,
-            correction.discriminator,
-        )
-        if correction.detector
-        else None,
-        regularizers=regularizers_from_config(config.regularization),
-        prediction=config.prediction,
-        temperature=config.temperature,
-    )
+    def make_objective(self, config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> MaskedLM:
+        """Make the objective that a configuration describes."""
+        return MaskedLM.from_config(config, tokenizer, vocab_size)

@@ -1,14 +1,46 @@
-"""The predicted token: a model's best guess, or a draw from it."""
+"""Predictions of a masked model: its best guesses or draws, and what is reported of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from trueneg.corruption.rows import MaskedRows
+from trueneg.detectors.base import Proposals
+from trueneg.objectives.base import Sums
+
 BLOCK = 256
 """Vocabulary entries that a draw sums at once."""
+
+
+@dataclass(frozen=True)
+class PredictedTokens:
+    """What a masked model said about masked rows."""
+
+    batch: MaskedRows
+    logits: Tensor
+    """float32 ``[batch, slots, vocab]``, with gradient."""
+    predicted: Tensor
+    """int64 ``[batch, slots]``."""
+    credit: Tensor
+    """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
+    proposals: Proposals | None = None
+    """What the detector lists, for a correction whose loss needs it."""
+
+    @property
+    def is_mispredicted(self) -> Tensor:
+        """Bool ``[batch, slots]``: masked, and predicted is not gold."""
+        return (self.predicted != self.batch.gold) & self.batch.is_masked
+
+    @property
+    def filled_ids(self) -> Tensor:
+        """The text with the predicted tokens in their places, int64 ``[batch, length]``."""
+        batch = self.batch
+        shown = torch.where(batch.is_masked, self.predicted, batch.gold)
+        return batch.rows.input_ids.scatter(1, batch.positions, shown)
 
 
 @torch.no_grad()
@@ -62,3 +94,28 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
 def _first_above(cumulative: Tensor, wanted: Tensor) -> Tensor:
     """Index of the first entry whose cumulative weight exceeds ``wanted``: entries of no weight never are."""
     return torch.searchsorted(cumulative.contiguous(), wanted, right=True).clamp(max=cumulative.shape[-1] - 1)
+
+
+@torch.no_grad()
+def prediction_stats(prediction: PredictedTokens, token_loss: Tensor) -> Sums:
+    """What is reported of predictions, as sums: the paper's Table 2, live.
+
+    ``gold_loss`` is the plain loss whatever the correction, so that runs can be compared; ``num_corrected``
+    counts mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows that have one.
+    """
+    batch = prediction.batch
+    sums = {
+        "gold_loss": token_loss * batch.is_masked,
+        "num_masked": batch.is_masked,
+        "num_mispredicted": prediction.is_mispredicted,
+        "num_rows": torch.ones_like(batch.rows.keys),
+    }
+    return {name: values.sum().to(torch.float32) for name, values in sums.items()} | correction_stats(prediction.credit)
+
+
+@torch.no_grad()
+def correction_stats(credit: Tensor) -> Sums:
+    """What is reported of credit ``[batch, slots]``, as sums."""
+    is_corrected = credit >= 0.5
+    sums = {"num_corrected": is_corrected, "credit": credit, "num_rows_corrected": is_corrected.any(1)}
+    return {name: values.sum().to(torch.float32) for name, values in sums.items()}

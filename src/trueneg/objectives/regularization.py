@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,7 @@ from torch.nn import functional
 
 from trueneg.config.options import RegularizationConfig
 from trueneg.corruption.rows import MaskedRows
-
-if TYPE_CHECKING:
-    from trueneg.objectives.mlm import PredictedTokens
+from trueneg.objectives.prediction import PredictedTokens
 
 
 class Regularizer(nn.Module, ABC):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
+from trueneg.objectives import objective_kind
 from trueneg.reporting.names import short_names
 from trueneg.terminal.printable import printable, short_path
 from trueneg.version import __version__
@@ -28,11 +29,6 @@ CITATIONS = """```bibtex
 
 PLACE = "path/to/this/folder"
 
-_OBJECTIVES = {
-    "mlm": "by masked language modelling",
-    "electra": "by replaced token detection (ELECTRA)",
-    "cline": "by contrastive learning with semantic negatives (CLINE)",
-}
 _USES = {
     "drop": "are left out of the loss",
     "weigh": "count less in the loss",
@@ -192,14 +188,15 @@ def _front(use: Use, origin: Origin | None) -> str:
 
 def _what_it_is(config: PretrainConfig) -> str:
     objective, correction = config.objective, config.objective.correction
+    kind = objective_kind(objective.name)
     made = "continued" if config.model.start_from else "pre-trained"
-    text = f"A text encoder {made} {_OBJECTIVES[objective.name]} with trueneg."
+    text = f"A text encoder {made} {kind.card} with trueneg."
     if correction.detector:
         use = f" Predictions that the detector `{_detector(config)}` finds as good as the original token"
         text += f"{use} {_USES[correction.use]}."
     if objective.regularization.level:
         text += f" Soft regularization at the level of {objective.regularization.level.replace('+', ' and ')}."
-    if not correction.detector and not objective.regularization.level and objective.name != "cline":
+    if not correction.detector and not objective.regularization.level and kind.is_baseline:
         text += " A baseline: every prediction but the original token is punished."
     return text
 
@@ -239,13 +236,11 @@ def _licence(start: str, origin: Origin | None) -> str:
 
 
 def _hugging_face(config: PretrainConfig) -> Use:
-    is_electra = config.objective.name == "electra"
-    kind = "AutoModelForPreTraining" if is_electra else "AutoModelForMaskedLM"
-    folder = f"{PLACE}/generator" if is_electra else PLACE
-    code = _transformers(("AutoModel", "AutoTokenizer", kind, "pipeline"))
-    tag = "replaced-token-detection" if is_electra else "fill-mask"
-    pipeline = "feature-extraction" if is_electra else "fill-mask"
-    return Use("transformers", f'{code}\nfill = pipeline("fill-mask", "{folder}")', (tag,), pipeline)
+    kind = objective_kind(config.objective.name)
+    folder = f"{PLACE}/{kind.masked_lm_folder}".rstrip("/")
+    code = _transformers(("AutoModel", "AutoTokenizer", kind.auto_class, "pipeline"))
+    pipeline = "feature-extraction" if kind.masked_lm_folder else "fill-mask"
+    return Use("transformers", f'{code}\nfill = pipeline("fill-mask", "{folder}")', (kind.tag,), pipeline)
 
 
 def _transformers(names: Sequence[str]) -> str:

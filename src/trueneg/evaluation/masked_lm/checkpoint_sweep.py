@@ -9,7 +9,7 @@ from trueneg.config.codec import load_config
 from trueneg.config.options import PretrainConfig
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.electra import ElectraPair
+from trueneg.objectives import objective_kind
 from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.folder import CHECKPOINTS, CONFIG, METRICS
 from trueneg.training.saved_model import saved_model
@@ -61,6 +61,4 @@ def load_moment(moment: CheckpointRef) -> MaskedLanguageModel:
         ModelError: as ``saved_model``.
     """
     model = saved_model(moment.run, moment.config, moment.path)
-    found = model.generator if isinstance(model, ElectraPair) else model
-    assert isinstance(found, MaskedLanguageModel)
-    return found
+    return objective_kind(moment.config.objective.name).masked_lm(model)

@@ -18,7 +18,8 @@ from trueneg.evaluation.masked_lm.corrections import Correction
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.models.modes import eval_mode
-from trueneg.objectives.mlm import MaskedLM, PredictedTokens, correction_stats
+from trueneg.objectives.mlm import MaskedLM
+from trueneg.objectives.prediction import PredictedTokens, correction_stats
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 

@@ -15,7 +15,6 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, flatten, override
 from trueneg.config.options import PretrainConfig
-from trueneg.config.presets import with_objective
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
@@ -29,7 +28,8 @@ from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.whole import write_json
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
-from trueneg.objectives import mlm
+from trueneg.objectives import with_objective
+from trueneg.objectives.mlm import MaskedLM
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.data import annotations_of, held_out_batches, row_index
@@ -303,7 +303,7 @@ class _Evaluator:
         index = self._rows(trial, config)
         wanted = min(num_rows or len(index), len(index))
         plain = override(config, ["objective.correction.detector="]).objective
-        objective = mlm.from_config(plain, self.tokenizer, model.vocab_size).to(self.device)
+        objective = MaskedLM.from_config(plain, self.tokenizer, model.vocab_size).to(self.device)
         at_once = config.train.batch_size
         sizes = [min(at_once, wanted - start) for start in range(0, wanted, at_once)]
         batches = counted(held_out_batches(index, wanted, at_once, Processes()), sizes, wanted, progress)
