@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trueneg.attacks.base import AdversarialExample
-from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Figure, drops, outcomes, squad_answers, text_answers
+from trueneg.attacks.scores import SQUAD_DROPS, TEXT_DROPS, Figure, drops, outcomes, squad_predictions, text_predictions
 from trueneg.tasks.text import TextExample
 
 TEXT = TextExample("0", "a film", None, 1)
@@ -23,13 +23,12 @@ def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
     ]
     before = [answered(1, 1), answered(0, 0), answered(1, 0)]
     after = [answered(1, 0), answered(0, 0), answered(1, 0)]
-    answers = text_answers(adversaries, before, after)
+    answers = text_predictions(adversaries, before, after)
     assert [a["predicted_before"] for a in answers] == [1, 0, 0]
-    assert [(a["is_attacked"], a["is_withstood"]) for a in answers] == [(1, 0), (1, 1), (0, 0)]
     assert all("probabilities" not in a for a in answers)
     counted = outcomes(adversaries)
     assert counted == {"succeeded": 1, "failed": 1, "skipped": 1, "queries": 12}, "not of what was not attacked"
-    (drop,) = drops(answers, TEXT_METRICS, resamples=200)
+    (drop,) = drops(answers, TEXT_DROPS, resamples=200)
     assert (drop.before.estimate, drop.after.estimate) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert drop.drop.estimate == pytest.approx(1 / 3)
     assert 0 <= drop.drop.low <= drop.drop.estimate <= drop.drop.high <= 1
@@ -50,10 +49,10 @@ def test_a_drop_is_of_the_same_questions_and_its_interval_of_whole_paragraphs() 
     adversaries = [AdversarialExample(TEXT, TEXT, "changed")] * 8
     before = [{"key": str(n), "group": str(n // 4), "predicted": "x", "exact": 1, "f1": 1.0} for n in range(8)]
     after = [{**answer, "exact": 0 if answer["group"] == "0" else 1, "f1": 0.5} for answer in before]
-    answers = squad_answers(adversaries, before, after)
-    exact, f1 = drops(answers, SQUAD_METRICS, resamples=500)
+    answers = squad_predictions(adversaries, before, after)
+    exact, f1 = drops(answers, SQUAD_DROPS, resamples=500)
     assert (exact.metric, exact.drop.estimate, exact.drop.num) == ("exact_match", 0.5, 2)
     assert (exact.drop.low, exact.drop.high) == (0, 1), "of two paragraphs, either may be drawn twice"
-    (single, _) = drops(answers[:4], SQUAD_METRICS, resamples=500)
+    (single, _) = drops(answers[:4], SQUAD_DROPS, resamples=500)
     assert single.before == Figure(1.0, None, None, 1) and single.drop == Figure(1.0, None, None, 1)
     assert (f1.before.estimate, f1.after.estimate, f1.drop.low, f1.drop.high) == (1, 0.5, 0.5, 0.5)

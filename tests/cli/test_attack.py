@@ -88,7 +88,10 @@ def test_a_search_for_each_model_and_what_is_left_for_compare(texts: Path, neigh
     assert first["num_examples"] == 30 and first["counts"]["queries"] > 30
     assert drop["before"]["estimate"] == 1 > drop["after"]["estimate"], "one word decides, and it has a neighbour"
     assert drop["drop"]["low"] > 0
-    assert first["metrics"]["withstood"] == first["metrics"]["accuracy"] == drop["after"]["estimate"]
+    assert first["metrics"]["accuracy_under_attack"] == drop["after"]["estimate"]
+    assert first["metrics"]["attack_success_rate"] == pytest.approx(1 - drop["after"]["estimate"]), (
+        "all were right before"
+    )
     assert first["attack"]["profile"] == "textattack"
     assert first["attack"]["options"]["min_cosine"] == 0.4
     assert json.loads(out.read_text()) == said
@@ -112,7 +115,7 @@ def test_a_set_is_the_same_bytes_again_and_asks_other_models(texts: Path, neighb
     names = [Path(one["result"]).stem for one in (own, other)]
     assert names == ["attack-textfooler-textattack", f"attack-textfooler-textattack-of-{own['attack']['victim']}"]
     share = sum(one["outcome"] == "failed" for one in found) / 20
-    assert own["metrics"]["accuracy"] == pytest.approx(share), "its own victim answers as in the search"
+    assert own["metrics"]["accuracy_under_attack"] == pytest.approx(share), "its own victim answers as in the search"
     assert "wrote" in works("attack", texts / "seed-2", "--load", sets[0], "--save", tmp_path / "c.jsonl").err
     assert (tmp_path / "c.jsonl").read_bytes() == sets[0].read_bytes()
 
@@ -128,7 +131,7 @@ def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path)
     (one,) = works("attack", texts / "seed-1", "--load", log, "--json").data["attacked"]
     assert one["attack"] == {"name": "published", "file": "log.csv", "left_out": 1, "task": "reviews", "split": "log"}
     assert one["num_examples"] == 2
-    assert (one["metrics"]["accuracy_before"], one["metrics"]["accuracy"]) == (1.0, 0.5)
+    assert (one["metrics"]["accuracy_before"], one["metrics"]["accuracy_under_attack"]) == (1.0, 0.5)
     turned = works("attack", texts / "seed-1", "--load", log, "--label-names", "1,0", "--json").data["attacked"][0]
     assert turned["metrics"]["accuracy_before"] == 0
     assert (texts / "seed-1" / "attack-log.json").is_file()
@@ -222,7 +225,7 @@ def test_changes_that_the_model_does_not_read_are_counted_and_told(texts: Path, 
     table.write_text("original\tadversarial\tlabel\n" + "".join(f"{old}\t{new}\t0\n" for old, new in rows))
     said = works("attack", texts / "seed-1", "--load", table, "--data", data, "--json")
     (one,) = said.data["attacked"]
-    assert one["counts"] == {"changed": 3, "truncated": 3, "unseen": 1}
+    assert one["counts"] == {"changed": 3, "truncated": 3, "truncated_away": 1}
     assert "1 of 3 were changed in nothing that the model reads (at most 16 tokens)" in said.err
     kept = json.loads(Path(one["result"]).read_text())
     assert kept["counts"] == one["counts"]

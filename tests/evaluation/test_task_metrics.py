@@ -97,17 +97,16 @@ def test_spans_and_tokens_are_summed_before_they_are_divided() -> None:
     assert METRICS["token_accuracy"](tokens) == 25 / 40
 
 
-def test_before_an_attack_and_what_withstood_it() -> None:
+def test_before_and_under_attack() -> None:
     answers = {
         "gold": np.array([0, 1, 1, 0]),
         "predicted": np.array([1, 1, 0, 0]),
         "predicted_before": np.array([0, 1, 1, 1]),
-        "is_attacked": np.array([1, 1, 1, 0]),
-        "is_withstood": np.array([0, 1, 0, 0]),
     }
     assert METRICS["accuracy_before"](answers) == 0.75
-    assert METRICS["accuracy"](answers) == 0.5
-    assert METRICS["withstood"](answers) == pytest.approx(1 / 3)
+    assert METRICS["accuracy_under_attack"](answers) == 0.5
+    assert METRICS["attack_success_rate"](answers) == pytest.approx(2 / 3), "of three that were right"
+    assert METRICS["attack_success_rate"]({**answers, "predicted_before": 1 - answers["gold"]}) == 0
     spans = {"exact_before": np.array([1, 0]), "f1_before": np.array([1.0, 0.5])}
     assert (METRICS["exact_match_before"](spans), METRICS["squad_f1_before"](spans)) == (0.5, 0.75)
 
@@ -116,8 +115,8 @@ def made_up(name: str, num: int, random: np.random.Generator) -> dict[str, NDArr
     if name in ("pearson", "spearman"):
         gold = random.integers(0, 6, num) / 2
         return {"gold": gold, "predicted": np.round(gold + random.normal(size=num), 1)}
-    if METRICS[name].columns == ("gold", "predicted"):
-        return {"gold": random.integers(0, 3, num), "predicted": random.integers(0, 3, num)}
+    if {*METRICS[name].columns} <= {"gold", "predicted", "predicted_before"}:
+        return {column: random.integers(0, 3, num) for column in METRICS[name].columns}
     low = random.integers(0, 3, num)
     made = {column: random.random(num) for column in METRICS[name].columns}
     return {column: low if "right" in column else low + random.integers(0, 3, num) for column in made} | (
@@ -145,10 +144,11 @@ def test_scores_prefer_the_better_answer(name: str) -> None:
     better |= {"num_tokens": 5, "num_tokens_right": 5, "gold": 1, "predicted": 1}
     kinds = ("groups", "pairs", "original", "revised")
     better |= {"num_groups": 1, "num_original": 1, "num_revised": 4} | {f"num_{kind}_right": 1 for kind in kinds}
-    better |= {"exact_before": 1, "f1_before": 1.0, "predicted_before": 1, "is_attacked": 1, "is_withstood": 1}
+    better |= {"exact_before": 1, "f1_before": 1.0, "predicted_before": 1}
     worse = better | {"exact": 0, "f1": 0.2, "num_right": 1, "num_tokens_right": 4, "predicted": 0}
     worse |= {f"num_{kind}_right": 0 for kind in kinds}
-    worse |= {"exact_before": 0, "f1_before": 0.2, "predicted_before": 0, "is_withstood": 0}
+    worse |= {"exact_before": 0, "f1_before": 0.2}
+    worse |= {"predicted_before": int(name == "attack_success_rate")}
     answers = {column: np.array([better[column], worse[column]]) for column in METRICS[name].columns}
     first, second = METRICS[name].scores(answers)
     assert first > second

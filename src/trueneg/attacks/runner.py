@@ -14,7 +14,17 @@ from typing import Any, cast
 from trueneg.attacks.attack_set import AttackSet, is_attack_set, load_attack_set
 from trueneg.attacks.published import read_published
 from trueneg.attacks.registry import Attack, Progress
-from trueneg.attacks.scores import SQUAD_METRICS, TEXT_METRICS, Drop, drops, outcomes, squad_answers, text_answers
+from trueneg.attacks.scores import (
+    SQUAD_DROPS,
+    SQUAD_METRICS,
+    TEXT_DROPS,
+    TEXT_METRICS,
+    Drop,
+    drops,
+    outcomes,
+    squad_predictions,
+    text_predictions,
+)
 from trueneg.attacks.victim import Victim, row_names
 from trueneg.config.codec import flatten
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
@@ -97,9 +107,8 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
     these too. Of texts all count, and those that a victim had wrong already count as wrong.
 
     The result lies beside those of the model's own task under the name of ``result_name``, for ``compare`` and
-    ``report``. Its ``counts`` have the outcomes and what happened to the adversaries' texts: how many were
-    ``truncated``, and of how many the model reads the very tokens of the original (``unseen``), so that nothing was
-    withstood.
+    ``report``. Its ``counts`` have the outcomes and what happened to the adversarial texts: how many were
+    ``truncated``, and of how many the model reads the very tokens of the original (``truncated_away``).
 
     Warns:
         TruenegWarning: if the set is of another task, or its result takes the place of another attack's.
@@ -132,9 +141,9 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
         happened = {
             **seen_after.counts,
             "missing_predictions": sum(bool(given.get("is_missing")) for given in after),
-            "unseen": sum(is_unseen),
+            "truncated_away": sum(is_unseen),
         }
-        answers = (squad_answers if is_squad else text_answers)(asked, before, after)
+        answers = (squad_predictions if is_squad else text_predictions)(asked, before, after)
         metrics = SQUAD_METRICS if is_squad else TEXT_METRICS
         columns = columns_of(answers)
         result = make_result(
@@ -152,7 +161,7 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
         result = replace(result, config={**result.config, "attack": described})
         _warn_of_others(task, attack_set, Path(folder) / f"{result.split}.json", described)
         path = save_result(result, answers, Path(folder))
-        return Attacked(Path(folder), attack_set, result, drops(answers, metrics), path)
+        return Attacked(Path(folder), attack_set, result, drops(answers, SQUAD_DROPS if is_squad else TEXT_DROPS), path)
 
 
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:

@@ -12,11 +12,14 @@ from trueneg.evaluation.results.store import columns_of
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import percentiles
 from trueneg.tasks.base import Prediction
-from trueneg.tasks.metrics import METRICS, Columns, Metric
+from trueneg.tasks.metrics import METRICS
 
-TEXT_METRICS = ("accuracy", "accuracy_before", "withstood")
-"""After the attack, before it, and how many of those that were right stayed so."""
-SQUAD_METRICS = ("exact_match", "squad_f1", "exact_match_before", "squad_f1_before")
+TEXT_METRICS = ("accuracy_under_attack", "accuracy_before", "attack_success_rate")
+"""Metrics of a classifier's result."""
+SQUAD_METRICS = ("exact_match_under_attack", "squad_f1_under_attack", "exact_match_before", "squad_f1_before")
+"""Metrics of a reader's result."""
+TEXT_DROPS, SQUAD_DROPS = ("accuracy",), ("exact_match", "squad_f1")
+"""Metrics that are compared before and after."""
 
 
 @dataclass(frozen=True)
@@ -42,77 +45,71 @@ class Drop:
     """Before minus after."""
 
 
-def text_answers(
-    adversaries: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
+def text_predictions(
+    examples: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> list[Prediction]:
-    """One answer an example, as ``TEXT_METRICS`` read them.
+    """Make one record an example, as ``TEXT_METRICS`` read them.
 
-    ``predicted`` is what the model says after the attack, and ``is_attacked`` whether it was right before it: who is
-    wrong already is not attacked, and counts as wrong.
+    ``predicted`` is the prediction under attack, ``predicted_before`` the one on the original.
     """
     return [
         {
             **{name: value for name, value in now.items() if name != "probabilities"},
             "predicted_before": then["predicted"],
-            "outcome": adversary.outcome,
-            "num_queries": adversary.num_queries,
-            "num_examples": 1,
-            "is_attacked": int(then["predicted"] == then["gold"]),
-            "is_withstood": int(then["predicted"] == then["gold"] == now["predicted"]),
+            "outcome": example.outcome,
+            "num_queries": example.num_queries,
         }
-        for adversary, then, now in zip(adversaries, before, after, strict=True)
+        for example, then, now in zip(examples, before, after, strict=True)
     ]
 
 
-def squad_answers(
-    adversaries: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
+def squad_predictions(
+    examples: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> list[Prediction]:
-    """One answer a question, as ``SQUAD_METRICS`` read them."""
+    """Make one record a question, as ``SQUAD_METRICS`` read them."""
     return [
-        {**now, **{f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}, "outcome": adversary.outcome}
-        for adversary, then, now in zip(adversaries, before, after, strict=True)
+        {**now, **{f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}, "outcome": example.outcome}
+        for example, then, now in zip(examples, before, after, strict=True)
     ]
 
 
-def outcomes(adversaries: Sequence[AdversarialExample[Any]]) -> dict[str, int]:
-    """How often each outcome came; of what was attacked, the ``queries``; and adversaries noted as ``invalid``.
+def outcomes(examples: Sequence[AdversarialExample[Any]]) -> dict[str, int]:
+    """Count outcomes; of what was attacked, the ``queries``; and adversarial examples noted as ``invalid``.
 
-    Some attacks ask about what they skip, too: that is no part of what a success costs.
+    Some attacks query what they skip, too: that is no part of what a success costs.
     """
-    counts: dict[str, int] = dict(Counter(adversary.outcome for adversary in adversaries))
+    counts: dict[str, int] = dict(Counter(example.outcome for example in examples))
     more = {
-        "queries": sum(a.num_queries for a in adversaries if a.outcome in ("succeeded", "failed")),
-        "invalid": sum(a.notes.get("is_valid") is False for a in adversaries),
+        "queries": sum(a.num_queries for a in examples if a.outcome in ("succeeded", "failed")),
+        "invalid": sum(a.notes.get("is_valid") is False for a in examples),
     }
     return counts | {name: num for name, num in more.items() if num}
 
 
 def drops(
-    answers: Sequence[Prediction],
+    predictions: Sequence[Prediction],
     metrics: Sequence[str],
     *,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Drop]:
-    """Each metric before and after, with percentile intervals of one bootstrap, over groups where answers have them.
+    """Measure metrics before and after, with percentile intervals of one bootstrap, over groups if there are any.
 
     Of a single example or group there is no interval.
 
     Args:
-        answers: Of ``text_answers`` or ``squad_answers``.
-        metrics: Of the answers' kind; what has no "before" is left out.
+        predictions: Of ``text_predictions`` or ``squad_predictions``.
+        metrics: ``TEXT_DROPS`` or ``SQUAD_DROPS``.
         confidence: Of the intervals.
         resamples: How many.
         seed: Of the draws, which are the same for before and after.
     """
-    columns = columns_of(answers)
+    columns = columns_of(predictions)
     found = []
     for name in metrics:
-        before = _before(METRICS[name], columns)
-        if before is None:
-            continue
-        pair = [before, columns]
+        was_read = {column: columns.get(f"{column}_before", columns[column]) for column in METRICS[name].columns}
+        pair = [{**columns, **was_read}, columns]
         was, now = (METRICS[name](side) for side in pair)
         values = (was, now, was - now)
         bootstrap = Bootstrap.over(columns, resamples, seed)
@@ -124,9 +121,3 @@ def drops(
         figures = [Figure(value, *both, bootstrap.num_groups) for value, both in zip(values, ends, strict=True)]
         found.append(Drop(name, *figures))
     return found
-
-
-def _before(metric: Metric, columns: Columns) -> Columns | None:
-    """Columns in which a metric of afterwards reads what was so before; None if it reads nothing of the kind."""
-    renamed = {name: columns[f"{name}_before"] for name in metric.columns if f"{name}_before" in columns}
-    return {**columns, **renamed} if renamed else None

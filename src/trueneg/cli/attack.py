@@ -129,10 +129,10 @@ def _found(
 def _remarks(one: Attacked) -> Iterator[str]:
     """What to know before a model's figures are believed."""
     counts, where = one.result.counts, f"{one.folder}, {one.result.split}"
-    if unseen := counts.get("unseen"):
+    if num := counts.get("truncated_away"):
         yield (
-            f"{where}: {unseen:,} of {one.result.num_examples:,} were changed in nothing that the model reads (at most "
-            f"{one.result.config['task']['length']} tokens): as they count, they were withstood"
+            f"{where}: {num:,} of {one.result.num_examples:,} were changed in nothing that the model reads (at most "
+            f"{one.result.config['task']['length']} tokens), and count as they are"
         )
     if invalid := counts.get("invalid"):
         yield f"{where}: {invalid:,} of {one.result.num_examples:,} are noted as invalid adversaries, and count"

@@ -76,7 +76,7 @@ SCALES = {
 see that it works."""
 
 SETTINGS, RESULTS, TABLE = "settings.json", "results.json", "table.md"
-_SHOWN = ("accuracy", "original", "revised", "group_consistency", "accuracy_before")
+_SHOWN = ("accuracy", "original", "revised", "group_consistency", "accuracy_under_attack", "accuracy_before")
 
 
 def reproduce(

@@ -13,6 +13,7 @@ from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
 from trueneg.files.names import tell_apart
 from trueneg.reporting.forest import forest_plot
 from trueneg.reporting.tables import Column, Table
+from trueneg.tasks.metrics import METRICS
 
 
 def percent(share: float) -> str:
@@ -134,7 +135,8 @@ def verdict(row: Compared, confidence: float = 0.95) -> str:
         f"{points(found.interval.low)} to {points(found.interval.high)} at {confidence:.0%}, {_count(row)}, "
         f"p{' (Holm)' if row.is_primary else ''} {'' if p < 0.001 else '= '}{_p(p)}"
     )
-    is_better = "better" if found.interval.estimate > 0 else "worse"
+    is_less = found.interval.estimate < 0
+    is_better = "better" if is_less == METRICS[row.metric].less_is_better else "worse"
     amount = f"{is_better} than {row.baseline} by {percent(size)} points of {row.metric} ({figures})"
     if p < 1 - confidence:
         said = f"{row.contender} is {amount}"

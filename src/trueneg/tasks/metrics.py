@@ -1,4 +1,4 @@
-"""How well answers fit: shares in [0, 1] and correlations in [-1, 1], higher is better for all of them.
+"""How well answers fit: shares in [0, 1] and correlations in [-1, 1], higher is better unless they say otherwise.
 
 A metric reads columns of answers and weighs each example, so that one formula gives a task's figure (all weights
 one) and that of thousands of bootstrap samples at once (how often each example was drawn). What is undefined, a
@@ -40,6 +40,7 @@ class Metric:
     """What a sign test compares: a number an example, ``[examples]``, higher for the better answer."""
     takes_words: bool = False
     """Whether its columns may hold labels in words; else numbers."""
+    less_is_better: bool = False
 
     def __call__(self, columns: Columns) -> float:
         """Measure all examples.
@@ -91,6 +92,10 @@ def _is_right(columns: Columns) -> Floats:
 
 def _was_right(columns: Columns) -> Floats:
     return np.asarray(columns["gold"] == columns["predicted_before"], dtype=np.float64)
+
+
+def _was_misled(columns: Columns) -> Floats:
+    return _was_right(columns) * (1.0 - _is_right(columns))
 
 
 def _mean_of(values: Callable[[Columns], Floats]) -> Callable[[Columns, Floats], Floats]:
@@ -221,13 +226,24 @@ METRICS: Mapping[str, Metric] = {
         _ratio("pair_consistency", "num_pairs_right", "num_revised"),
         _ratio("original", "num_original_right", "num_original"),
         _ratio("revised", "num_revised_right", "num_revised"),
+        Metric("accuracy_under_attack", _LABELS, _mean_of(_is_right), _is_right, takes_words=True),
         Metric("accuracy_before", ("gold", "predicted_before"), _mean_of(_was_right), _was_right, takes_words=True),
-        _ratio("withstood", "is_withstood", "is_attacked"),
+        Metric(
+            "attack_success_rate",
+            ("gold", "predicted", "predicted_before"),
+            lambda columns, weights: _share(weights @ _was_misled(columns), weights @ _was_right(columns)),
+            lambda columns: -_was_misled(columns),
+            takes_words=True,
+            less_is_better=True,
+        ),
+        Metric("exact_match_under_attack", ("exact",), _mean_of(_column("exact")), _column("exact")),
+        Metric("squad_f1_under_attack", ("f1",), _mean_of(_column("f1")), _column("f1")),
         Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
         Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),
     )
 }
 """By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
 columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
-sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, what was so ``before``
-them, and how many examples that were right ``withstood`` them."""
+sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, figures on the same
+examples ``before`` and ``under_attack``, and ``attack_success_rate``: the share of the examples that were right before
+and are wrong after (TextAttack's definition)."""

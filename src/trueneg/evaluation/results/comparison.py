@@ -243,6 +243,7 @@ class _Pair:
         samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
         left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
         mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in predictions]
+        upward = -1.0 if metric.less_is_better else 1.0
         return Compared(
             **self.names,
             metric=metric.name,
@@ -254,7 +255,9 @@ class _Pair:
             num_groups=bootstrap.num_groups,
             difference=difference(left, right, bootstrap.num_groups, is_paired=self.is_paired, confidence=confidence),
             signs=sign_test(mean_scores[1] - mean_scores[0], first.get("group")),
-            eps_min=stochastic_order(*by_seed, seed=seed) if min(map(len, by_seed)) >= MIN_SEEDS else None,
+            eps_min=stochastic_order(*(upward * scores for scores in by_seed), seed=seed)
+            if min(map(len, by_seed)) >= MIN_SEEDS
+            else None,
             notes=self.notes,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,19 @@ def save_result(result: Result, predictions: Sequence[Mapping[str, Any]], folder
     return path
 
 
+_ATTACK_METRICS = {
+    "accuracy": "accuracy_under_attack",
+    "withstood": "attack_success_rate",
+    "exact_match": "exact_match_under_attack",
+    "squad_f1": "squad_f1_under_attack",
+}
+
+
 def load_result(path: Path) -> Result:
     """Read a result file.
+
+    Warns:
+        TruenegDeprecationWarning: for an attack's result with the metrics of a former version.
 
     Raises:
         TaskError: if it is not one, naming the field, or was written by another version of the schema.
@@ -97,7 +108,22 @@ def load_result(path: Path) -> Result:
     schema = read_record(dict[str, Any], path, TaskError, REMEDY).get("schema")
     if schema != SCHEMA:
         raise TaskError(f"'{path}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {REMEDY}")
-    return read_record(Result, path, TaskError, REMEDY)
+    return _renamed(path, read_record(Result, path, TaskError, REMEDY))
+
+
+def _renamed(path: Path, result: Result) -> Result:
+    """Give the metrics and counts of an attack's result their present names."""
+    old = [name for name in result.metrics if name in _ATTACK_METRICS]
+    if not old or not result.split.startswith("attack-"):
+        return result
+    named = ", ".join(f"{name} is {_ATTACK_METRICS[name]} now" for name in old)
+    warnings.warn(f"'{path}': {named}: attack the model again", TruenegDeprecationWarning, stacklevel=3)
+    metrics = {_ATTACK_METRICS.get(name, name): figure for name, figure in result.metrics.items()}
+    if "withstood" in old:
+        was_attacked = result.metrics["accuracy_before"] > 0
+        metrics["attack_success_rate"] = 1 - result.metrics["withstood"] if was_attacked else 0.0
+    counts = {"truncated_away" if name == "unseen" else name: num for name, num in result.counts.items()}
+    return replace(result, metrics=metrics, counts=counts)
 
 
 def check_predictions(path: Path, result: Result) -> None:
