@@ -25,10 +25,10 @@ NOT_RUN = {
     "make test": "this is make test",
     "make demo": "run by .ci/run after the tests",
     "make bench": "minutes of measuring",
-    "pip install trueneg": "needs a package index",
-    "cd trueneg": "the folder of a clone",
     ". .venv/bin/activate": "tests run in an environment of their own",
 }
+# What a line of Python prints, written after it; a block that shows any shows all.
+SHOWN = re.compile(r"# => (.*)$", re.M)
 # Names on the hub, by the local model that stands in for them (a fixture's key).
 HUB = {
     "google-bert/bert-base-uncased": "encoder",
@@ -129,6 +129,9 @@ def failures(markdown: str, folder: Path, models: dict[str, Path]) -> list[str]:
         )
         if done.returncode:
             return [f"line {block.line}, exit {done.returncode}: {block.code}\n{done.stdout}{done.stderr}"]
+        shown = SHOWN.findall(block.code)
+        if shown and done.stdout.splitlines() != shown:
+            return [f"line {block.line} shows {shown}, and prints {done.stdout}"]
     return []
 
 
@@ -178,6 +181,7 @@ echo --steps 100_000 --model bert-base-uncased \\
    from pathlib import Path
 
    assert "Movie 1 was" in Path("my.txt").read_text()
+   print(1)  # => 1
    Path("steps").write_text(str(dict(steps=5000)))
    ```
 
@@ -200,11 +204,12 @@ def test_the_sample_runs_in_order_and_small(tmp_path: Path) -> None:
         "```bash\nfalse\ntrue\n```",
         "```python\nassert False\n```",
         "```sh\nmake tests\n```",
+        "```python\nprint(2)  # => 3\n```",
     ],
 )
 def test_a_failing_block_is_told_with_its_line(block: str, tmp_path: Path) -> None:
     (failure,) = failures(f"{SAMPLE}\nwords\n\n{block}\n", tmp_path, {"encoder": Path("/models/tiny")})
-    assert failure.startswith(f"line {SAMPLE.count(chr(10)) + 5}, exit ")
+    assert failure.startswith(f"line {SAMPLE.count(chr(10)) + 5}")
 
 
 def test_hub_names_are_replaced_whole_only() -> None:
