@@ -70,6 +70,8 @@ def faults(command: str) -> list[str]:
     words = words[words.index("trueneg") + 1 :]
     is_whole = not any(LEFT_OUT in word for word in words)
     words = [word for at, word in enumerate(words) if word != LEFT_OUT or words[at - 1].startswith("-")]
+    if words[0] == "evaluate":  # the one verb whose kind may be left out
+        words[1:] = PROGRAM.commands["evaluate"].completed(words[1:])
     verb = PROGRAM
     while (verbs := getattr(verb, "commands", {})) and words and not words[0].startswith("-"):
         name, *words = words

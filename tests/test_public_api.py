@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import trueneg
-from trueneg.cli import attack, compare, corpus, lexicon, runs, tokenizer
+from trueneg.cli import attack, compare, corpus, evaluate_masked_lm, lexicon, runs, tokenizer
 from trueneg.errors import CheckpointError, ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ def test_a_type_checker_finds_wrong_calls_and_only_these(tmp_path: Path) -> None
 
 NAMES = {"num_rows": "rows", "detectors": "detector"}
 CALLS: list[tuple[Verb, Verb]] = [
-    (runs.evaluate, trueneg.evaluate),
+    (evaluate_masked_lm.masked_lm, trueneg.evaluate),
     (runs.bench, trueneg.bench_overhead),
     (runs.pretrain, trueneg.configure),
     (runs.pretrain, trueneg.pretrain),
@@ -99,7 +99,7 @@ def test_calls_have_the_defaults_of_their_verbs(verb: Verb, function: Verb) -> N
     assert same
     differing = {name for name, theirs in same if of_function[name] != of_verb[theirs]}
     # The verb lists detectors, lexical if there are none; its switch can only say yes, and None is as the run had it.
-    assert differing <= ({"detector", "pack"} if verb is runs.evaluate else set())
+    assert differing <= ({"detector", "pack"} if verb is evaluate_masked_lm.masked_lm else set())
 
 
 def test_an_error_says_in_a_traceback_what_options_are_in_python() -> None:

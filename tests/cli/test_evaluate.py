@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from command_line import World, fails, pretrain_options, trueneg, verbs, works
+from command_line import World, fails, pretrain_options, trueneg, works
 
 import trueneg as trueneg_api
-from trueneg.cli.main import app
+from trueneg.cli.evaluate import kind_of
 
 
 def records(*arguments: object) -> list[dict[str, Any]]:
@@ -167,7 +166,7 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     similar = works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--json").data["sts"]
     assert [(record["pooling"], record["num_examples"]) for record in similar] == [("cls", 15), ("mean", 15)]
     assert "reads --data" in fails("evaluate", world.run, "--task", "sts")
-    assert "is wanted" in fails("evaluate", world.run, "--task", "triplets", "--data", tmp_path / "nowhere")
+    assert "nowhere: no such file" in fails("evaluate", world.run, "--task", "triplets", "--data", tmp_path / "nowhere")
     few = works("evaluate", world.run, "--task", "triplets", "--data", triplets, "--limit", 5, "--out", tmp_path / "5")
     kept = (tmp_path / "5").read_text().splitlines()
     assert (
@@ -179,46 +178,55 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     assert [record["num_examples"] for record in similar] == [6, 6]
 
 
-HELD_OUT = {
-    "--corpus": "c",
-    "--text": "t",
-    "--detector": "lexical",
-    "--over-training": None,
-    "--length": 8,
-    "--sequences": "lines",
-    "--pack": None,
-    "--plot": "p.png",
-    "--verify": None,
-    "--no-verify": None,
-}
-TAKEN = {
-    "triplets": {"--data", "--wordnet", "--rows", "--limit", "--out"},
-    "sts": {"--data", "--split", "--rows", "--limit", "--out"},
-    "glue/rte": {"--data", "--split", "--contrast-set", "--set"},
-    "false-negatives": {*HELD_OUT, "--wordnet", "--rows", "--limit", "--out", "--set"},
-}
-VALUES = {
-    **HELD_OUT,
-    **{"--data": "d", "--split": "s", "--contrast-set": "s", "--wordnet": "w"},
-    **{"--rows": 3, "--limit": 3, "--out": "o", "--set": "train.seed=1"},
-}
-
-
-def test_every_option_of_evaluate_is_tried_below() -> None:
-    (command,) = (one for words, one in verbs(typer.main.get_command(app)) if words == ("evaluate",))
-    flags = {
-        flag for one in command.params if one.param_type_name == "option" for flag in [*one.opts, *one.secondary_opts]
-    }
-    assert flags - {"--help", "-h", "--json", "--quiet", "-q", "--task"} == VALUES.keys()
+def test_what_is_evaluated_follows_from_what_is_given_or_is_named(world: World, tmp_path: Path) -> None:
+    told = (world.run, "--corpus", world.corpus, "--rows", 4, "--json")
+    named = works("evaluate", "masked-lm", *told).data
+    assert works("evaluate", *told).data["records"] == named["records"]
+    assert works("evaluate", *told[1:], "--task=false-negatives", world.run).data["records"] == named["records"]
 
 
 @pytest.mark.parametrize(
-    ("task", "flag"), [(task, flag) for task, taken in TAKEN.items() for flag in sorted(VALUES.keys() - taken)]
+    ("words", "kind"),
+    [
+        (["x"], "masked-lm"),
+        (["--corpus", "c", "x", "--task", "false-negatives"], "masked-lm"),
+        (["x", "--task", "sts"], "encoder"),
+        (["--task=triplets", "x"], "encoder"),
+        (["x", "--task", "glue/rte"], "task"),
+        (["x", "--contrast-set", "c"], "contrast-set"),
+        (["x", "--contrast-set=c"], "contrast-set"),
+        (["seed-3"], "task"),
+        (["OUT/imdb"], "task"),
+    ],
 )
-def test_options_that_the_task_does_not_read_are_refused_by_name(task: str, flag: str) -> None:
-    value = [] if VALUES[flag] is None else [VALUES[flag]]
-    line = fails("evaluate", "runs/none", "--task", task, flag, *value)
-    assert flag in line and "does nothing" in line and task.removeprefix("glue/rte") in line
+def test_the_verb_is_found_by_task_contrast_set_or_folder(
+    words: list[str], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("seed-3", "OUT/imdb/seed-1"):
+        Path(folder).mkdir(parents=True)
+        (Path(folder) / "config.json").write_text("{}")
+    assert kind_of(words) == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["x", "--task", "triplets", "--plot", "p.png"], "--plot"),
+        (["x", "--task", "glue/rte", "--corpus", "c"], "--corpus"),
+        (["x", "--corpus", "c", "--split", "dev"], "--split"),
+        (["contrast-set", "x", "--data", "d", "--set", "train.seed=1"], "--set"),
+        (["contrast-set", "x"], "--data"),
+    ],
+)
+def test_options_of_another_verb_are_usage_errors(arguments: list[str], flag: str) -> None:
+    said = trueneg("evaluate", *arguments)
+    assert said.code == 2 and flag in said.err
+
+
+@pytest.mark.parametrize(("task", "flag"), [("triplets", "--split"), ("sts", "--wordnet")])
+def test_options_of_the_other_task_of_encoders_are_refused(task: str, flag: str) -> None:
+    assert f"{flag} does nothing" in fails("evaluate", "encoder", "x", "--task", task, flag, "y")
 
 
 def test_splits_and_a_lexicon_that_would_not_be_read_are_refused(tmp_path: Path) -> None:

@@ -135,10 +135,8 @@ def test_a_label_that_training_never_saw_is_named_with_its_line(world: World, tm
     assert "dev.csv:5" in error and "mediocre" in error
 
 
-def test_evaluate_keeps_its_two_kinds_apart(world: World, results: Path, reviews: Path) -> None:
+def test_a_run_of_pretraining_is_no_fine_tuned_model(world: World) -> None:
     assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
-    error = fails("evaluate", world.run, "--corpus", world.corpus, "--split", "dev")
-    assert "--split does nothing beside --task false-negatives" in error
 
 
 def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) -> None:

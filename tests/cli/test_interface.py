@@ -46,6 +46,31 @@ def adversaries(out: Path) -> Path:
     return path
 
 
+def similar(out: Path) -> Path:
+    rows = [f"{n}\tthe large film\tthe {('big', 'small', 'large')[n % 3]} film\t{n % 5}.0" for n in range(15)]
+    (out / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tscore", *rows]) + "\n")
+    return out
+
+
+def contrast_set(world: World, out: Path) -> Arguments:
+    """A model of snli, and a contrast set of two originals."""
+    pairs = [("the film", "a film", "entailment"), ("the town", "a beast", "neutral"), ("we see", "I", "contradiction")]
+    names = ("sentence1", "sentence2", "gold_label")
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps({**dict(zip(names, pair, strict=True)), "pairID": str(n)}) for n, pair in enumerate(pairs)]
+        (out / f"snli_{split}.jsonl").write_text("\n".join(lines) + "\n")
+    for kind, times in (("original", 1), ("revised_premise", 2), ("revised_hypothesis", 2)):
+        rows = [row for row in pairs[:2] for _ in range(times)]
+        folder = out / "counterfactually-augmented-data" / "NLI" / kind
+        folder.mkdir(parents=True)
+        (folder / "test.tsv").write_text("\n".join("\t".join(row) for row in [names, *rows]) + "\n")
+    works(
+        *("finetune", world.run, "--task", "snli", "--data", out, "--seed", 1, "--quiet", "--out", out / "results"),
+        *("--length", 16, "--set", "train.steps=2"),
+    )
+    return [out / "results" / "snli", "--data", out]
+
+
 CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("doctor",): lambda world, out: [out],
     ("list",): lambda world, out: ["presets"],
@@ -64,7 +89,10 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "swords"): lambda world, out: [*JUDGED, "--out", out / "results"],
     ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
-    ("evaluate",): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("evaluate", "masked-lm"): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("evaluate", "task"): lambda world, out: [finetuned(world, out)],
+    ("evaluate", "contrast-set"): contrast_set,
+    ("evaluate", "encoder"): lambda world, out: [world.run, "--task", "sts", "--data", similar(out)],
     ("finetune",): lambda world, out: [
         *(world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--out", out / "results"),
         *("--length", 16, "--set", "train.steps=2", "--set", "train.log_every=1"),
@@ -130,7 +158,11 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     said = works(*call(verb))
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
-    speaking = "pretrain", "evaluate", "finetune", "demo", "bench", "detect swords", "reproduce", "export"
+    speaking = {
+        *["pretrain", "finetune", "demo", "bench", "reproduce", "export"],
+        "evaluate masked-lm",
+        "detect swords",
+    }
     has_progress = " ".join(verb) in speaking
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")
 

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_runs import WORDNET, MakeConfig, make_config
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
-from trueneg.cli.encoders import evaluate_encoders
+from trueneg.cli.evaluate_encoder import evaluate_encoders
 from trueneg.cli.output import Output
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.finetune import runs_of
 from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
+from trueneg.cli.results import runs_of
 from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
 
@@ -68,7 +68,7 @@ def attack(
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
-    folders = [run for model in models for run in runs_of(model)]
+    folders = runs_of(models)
     output = Output(as_json, quiet)
     if load is not None:
         refuse_given(context, _OF_MAKING, "--load")

@@ -1,22 +1,17 @@
-"""``trueneg finetune``, and ``trueneg evaluate`` for what it made."""
+"""``trueneg finetune``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trueneg.cli.output import Json, LearningRate, Output, Quiet, Settings, is_main_process
+from trueneg.cli.results import show_results
 from trueneg.config.validation import Needs, refuse_idle
-from trueneg.errors import ConfigError, Interrupted, unknown_name
-from trueneg.terminal.progress import Bar
-
-if TYPE_CHECKING:
-    from trueneg.evaluation.results.store import Result
-
+from trueneg.errors import Interrupted
 
 _OF_SEEDS: Needs = (
     (("train.seed",), lambda config: False, "where several seeds are run: choose one with --seed, or leave it out"),
@@ -94,81 +89,7 @@ def finetune(
             break
         results += done.results.values()
     if is_main_process():
-        _show(results, output)
-
-
-def evaluate_task(
-    folders: Sequence[str],
-    task: str,
-    data: str,
-    splits: Sequence[str],
-    contrast_set: str,
-    settings: Sequence[str],
-    output: Output,
-) -> None:
-    """Evaluate fine-tuned models, those of all seeds below each folder."""
-    from trueneg.runs.finetuned_models import evaluate_contrast_set, evaluate_finetuned
-
-    runs = [run for folder in folders for run in runs_of(folder)]
-    if contrast_set:
-        if task or data or settings:
-            raise ConfigError("--contrast-set is of the task that a model was fine-tuned on: leave the rest out")
-        asked = splits or ("test",)
-        _show([found for run in runs for found in evaluate_contrast_set(run, contrast_set, asked)], output)
-        return
-    results: list[Result] = []
-    for run in runs:
-        with Bar(str(run), unit="rows", quiet=output.quiet) as bar:
-            results += evaluate_finetuned(run, task, splits, data=data, settings=settings, progress=bar.tell)
-    _show(results, output)
-
-
-def check_task(task: str, others: Sequence[str]) -> None:
-    """Refuse the name of a task that does not exist.
-
-    Args:
-        task: As it was written; empty for the one that a model was fine-tuned for.
-        others: Tasks of models that were not fine-tuned.
-
-    Raises:
-        ConfigError: with the closest name.
-    """
-    from trueneg.tasks import known_tasks
-
-    if task and task not in (known := (*others, *known_tasks())):
-        raise ConfigError(unknown_name("task", task, known))
-
-
-def is_finetuned(checkpoint: str) -> bool:
-    """Whether a folder is one of ``finetune``'s: of one seed, or of several."""
-    path = Path(checkpoint)
-    return (path.name.startswith("seed-") and path.is_dir()) or any(path.glob("seed-*/config.json"))
-
-
-def runs_of(folder: str) -> list[Path]:
-    """Folders of each seed of a fine-tuned model.
-
-    Raises:
-        ConfigError: if there are none.
-    """
-    path = Path(folder)
-    found = [path] if path.name.startswith("seed-") else sorted(path.glob("seed-*"))
-    if not found:
-        raise ConfigError(f"'{folder}' holds no fine-tuned model: give OUT/TASK, or OUT/TASK/seed-N")
-    return found
-
-
-def _show(results: Sequence[Result], output: Output) -> None:
-    rows = [
-        (result.task, result.split, result.seed, f"{result.num_examples:,}", name, f"{100 * value:.2f}")
-        for result in results
-        for name, value in result.metrics.items()
-    ]
-    output.table(
-        {"results": [asdict(result) for result in results]},
-        ("task", "split", "seed", "examples", "metric", "x 100"),
-        rows,
-    )
+        show_results(results, output)
 
 
 def register(app: typer.Typer) -> None:

@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from rich.console import Console
 
-from trueneg.cli import attack, compare, corpus, detect, finetune, inspect, lexicon, reproduce, runs, tokenizer, views
+from trueneg.cli import (
+    attack,
+    compare,
+    corpus,
+    detect,
+    evaluate,
+    finetune,
+    inspect,
+    lexicon,
+    reproduce,
+    runs,
+    tokenizer,
+    views,
+)
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
 from trueneg.registry import load_plugins
@@ -223,6 +236,7 @@ app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
 app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
 runs.register(app)
 finetune.register(app)
+app.add_typer(evaluate.app, name="evaluate", rich_help_panel="Measure and hand on")
 compare.register(app)
 attack.register(app)
 inspect.register(app)

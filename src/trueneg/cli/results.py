@@ -1,17 +1,54 @@
-"""``trueneg report`` about results of fine-tuning: tables, and what the GLUE server takes."""
+"""Results of fine-tuning: found, shown, and reported as tables or as the GLUE server takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
 
+if TYPE_CHECKING:
+    from trueneg.evaluation.results.store import Result
+
+
+def is_finetuned(checkpoint: str) -> bool:
+    """Tell whether a folder is one of ``finetune``'s: of one seed, or of several."""
+    path = Path(checkpoint)
+    return (path.name.startswith("seed-") and path.is_dir()) or any(path.glob("seed-*/config.json"))
+
+
+def runs_of(models: Sequence[str]) -> list[Path]:
+    """Find the folders of all seeds of fine-tuned models.
+
+    Raises:
+        ConfigError: naming a folder that holds none.
+    """
+    runs: list[Path] = []
+    for model in models:
+        path = Path(model)
+        found = [path] if path.name.startswith("seed-") else sorted(path.glob("seed-*"))
+        if not found:
+            raise ConfigError(f"'{model}' holds no fine-tuned model: give OUT/TASK, or OUT/TASK/seed-N")
+        runs += found
+    return runs
+
+
+def show_results(results: Sequence[Result], output: Output) -> None:
+    """Print the metrics of each split and seed."""
+    rows = [
+        (result.task, result.split, result.seed, f"{result.num_examples:,}", name, f"{100 * value:.2f}")
+        for result in results
+        for name, value in result.metrics.items()
+    ]
+    data = {"results": [asdict(result) for result in results]}
+    output.table(data, ("task", "split", "seed", "examples", "metric", "x 100"), rows)
+
 
 def has_results(folders: Sequence[Path]) -> bool:
-    """Whether folders hold results of fine-tuning, not runs of pre-training.
+    """Tell whether folders hold results of fine-tuning, not runs of pre-training.
 
     Raises:
         ConfigError: if some do and others do not.

@@ -1,15 +1,13 @@
-"""``trueneg pretrain`` and what follows it: evaluate, report, export, bench."""
+"""``trueneg pretrain`` and what follows it: report, export, bench."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from trueneg.cli.encoders import ENCODER_TASKS, UNUSED, evaluate_encoders
 from trueneg.cli.export import export
-from trueneg.cli.finetune import check_task, evaluate_task, is_finetuned
 from trueneg.cli.output import (
     Json,
     LearningRate,
@@ -18,33 +16,10 @@ from trueneg.cli.output import (
     Settings,
     Verify,
     is_main_process,
-    refuse_given,
 )
 from trueneg.cli.results import has_results, report_glue_zip, report_table
 from trueneg.errors import ConfigError, Interrupted, unknown_name
-from trueneg.evaluation.masked_lm.corrections import judgement
 from trueneg.objectives import OBJECTIVES
-from trueneg.terminal.progress import Bar
-
-if TYPE_CHECKING:
-    from trueneg.evaluation.masked_lm.held_out import HeldOutResult
-
-READINGS = {
-    "gold_loss": ("loss of the gold token, in nats", ".4f"),
-    "accuracy": ("masked tokens predicted right", ".2%"),
-    "mispredicted": ("masked tokens mispredicted", ".2%"),
-    "corrected": ("mispredictions that the detector accepts", ".2%"),
-    "corrected_rows": ("rows with an accepted misprediction", ".2%"),
-}
-"""Readings of an evaluation that people are shown, with their format; ``--json`` has all of them."""
-
-TASKS = ("false-negatives",)
-"""Of models that are not fine-tuned."""
-
-_HELD_OUT = {"corpus", "text", "detector", "over_training", "length", "sequences", "pack", "plot", "verify"}
-"""Parameters of ``evaluate`` that only masked models on held-out text have."""
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def pretrain(
@@ -145,140 +120,6 @@ def pretrain(
         Output(as_json).result(vars(done), text)
 
 
-def evaluate(
-    context: typer.Context,
-    checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
-    corpus: Annotated[
-        list[Path] | None, typer.Option(help="A corpus with held-out text, of the checkpoint's tokenizer; repeatable.")
-    ] = None,
-    text: Annotated[
-        list[Path] | None, typer.Option(help="A file or folder of held-out text, instead of a corpus; repeatable.")
-    ] = None,
-    task: Annotated[
-        str,
-        typer.Option(
-            help="false-negatives: what a masked model is punished for (Table 2); triplets, sts: what an encoder's "
-            "vectors tell apart; or one that the checkpoint was fine-tuned for (`trueneg list tasks`). By default "
-            "whichever the checkpoint is for."
-        ),
-    ] = "",
-    data: Annotated[
-        str, typer.Option(help="Of triplets and sts; of a fine-tuned model if the task's files lie elsewhere.")
-    ] = "",
-    split: Annotated[
-        list[str] | None, typer.Option(help="Of a fine-tuned model: dev, test, …; repeatable. By default as trained.")
-    ] = None,
-    contrast_set: Annotated[
-        str, typer.Option(help="Of a fine-tuned model: a folder with its task's contrast set, as it was released.")
-    ] = "",
-    detector: Annotated[
-        list[str] | None, typer.Option(help="Who judges mispredictions: lexical, contextual:ENCODER, …; repeatable.")
-    ] = None,
-    over_training: Annotated[
-        bool, typer.Option("--over-training", help="Every checkpoint that a run kept (train.keep), not the last only.")
-    ] = False,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
-    rows: Annotated[
-        int,
-        typer.Option(
-            "--rows", "--limit", min=0, help="Held-out rows of each text, triplets or pairs to read; 0 for all."
-        ),
-    ] = 0,
-    length: Annotated[
-        int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
-    ] = None,
-    sequences: Annotated[
-        list[str] | None,
-        typer.Option(help="What a row is: documents, packed or, of --text, lines; repeatable. By default as the run."),
-    ] = None,
-    pack: Annotated[bool, typer.Option("--pack", help="The same as --sequences packed.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Result file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture of corrections over training to write, .png.")] = None,
-    verify: Verify = True,
-    settings: Settings = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Measure masked models on held-out text, or fine-tuned ones on their task.
-
-    Of a masked model: its loss, its mispredictions, and how many of them are none. A checkpoint reads a text once, and
-    all detectors judge the same predictions. Of a fine-tuned one (`OUT/TASK`, or `OUT/TASK/seed-N`): its metrics.
-
-    Example: `trueneg evaluate runs/hc --corpus corpus/ --task false-negatives`
-
-    Table 2: `trueneg evaluate runs/hc --over-training --text wiki.txt --sequences lines --sequences packed
-    --detector lexical --detector contextual:ENCODER --out table2.json --plot table2.png`
-
-    A task: `trueneg evaluate results/hc/mrpc --task glue/mrpc --split dev`
-
-    Synonyms told from antonyms: `trueneg evaluate bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
-    """
-    check_task(task, (*TASKS, *ENCODER_TASKS))
-    if task in ENCODER_TASKS:
-        refuse_given(context, _HELD_OUT | {"contrast_set", "settings"} | UNUSED[task], f"--task {task}")
-        evaluate_encoders(checkpoint, task, data, split or (), wordnet, rows, out, Output(as_json, quiet))
-        return
-    if task not in ("", *TASKS) or (not task and is_finetuned(checkpoint[0])):
-        refuse_given(context, _HELD_OUT | {"wordnet", "rows", "out"}, "a fine-tuned model")
-        evaluate_task(checkpoint, task, data, split or (), contrast_set, settings or (), Output(as_json, quiet))
-        return
-    from trueneg.evaluation.masked_lm.held_out import evaluate_table
-
-    refuse_given(context, ("data", "split", "contrast_set"), "--task false-negatives, which reads --text or --corpus")
-    for file in (out, plot):
-        if file is not None and file.is_dir():
-            raise ConfigError(f"'{file}' is a folder: name a file to write")
-    output = Output(as_json, quiet)
-    if plot is not None and not over_training:
-        raise ConfigError(f"--plot {plot}: it draws corrections over training: add --over-training")
-    if plot is not None and plot.suffix not in PICTURES:
-        raise ConfigError(f"--plot {plot}: name the picture {', '.join(PICTURES)}")
-    with Bar("evaluating", unit="rows", quiet=quiet) as bar:
-        table = evaluate_table(
-            checkpoint,
-            corpora=corpus or (),
-            texts=text or (),
-            sequences=[*(sequences or ()), *(["packed"] if pack and "packed" not in (sequences or ()) else [])],
-            detectors=detector or ("lexical",),
-            over_training=over_training,
-            wordnet=wordnet,
-            num_rows=rows,
-            length=length,
-            settings=settings or (),
-            verify=verify,
-            say=bar.print,
-            progress=bar.tell,
-        )
-    if out is not None:
-        table.save(out)
-    for written in table.save_in_runs():
-        output.say(f"wrote {written}: trueneg report shows it")
-    summary = table.summary()
-    if plot is not None:
-        from trueneg.reporting.corrections import plot_over_training
-
-        plot_over_training(summary["records"], plot)
-    if len(table.records) > 1:
-        from trueneg.reporting.corrections import heading, table_rows
-
-        output.table(summary, heading(summary["records"]), table_rows(summary["records"]))
-    else:
-        output.result(summary, "\n".join(_evaluated(table.records[0])))
-
-
-def _evaluated(result: HeldOutResult) -> list[str]:
-    """One result in words."""
-    lines = [f"{result.checkpoint} on {result.num_rows:,} held-out rows of {result.text}:"]
-    lines += [f"  {what}: {result.readings.get(name, 0):{form}}" for name, (what, form) in READINGS.items()]
-    if interval := result.shares["of_mispredicted"]:
-        lines += [f"  of mispredictions, 95 % interval over rows: {interval.low:.2%} to {interval.high:.2%}"]
-    if not result.corrections:
-        return [*lines, "", f"no misprediction was one that '{result.detector}' accepts"]
-    lines += ["", f"accepted by '{result.detector}': {judgement(result.detector)}"]
-    lines += ["those that the model was surest of (gold → predicted, its own probability):"]
-    return [*lines, *(f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10))]
-
-
 def report(
     folder: Annotated[list[Path], typer.Argument(help="Run folders, or folders of results, side by side.")],
     form: Annotated[
@@ -370,5 +211,5 @@ def bench(
 def register(app: typer.Typer) -> None:
     """Add these verbs to the program."""
     app.command(rich_help_panel="Train")(pretrain)
-    for verb in (evaluate, report, export, bench):
+    for verb in (report, export, bench):
         app.command(rich_help_panel="Measure and hand on")(verb)

@@ -1,4 +1,4 @@
-"""``trueneg evaluate`` of encoders as they come: triplets (Hits) and sentence similarity (STS-B)."""
+"""``trueneg evaluate encoder``: encoders as they are, by triplets (Hits) and sentence similarity (STS-B)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import random
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from trueneg.cli.output import Output
-from trueneg.errors import ConfigError, TruenegWarning
+import typer
+
+from trueneg.cli.output import Json, Output, Quiet, refuse_given
+from trueneg.errors import ConfigError, TruenegWarning, unknown_name
 from trueneg.files.whole import write_json
 from trueneg.terminal.progress import Bar
 
@@ -18,10 +20,47 @@ T = TypeVar("T")
 ENCODER_TASKS = ("triplets", "sts")
 
 UNUSED = {"triplets": {"split"}, "sts": {"wordnet"}}
-"""Parameters of ``evaluate`` that do nothing for a task, of those that the other one has."""
+"""Parameters that do nothing for a task, of those that the other one has."""
 
 SUBSET_SEED = 0x5EED
 """Chooses the triplets or pairs of ``--limit``, for every checkpoint alike."""
+
+
+_DATA = {
+    "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
+    "sts": "GLUE's STS-B/, or hub:nyu-mll/glue",
+}
+
+
+def encoder(
+    context: typer.Context,
+    checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
+    task: Annotated[
+        str,
+        typer.Option(help="triplets: are synonyms nearer than antonyms; sts: sentence similarity (STS-B)."),
+    ],
+    data: Annotated[str, typer.Option(help=f"Triplets: {_DATA['triplets']}; sts: {_DATA['sts']}.")] = "",
+    split: Annotated[list[str] | None, typer.Option(help="sts: dev, the default, or test.")] = None,
+    wordnet: Annotated[str, typer.Option(help="Triplets: WordNet's folder; by default it is looked for.")] = "",
+    rows: Annotated[
+        int, typer.Option("--rows", "--limit", min=0, help="Triplets or pairs to read, drawn at random; 0 for all.")
+    ] = 0,
+    out: Annotated[Path | None, typer.Option(help="File to write: the triplets, or the results of sts.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure what the vectors of encoders tell apart, as they are: no fine-tuning.
+
+    Example: `trueneg evaluate encoder bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
+
+    Sentence similarity: `trueneg evaluate encoder runs/hc --task sts --data glue/`
+    """
+    if task not in ENCODER_TASKS:
+        raise ConfigError(unknown_name("task of encoders", task, ENCODER_TASKS))
+    refuse_given(context, UNUSED[task], f"--task {task}")
+    if not data:
+        raise ConfigError(f"--task {task} reads --data: {_DATA[task]}")
+    evaluate_encoders(checkpoint, task, data, split or (), wordnet, rows, out, Output(as_json, quiet))
 
 
 def evaluate_encoders(
@@ -35,8 +74,6 @@ def evaluate_encoders(
     output: Output,
 ) -> None:
     """Measure encoders that were not fine-tuned."""
-    if not data:
-        raise ConfigError(f"--task {task} reads --data: {_WANTED[task]}")
     if len(splits) > 1:
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
     if task == "triplets":
@@ -50,14 +87,8 @@ def evaluate_encoders(
         _keep(records, (splits or ("dev",))[0])
 
 
-_WANTED = {
-    "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
-    "sts": "GLUE's STS-B/",
-}
-
-
 def _subset(items: Sequence[T], limit: int) -> list[T]:
-    """So many of them, drawn at random, in order; 0 for all."""
+    """Draw ``limit`` of them at random, in order; 0 for all."""
     if not limit or limit >= len(items):
         return list(items)
     return [items[number] for number in sorted(random.Random(SUBSET_SEED).sample(range(len(items)), limit))]
@@ -77,7 +108,7 @@ def _triplets(
     path = Path(data)
     if path.suffix == ".jsonl":
         if wordnet:
-            raise ConfigError(f"--wordnet does nothing beside triplets that are made already ({data}): leave it out")
+            raise ConfigError(f"--wordnet does nothing for triplets that are made already ({data}): leave it out")
         triplets = read_triplets(path)
     else:
         sentences = _sentences(path)
@@ -110,7 +141,7 @@ def _triplets(
 def _sentences(path: Path) -> list[str]:
     files = sorted(path.glob("rt-polarity.*")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
-        raise ConfigError(f"--data {path}: {_WANTED['triplets']} is wanted")
+        raise ConfigError(f"--data {path}: no such file: give {_DATA['triplets']}")
     texts = [file.read_bytes().decode("utf-8", "replace") for file in files]
     return [line.strip() for text in texts for line in text.split("\n") if line.strip()]
 

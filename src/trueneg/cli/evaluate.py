@@ -1,0 +1,66 @@
+"""``trueneg evaluate``: masked models, fine-tuned models, contrast sets, and encoders as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from trueneg.cli.evaluate_encoder import ENCODER_TASKS, encoder
+from trueneg.cli.evaluate_masked_lm import TASK, masked_lm
+from trueneg.cli.evaluate_task import contrast_set, task
+from trueneg.cli.results import is_finetuned
+from trueneg.errors import ConfigError, unknown_name
+
+
+class EvaluateGroup(TyperGroup):
+    """The four verbs; without the name of one, it follows from what is evaluated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the name of a verb before the arguments, if there is none."""
+        return super().parse_args(ctx, self.completed(args))
+
+    def completed(self, args: Sequence[str]) -> list[str]:
+        """Return the arguments of one of the verbs, beginning with its name."""
+        is_said = not args or args[0] in self.commands or args[0] in ("--help", "-h")
+        return list(args) if is_said else [kind_of(args), *args]
+
+
+def kind_of(args: Sequence[str]) -> str:
+    """Tell what ``trueneg evaluate RUN …`` evaluates: by ``--task`` or ``--contrast-set``, else by what the run is.
+
+    Raises:
+        ConfigError: for an unknown task, with the closest name.
+    """
+    words = [part for arg in args for part in (arg.split("=", 1) if arg.startswith("--") else [arg])]
+    if "--contrast-set" in words:
+        return "contrast-set"
+    named = next((value for option, value in pairwise(words) if option == "--task"), "")
+    if not named:
+        return "task" if any(is_finetuned(word) for word in words if not word.startswith("-")) else "masked-lm"
+    if named == TASK:
+        return "masked-lm"
+    if named in ENCODER_TASKS:
+        return "encoder"
+    from trueneg.tasks import known_tasks
+
+    known = (TASK, *ENCODER_TASKS, *known_tasks())
+    if named not in known:
+        raise ConfigError(unknown_name("task", named, known))
+    return "task"
+
+
+app = typer.Typer(
+    cls=EvaluateGroup,
+    no_args_is_help=True,
+    help="Measure masked models on held-out text, fine-tuned models on their task or its contrast set, encoders "
+    "as they are.\n\n`trueneg evaluate RUN …` without the name of one of these does what RUN, --task or --contrast-set "
+    "is for.",
+)
+app.command("masked-lm")(masked_lm)
+app.command("task")(task)
+app.command("contrast-set")(contrast_set)
+app.command("encoder")(encoder)
