@@ -260,9 +260,9 @@ def _modules(path: Path) -> object:
 
 
 def _corrections(path: Path) -> object:
-    from trueneg.evaluation.masked_lm.corrections import load_found
+    from trueneg.evaluation.masked_lm.corrections import load_false_negatives
 
-    return load_found(path)
+    return load_false_negatives(path)
 
 
 def _about(path: Path) -> object:

@@ -101,7 +101,7 @@ def _triplets(
 
     from trueneg.evaluation.encoders.sentence_similarity import TextReader
     from trueneg.evaluation.encoders.triplet_making import make_triplets
-    from trueneg.evaluation.encoders.triplets import WAYS, hits, margins, read_triplets, write_triplets
+    from trueneg.evaluation.encoders.triplets import SIMILARITIES, hits, margins, read_triplets, write_triplets
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.wordnet import WordNet
 
@@ -121,7 +121,7 @@ def _triplets(
     for checkpoint in checkpoints:
         with Bar(checkpoint, len(triplets), unit="triplets", quiet=output.quiet) as bar:
             measured = margins(TextReader(checkpoint), triplets, bar.tell)
-        for way in WAYS:
+        for way in SIMILARITIES:
             found = hits(measured, way)
             chosen = found.chosen
             interval = f"{100 * chosen.estimate:.2f} [{100 * chosen.low:.2f}, {100 * chosen.high:.2f}]"

@@ -10,7 +10,12 @@ from typing import Any
 from trueneg.config.codec import encode, flatten, load_config
 from trueneg.config.options import PretrainConfig
 from trueneg.errors import TruenegError
-from trueneg.evaluation.masked_lm.corrections import Found, judgement, load_found, most_convincing
+from trueneg.evaluation.masked_lm.corrections import (
+    FalseNegativeRecord,
+    judgement,
+    load_false_negatives,
+    most_convincing,
+)
 from trueneg.files.names import tell_apart
 from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
@@ -79,7 +84,7 @@ class RunFiles:
     name: str
     config: PretrainConfig
     records: Sequence[Mapping[str, Any]]
-    found: Sequence[Found]
+    found: Sequence[FalseNegativeRecord]
 
     def last(self, kind: str) -> Mapping[str, Any]:
         """The last record of a kind, ``train`` or ``eval``; empty if there is none."""
@@ -125,7 +130,7 @@ def read_run(folder: Path, name: str) -> RunFiles:
         name,
         config=load_config(PretrainConfig, folder / CONFIG),
         records=read_metrics(metrics),
-        found=load_found(found) if found.is_file() else [],
+        found=load_false_negatives(found) if found.is_file() else [],
     )
 
 
@@ -221,7 +226,7 @@ def _setting(value: Any) -> str:
     return (_place(value) if isinstance(value, str) else str(value)) or "(empty)"
 
 
-def _surest(found: Found) -> Sequence[Any]:
+def _surest(found: FalseNegativeRecord) -> Sequence[Any]:
     return most_convincing(found.corrections, SHOWN_CORRECTIONS)
 
 

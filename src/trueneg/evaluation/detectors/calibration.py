@@ -1,4 +1,4 @@
-"""Choose the threshold above which a judge's score counts as acceptable, on data that people have judged."""
+"""Choose a scorer's acceptance threshold on human judgements."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integ
 
 @runtime_checkable
 class Fittable(Protocol):
-    """A judge that is learned from judged substitutions.
+    """A scorer that is learned from human judgements.
 
-    It is fitted once a fold: one whose parts are expensive keeps their scores between calls.
+    It is fitted once per fold: one with expensive parts should keep their scores between calls.
     """
 
     def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> SubstitutionScorer:
-        """Learn from the share of judges that accept each substitution, float64 ``[n]``; give the learned judge."""
+        """Fit to the share of annotators that accept each substitution, float64 ``[n]``; return the fitted scorer."""
         ...
 
     def parameters(self) -> Mapping[str, float]:
-        """What was learned; nothing before that."""
+        """Give what was learned; empty before fitting."""
         ...
 
 
-def is_to_be_fitted(scorer: SubstitutionScorer) -> TypeGuard[Fittable]:
-    """Whether a judge has yet to learn; one that has learned is taken as it is."""
+def needs_fitting(scorer: SubstitutionScorer) -> TypeGuard[Fittable]:
+    """Tell whether a scorer has yet to be fitted."""
     return isinstance(scorer, Fittable) and not scorer.parameters()
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A threshold and where it comes from.
+    """An acceptance threshold and its provenance.
 
-    The threshold is chosen on all the data; precision, recall and F1 are cross-validated: each item is accepted or
-    not by a threshold (and a fit) that has not seen its target.
+    The threshold is chosen on all the data. Precision, recall and F1 are cross-validated: the threshold (and the fit)
+    that accepts an item or not has not seen its target.
     """
 
     detector: str
@@ -66,24 +66,24 @@ class Calibration:
     data: Mapping[str, str] = field(default_factory=dict)
     """Files to the SHA-256 of their bytes."""
     parameters: Mapping[str, float] = field(default_factory=dict)
-    """What a judge that is learned learned from all the data."""
+    """What a fitted scorer learned from all the data."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """The judge's own."""
+    """Provenance of the scorer."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
+        """Write the calibration as JSON."""
         content = {"kind": KIND, **dataclasses.asdict(self)}
-        place = Path(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
-        """Read what :meth:`save` wrote.
+        """Read a file of :meth:`save`.
 
         Raises:
-            ConfigError: if there is no such file, or it is no calibration.
+            ConfigError: if there is no such file, or it is not a calibration.
         """
         content = read_calibration(str(path))
         del content["kind"]
@@ -96,16 +96,16 @@ class Calibration:
 
 
 def grouped_folds(groups: Sequence[str], num_folds: int, seed: int = 0) -> Integers:
-    """Deal groups out to folds at random: the fold of each item, int64 ``[items]``.
+    """Assign groups to folds at random: the fold of each item, int64 ``[items]``.
 
-    Items of one group share a fold, and the numbers of groups in two folds differ by one at most.
+    Items of one group share a fold, and folds differ by at most one group.
 
     Raises:
         ConfigError: for fewer than two folds, or fewer groups than folds.
     """
     names = list(dict.fromkeys(groups))
     if not 2 <= num_folds <= len(names):
-        raise ConfigError(f"--folds {num_folds} of {len(names)} targets: at least 2 folds, and a target for each")
+        raise ConfigError(f"--folds {num_folds} of {len(names)} targets: give at least 2 folds, and a target for each")
     fold_of = np.arange(len(names)) % num_folds
     np.random.default_rng(seed).shuffle(fold_of)
     by_name = dict(zip(names, fold_of.tolist(), strict=True))
@@ -115,41 +115,41 @@ def grouped_folds(groups: Sequence[str], num_folds: int, seed: int = 0) -> Integ
 def held_out_scores(
     scorer: SubstitutionScorer, substitutions: Sequence[Substitution], acceptability: Floats, folds: Integers
 ) -> Scores:
-    """Score substitutions; those of a judge that is learned, by a fit to the other folds.
+    """Score substitutions; a scorer that needs fitting is fitted to the other folds.
 
     Args:
-        scorer: Any judge.
-        substitutions: ``n`` of them.
-        acceptability: float64 ``[n]``; nan where nobody judged, and nothing is to be learned.
+        scorer: Any scorer.
+        substitutions: ``n`` substitutions.
+        acceptability: float64 ``[n]``; nan where there is no human judgement to learn from.
         folds: int64 ``[n]``.
 
     Returns:
         float64 ``[n]``, in [0, 1].
 
     Raises:
-        ValueError: if the judge breaks its contract.
+        ValueError: if the scorer breaks its contract.
     """
-    if not is_to_be_fitted(scorer):
-        return _checked(scorer.scores(substitutions), len(substitutions))
+    if not needs_fitting(scorer):
+        return _checked_scores(scorer.scores(substitutions), len(substitutions))
     scores = np.empty(len(substitutions))
     for fold in np.unique(folds):
         learned_from = np.flatnonzero((folds != fold) & ~np.isnan(acceptability)).tolist()
         held_out = np.flatnonzero(folds == fold).tolist()
         fitted = scorer.fit([substitutions[at] for at in learned_from], acceptability[learned_from])
-        scores[held_out] = _checked(fitted.scores([substitutions[at] for at in held_out]), len(held_out))
+        scores[held_out] = _checked_scores(fitted.scores([substitutions[at] for at in held_out]), len(held_out))
     return scores
 
 
-def _checked(scores: Scores, num: int) -> Scores:
+def _checked_scores(scores: Scores, num: int) -> Scores:
     if scores.shape != (num,) or not ((scores >= 0) & (scores <= 1)).all():
         raise ValueError(
-            f"a judge gives {num} scores in [0, 1], not {scores.shape} from {scores.min()} to {scores.max()}"
+            f"a scorer gives {num} scores in [0, 1], got {scores.shape} from {scores.min()} to {scores.max()}"
         )
     return scores.astype(np.float64)
 
 
 def choose_threshold(is_right: Booleans, scores: Floats, precision: float | None) -> float:
-    """The lowest threshold with a precision of at least so much; without one, the threshold with the best F1.
+    """Choose the lowest threshold with at least this precision; for None, the one with the best F1.
 
     Returns:
         One of the scores; infinity where no threshold reaches the precision.
@@ -162,10 +162,10 @@ def choose_threshold(is_right: Booleans, scores: Floats, precision: float | None
 
 
 def cross_validated_thresholds(is_right: Booleans, scores: Floats, folds: Integers, precision: float | None) -> Floats:
-    """For each fold, the threshold that the others choose.
+    """Choose each fold's threshold on the other folds.
 
     Returns:
-        float64 ``[folds]``; infinity where the others cannot reach the precision, or have nothing right.
+        float64 ``[folds]``; infinity where the others do not reach the precision, or accept nothing.
     """
     others = (folds != fold for fold in range(int(folds.max()) + 1))
     return np.array(
@@ -184,28 +184,28 @@ def calibrate(
     detector: str = "",
     data: Mapping[str, str] | None = None,
 ) -> Calibration:
-    """Choose a judge's threshold: the lowest one whose precision is at least ``precision``.
+    """Choose a scorer's threshold: the lowest one whose precision is at least ``precision``.
 
     Args:
-        items: Judged substitutions.
-        scorer: Any judge; one that is learned is fitted anew without each fold.
+        items: Substitutions with human judgements.
+        scorer: Any scorer; one that needs fitting is fitted to the other folds, for each fold.
         precision: In (0, 1]; None for the threshold with the best F1.
-        level: Who must accept a substitute: "most" or "any", see ``LEVELS``.
-        folds: Of the cross-validation, by target.
-        seed: Deals out the folds.
-        detector: What the judge is called.
-        data: Files that the items come from, with their digests.
+        level: Which annotators must accept a substitute: "most" or "any", see ``LEVELS``.
+        folds: Folds of the cross-validation, by target.
+        seed: Seed of the folds.
+        detector: Name of the detector.
+        data: Files that the items come from, with their checksums.
 
     Raises:
-        ConfigError: if no threshold has the precision (it says which is the best), or for an unknown level or an
-            impossible number of folds.
+        ConfigError: if no threshold has the precision (naming the best), for an unknown level, or an impossible number
+            of folds.
     """
     if precision is not None and not 0 < precision <= 1:
-        raise ConfigError(f"--precision {precision}: more than 0, at most 1")
+        raise ConfigError(f"--precision must be in (0, 1], got {precision}")
     acceptability = np.array([item.acceptability for item in items])
     is_right = acceptability >= level_named(level)
     if not is_right.any():
-        raise ConfigError(f"no substitute is acceptable to {level} of the judges: choose other data or another --level")
+        raise ConfigError(f"no substitute is acceptable to {level} annotators: choose other data or another --level")
     groups = [item.target_id for item in items]
     fold_of = grouped_folds(groups, folds, seed)
     substitutions = [item.substitution for item in items]
@@ -217,9 +217,9 @@ def calibrate(
         raise ConfigError(
             f"--precision {precision}: the best that '{detector or type(scorer).__name__}' reaches is "
             f"{curve.precision[best]:.3f} (threshold {curve.thresholds[best]:.4g}, recall {curve.recall[best]:.3f}): "
-            "ask for less"
+            "lower --precision"
         )
-    final = scorer.fit(substitutions, acceptability) if is_to_be_fitted(scorer) else scorer
+    final = scorer.fit(substitutions, acceptability) if needs_fitting(scorer) else scorer
     thresholds = cross_validated_thresholds(is_right, scores, fold_of, precision)
     verdicts = Verdicts.of(is_right, scores >= thresholds[fold_of])
     return Calibration(

@@ -1,4 +1,4 @@
-"""What a measurement of detectors found: the figures of each, as a result file holds them."""
+"""Results of measuring detectors against human judgements, as the result file holds them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Reading:
-    """What one detector does on some of the items, at one level of agreement.
+    """One detector's figures on a subset of the items, at one level of agreement.
 
     A ratio without a denominator is None. ``intervals`` holds 95 % bootstrap intervals over targets.
     """
 
     level: str
     items: str
-    """Which: "all", "single tokens", or a part of speech."""
+    """The subset: "all", "single tokens", or a part of speech."""
     num_items: int
     num_targets: int
     num_accepted: int
     chance: float
-    """Share of the items that is acceptable: the average precision of a ranking at random."""
+    """Share of acceptable items: the average precision of a random ranking."""
     average_precision: float
     precision: float | None
     recall: float
@@ -43,12 +43,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """How many words of the wrong meaning a detector accepts."""
+    """Share of the words of the wrong meaning that a detector accepts."""
 
     num: int
     num_accepted: int
     share: Interval
-    """``num_accepted / num``, over targets that have such words."""
+    """``num_accepted / num``, with an interval over the targets that have such words."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +57,29 @@ class Measured:
 
     detector: str
     threshold: float | None
-    """Chosen on all the data; None where no threshold has the wanted precision."""
+    """Chosen on all the data; None where no threshold has the requested precision."""
     threshold_from: Threshold
     """"own": the detector's; "calibrated": chosen here, and then precision, recall and F1 are cross-validated."""
     is_fitted: bool
-    """Whether it was learned; then all its figures are cross-validated."""
+    """Whether it was fitted to this data; then all its figures are cross-validated."""
     readings: tuple[Reading, ...]
     precision_at_reference_recall: float | None
-    """At the recall of the detector "lexical", level "most"; None where that was not measured."""
+    """Precision at the recall of the detector "lexical", level "most"; None where that was not measured."""
     errors: Mapping[str, ErrorRate]
     """Kind of wrong word (antonyms, sisters) to the rate at which it is accepted."""
     differences: Mapping[str, Interval]
-    """Level to its average precision minus the first detector's, in the same draws."""
+    """Level to average precision minus the first detector's, on the same bootstrap samples."""
     curve: Mapping[str, tuple[float, ...]]
-    """Precision and recall at some thresholds, level "most", all items."""
+    """Precision and recall at a sample of thresholds, level "most", all items."""
     seconds: float
     provenance: Mapping[str, str]
 
     def reading(self, level: str = "most", items: str = "all") -> Reading:
-        """One of its readings."""
+        """Find the reading of a level and subset."""
         return next(r for r in self.readings if (r.level, r.items) == (level, items))
 
     def row(self) -> dict[str, Any]:
-        """What tables show of it: level "most", all items, and the average precision at "any"."""
+        """Give the figures that tables show: level "most", all items, and the average precision at "any"."""
         reading = self.reading()
         accepted = {kind: rate.share.estimate for kind, rate in self.errors.items()}
         return {
@@ -104,7 +104,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class SubstitutionResult:
-    """Detectors against human judgement."""
+    """Detectors against human judgements."""
 
     measured: tuple[Measured, ...]
     data: Mapping[str, str]
@@ -113,11 +113,11 @@ class SubstitutionResult:
     versions: Mapping[str, str]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a detector."""
+        """Give one row per detector."""
         return [measured.row() for measured in self.measured]
 
     def summary(self) -> dict[str, Any]:
-        """The result as plain data."""
+        """Give the result as plain data."""
         return {"task": TASK, "rows": self.rows(), **dataclasses.asdict(self)}
 
     def save(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Words that lie near a target in every vector space and yet are no substitutes: antonyms and sister terms."""
+"""Words that are near a target in every vector space and yet are no substitutes: antonyms and sister terms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("antonyms", "sisters")
 
 @dataclass(frozen=True, slots=True)
 class Distractor:
-    """A word of the wrong meaning in the place of a target."""
+    """A target replaced by a word of the wrong meaning."""
 
     substitution: Substitution
     target_id: str
@@ -29,20 +29,20 @@ class Distractor:
 
 
 def distractors(
-    items: Sequence[Item], wordnet: WordNet, *, most_sisters: int = 10, seed: int = 0, inflect: bool = True
+    items: Sequence[Item], wordnet: WordNet, *, max_sisters: int = 10, seed: int = 0, inflect: bool = True
 ) -> list[Distractor]:
     """Put WordNet's antonyms and sister terms of each target into its context.
 
-    Antonyms are WordNet's own, of every sense. Sister terms are the other words below the hypernyms of the first
-    sense (nouns and verbs have such), unless they share a synset with the target. What one in ten judges accepts
-    is left out of both: "accept" may well stand for "deny" somewhere.
+    Antonyms are those of every sense. Sister terms are the other hyponyms of the hypernyms of the first sense (of nouns
+    and verbs), unless they share a synset with the target. Words that at least one in ten annotators accepts are left
+    out of both.
 
     Args:
-        items: Judged substitutions.
-        wordnet: Where the words come from.
-        most_sisters: Sister terms of a target, drawn at random where it has more.
-        seed: Draws them.
-        inflect: Put the words into the form and casing of the target.
+        items: Substitutions with human judgements.
+        wordnet: Source of the words.
+        max_sisters: Sister terms per target, drawn at random where there are more.
+        seed: Seed of the draws.
+        inflect: Inflect and case the words like the target.
     """
     first = {item.target_id: item for item in reversed(items)}
     targets = [first[target_id] for target_id in dict.fromkeys(item.target_id for item in items)]
@@ -50,10 +50,10 @@ def distractors(
     generator = np.random.default_rng(seed)
 
     def of_kind(target: Item, kind: Kind, words: Sequence[str]) -> Iterator[Distractor]:
-        place, before = target.substitution, target.substitution.text[: target.substitution.start]
+        given, before = target.substitution, target.substitution.text[: target.substitution.start]
         for word in words:
-            form = agreeing_substitute(place.target, target.lemma, word, place.pos, before=before) if inflect else word
-            yield Distractor(Substitution(place.text, place.start, place.end, form, place.pos), target.target_id, kind)
+            form = agreeing_substitute(given.target, target.lemma, word, given.pos, before=before) if inflect else word
+            yield Distractor(Substitution(given.text, given.start, given.end, form, given.pos), target.target_id, kind)
 
     found: list[Distractor] = []
     for target in targets:
@@ -64,14 +64,14 @@ def distractors(
             ("sisters", sister_terms(wordnet, target.lemma, target.substitution.pos)),
         ):
             left = sorted(word for word in words if (target.target_id, word.lower()) not in accepted)
-            if kind == "sisters" and len(left) > most_sisters:
-                left = [left[at] for at in sorted(generator.choice(len(left), most_sisters, replace=False).tolist())]
+            if kind == "sisters" and len(left) > max_sisters:
+                left = [left[at] for at in sorted(generator.choice(len(left), max_sisters, replace=False).tolist())]
             found += of_kind(target, kind, left)  # type: ignore[arg-type]
     return found
 
 
 def sister_terms(wordnet: WordNet, word: str, pos: PartOfSpeech) -> frozenset[str]:
-    """The words that share a hypernym with a word's most frequent sense, and no synset with the word.
+    """Find the words that share a hypernym with a word's most frequent sense, and no synset with the word.
 
     Example:
         ``"village" in sister_terms(WordNet.load(), "town", "n")``

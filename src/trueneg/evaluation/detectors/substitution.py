@@ -1,4 +1,4 @@
-"""Measure detectors against human judgement of substitutes in context (SWORDS, Lee et al. 2021)."""
+"""Measure detectors against human judgements of substitutes in context (SWORDS, Lee et al. 2021)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trueneg.evaluation.detectors.calibration import (
     cross_validated_thresholds,
     grouped_folds,
     held_out_scores,
-    is_to_be_fitted,
+    needs_fitting,
 )
 from trueneg.evaluation.detectors.detection import ErrorRate, Measured, Reading, SubstitutionResult, Threshold
 from trueneg.evaluation.detectors.distractors import KINDS, Distractor
@@ -29,7 +29,7 @@ from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts, average_precision
 
 REFERENCE = "lexical"
-"""The detector at whose recall the precision of the others is read."""
+"""The detector at whose recall the precision of the others is reported."""
 
 _NUM_POINTS = 200  # of a curve in a result file
 _PARTS = {"n": "nouns", "v": "verbs", "a": "adjectives", "r": "adverbs"}
@@ -51,43 +51,42 @@ def evaluate_scorers(
     options: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> SubstitutionResult:
-    """Measure judges on the same items, in the same bootstrap draws.
+    """Measure scorers on the same items and the same bootstrap samples.
 
     Args:
-        items: Judged substitutions, some of them accepted by most judges.
-        scorers: Name to judge; the others are compared with the first. One that is learned
-            (:class:`~calibration.Fittable`) is fitted anew without each fold, unless it has
-            learned already.
-        single: bool ``[items]``, those that a vocabulary holds whole; they get readings of their own.
+        items: Substitutions with human judgements, some of them accepted by most annotators.
+        scorers: Name to scorer; the others are compared with the first. One that needs fitting
+            (:class:`~calibration.Fittable`) is fitted to the other folds, for each fold.
+        single: bool ``[items]``, those that are single tokens of a vocabulary; they get readings of their own.
         wrong: Words of the wrong meaning, see :func:`~trueneg.evaluation.detectors.distractors.distractors`.
-        threshold: "calibrated": precision, recall and F1 are those of thresholds that other folds choose, at the
-            level "most"; "own": those of the judges' own thresholds. A judge that gives scores of 0 and 1 only has
-            nothing to calibrate and keeps its own.
-        keep_threshold: Names of judges that keep their own in any case.
-        precision: What calibration asks for: the lowest threshold with at least this precision; None for the
-            threshold with the best F1.
-        folds: Of the cross-validation, by target.
-        resamples: Of the bootstrap, by target.
-        seed: Deals out the folds and draws the resamples.
-        data: Files that the items come from, with their digests.
-        options: What else the result file should tell of how it was made.
-        say: Told of each judge that is done.
+        threshold: "calibrated": thresholds are chosen on the other folds, at the level "most"; "own": the scorers'
+            own thresholds. A scorer that only gives 0 and 1 keeps its own.
+        keep_threshold: Names of scorers that keep their own in any case.
+        precision: Calibrate to the lowest threshold with at least this precision; None for the best F1.
+        folds: Folds of the cross-validation, by target.
+        resamples: Bootstrap samples, by target.
+        seed: Seed of the folds and the bootstrap.
+        data: Files that the items come from, with their checksums.
+        options: Further options to record in the result.
+        say: Called with a line for each scorer that is done.
 
     Raises:
-        ConfigError: for an impossible number of folds, or items of which nothing is acceptable to most judges.
+        ConfigError: for an impossible number of folds, or if no item is acceptable to most annotators.
     """
     table = _Table.of(items, single, wrong, folds, resamples, seed)
     if not (table.acceptability >= LEVELS["most"]).any():
-        raise ConfigError("no substitute of this data is acceptable to most judges: choose other data, or more targets")
+        raise ConfigError(
+            "no substitute of this data is acceptable to most annotators: choose other data, or more targets"
+        )
     if single is not None and not (table.acceptability[single] >= LEVELS["most"]).any():
-        warnings.warn("of the single tokens, none is acceptable to most judges", TruenegWarning, stacklevel=2)
+        warnings.warn("none of the single tokens is acceptable to most annotators", TruenegWarning, stacklevel=2)
     scored: dict[str, _Scored] = {}
     for name, scorer in scorers.items():
         scored[name] = table.score(scorer, "own" if name in keep_threshold else threshold, precision)
         say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s")
         if math.isinf(scored[name].threshold):
             warnings.warn(f"{name}: no threshold has a precision of {precision:g}", TruenegWarning, stacklevel=2)
-        if not is_to_be_fitted(scorer) and _has_seen(scorer, data or {}):
+        if not needs_fitting(scorer) and _has_seen(scorer, data or {}):
             message = f"{name} was made from this data: its figures are not held out"
             warnings.warn(message, TruenegWarning, stacklevel=2)
     reference = _reference_recall(table, scored)
@@ -100,7 +99,7 @@ def evaluate_scorers(
                 detector=name,
                 threshold=scored[name].threshold if math.isfinite(scored[name].threshold) else None,
                 threshold_from=scored[name].threshold_from,
-                is_fitted=is_to_be_fitted(scorer),
+                is_fitted=needs_fitting(scorer),
                 readings=readings,
                 precision_at_reference_recall=(
                     None if reference is None else table.curve(scored[name]).precision_at_recall(reference)
@@ -125,7 +124,7 @@ def evaluate_scorers(
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """One judge's scores, and what it accepts, of the items and of the wrong words."""
+    """A scorer's scores and acceptances, of the items and of the wrong words."""
 
     scores: Floats
     is_accepted: Booleans
@@ -137,7 +136,7 @@ class _Scored:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The items as columns, and the draws of targets that all judges share."""
+    """The items as columns, and the bootstrap over targets that all scorers share."""
 
     items: Sequence[Item]
     wrong: Sequence[Distractor]
@@ -178,30 +177,30 @@ class _Table:
             bootstrap=Bootstrap(targets, resamples, seed),
         )
 
-    def score(self, scorer: SubstitutionScorer, wanted: Threshold, precision: float | None) -> _Scored:
-        """Ask a judge about everything at once."""
+    def score(self, scorer: SubstitutionScorer, rule: Threshold, precision: float | None) -> _Scored:
+        """Score everything in one call."""
         num = len(self.items)
-        asked = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
+        substitutions = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
         acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
         started = time.perf_counter()
-        both = held_out_scores(scorer, asked, acceptability, self.folds)
+        both = held_out_scores(scorer, substitutions, acceptability, self.folds)
         seconds = time.perf_counter() - started
         scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
-        if wanted == "own" or np.isin(both, (0.0, 1.0)).all():
+        if rule == "own" or np.isin(both, (0.0, 1.0)).all():
             accepted = both >= scorer.threshold
             return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", seconds)
         threshold = choose_threshold(is_right, scores, precision)
         by_fold = cross_validated_thresholds(is_right, scores, self.folds[:num], precision)
-        # What all the data cannot reach, some folds may by luck.
+        # A precision out of reach on all the data may be reached on some folds by luck.
         accepted = both >= (by_fold[self.folds] if math.isfinite(threshold) else threshold)
         return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", seconds)
 
     def curve(self, scored: _Scored) -> Curve:
-        """Its curve over all items, at "most"."""
+        """Compute the curve over all items, at "most"."""
         return Curve.of(self.acceptability >= LEVELS["most"], scored.scores)
 
     def readings(self, scored: _Scored) -> tuple[tuple[Reading, ...], dict[str, Floats]]:
-        """Its readings; and for each level its average precision on all items in every draw."""
+        """Compute all readings, and for each level the average precision on all items in every sample."""
         readings, draws = [], {}
         for level, share in LEVELS.items():
             for name, chosen in self.subsets.items():
@@ -245,7 +244,7 @@ class _Table:
         return reading, drawn["average_precision"]
 
     def errors(self, scored: _Scored) -> dict[str, ErrorRate]:
-        """How many wrong words of each kind it accepts."""
+        """Count the wrong words of each kind that it accepts."""
         rates: dict[str, ErrorRate] = {}
         for kind in KINDS:
             chosen = np.flatnonzero([word.kind == kind for word in self.wrong])
@@ -259,12 +258,12 @@ class _Table:
 
 
 def _has_seen(scorer: SubstitutionScorer, data: Mapping[str, str]) -> bool:
-    """Whether the digest of a file is told among what a judge was made from."""
-    return any(digest in source for digest in data.values() for source in scorer.provenance.values())
+    """Tell whether a scorer's provenance names the checksum of a file."""
+    return any(checksum in source for checksum in data.values() for source in scorer.provenance.values())
 
 
 def _reference_recall(table: _Table, scored: Mapping[str, _Scored]) -> float | None:
-    """Recall at "most" of the detector whose recall the others are held to."""
+    """Compute the recall at "most" of the reference detector."""
     if REFERENCE not in scored:
         return None
     return Verdicts.of(table.acceptability >= LEVELS["most"], scored[REFERENCE].is_accepted).recall

@@ -1,7 +1,7 @@
-"""Read human judgement of substitutes in SWORDS' JSON format (Lee et al. 2021): SWORDS, CoInCo, SemEval-07.
+"""Human judgements of substitutes in the JSON format of SWORDS (Lee et al. 2021): SWORDS, CoInCo, SemEval-07.
 
 One JSON object, plain or gzipped: ``contexts``, ``targets`` (a word of a context, by its offset), ``substitutes`` (of
-a target), ``substitute_labels`` (what each judge said of a substitute) and ``substitutes_lemmatized``.
+a target), ``substitute_labels`` (one label per annotator) and ``substitutes_lemmatized``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 FORMAT = (
-    "get a file in the JSON format of SWORDS: swords-v1.1_dev.json.gz, or CoInCo and SemEval-07 as github.com/p-lambda/"
-    "swords makes them"
+    "get a file in the JSON format of SWORDS: swords-v1.1_dev.json.gz, or CoInCo and SemEval-07 as converted by "
+    "github.com/p-lambda/swords"
 )
 
 LEVELS = {"most": 0.5, "any": 0.1}
-"""Name to the share of judges that must accept a substitute for it to count as acceptable."""
+"""Name to the share of annotators that must accept a substitute for it to count as acceptable."""
 
 _KEYS: dict[str, type] = {
     "contexts": dict,
@@ -47,8 +47,8 @@ _KEYS: dict[str, type] = {
 }
 
 _ACCEPTS = {"TRUE": True, "TRUE_IMPLICIT": True, "FALSE": False, "FALSE_IMPLICIT": False, "UNSURE": False}
-"""What a judge may say, and whether it accepts the substitute. Implicit is what a judge thought of unasked (one
-label a judge that did), or none did."""
+"""Labels, and whether they accept the substitute. Implicit ones come from annotators who proposed substitutes
+themselves (one label per annotator who did), or none did."""
 
 _PARTS_OF_SPEECH: dict[str, PartOfSpeech] = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "ADV": "r"}
 _OTHER_PARTS_OF_SPEECH = frozenset(
@@ -59,23 +59,23 @@ _UNIVERSAL: dict[PartOfSpeech, str] = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A substitution and what people think of it."""
+    """A substitution and its human judgement."""
 
     substitution: Substitution
-    """Inflected and cased to fit its place, unless the reader was told otherwise."""
+    """Inflected and cased as the target, unless read with ``inflect=False``."""
     acceptability: float
-    """Share of the judges that accept it, in [0, 1]; a judge that is unsure does not."""
+    """Share of the annotators that accept it, in [0, 1]; an unsure one does not."""
     target_id: str
     substitute_id: str
     lemma: str
     """Base form of the target."""
     substitute_lemma: str
-    """The substitute as the file has it."""
+    """The substitute as in the file."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Items, and the files they come from."""
+    """Items, and the files that they come from."""
 
     items: tuple[Item, ...]
     digests: Mapping[str, str]
@@ -83,11 +83,11 @@ class Benchmark:
 
     @property
     def target_ids(self) -> tuple[str, ...]:
-        """The targets, each once, in the order of the files."""
+        """Targets, each once, in the order of the files."""
         return tuple(dict.fromkeys(item.target_id for item in self.items))
 
     def sample(self, num_targets: int, seed: int = 0) -> Benchmark:
-        """Some targets with all their substitutes, drawn without replacement; all of them if there are no more."""
+        """Draw targets without replacement, with all their substitutes; all of them if there are no more."""
         ids = self.target_ids
         if num_targets >= len(ids):
             return self
@@ -101,11 +101,10 @@ def read_benchmark(path: str | Path, *, inflect: bool = True) -> Benchmark:
 
     Args:
         path: A file, or a folder of files that end in ``.json`` or ``.json.gz``.
-        inflect: Put lemmatised substitutes into the form and casing of their target; otherwise they stay as
-            the file has them.
+        inflect: Inflect and case lemmatised substitutes like their target; otherwise keep the file's form.
 
     Raises:
-        CorpusError: for a file that is not in the format, with the identifier of the entry at fault.
+        CorpusError: for a file in another format, naming the faulty entry.
     """
     place = Path(path)
     if not place.exists():
@@ -121,7 +120,7 @@ def read_benchmark(path: str | Path, *, inflect: bool = True) -> Benchmark:
         read = list(_read(file, content, inflect))
         for target_id in {item.target_id for item in read}:
             if target_id in file_of:
-                raise CorpusError(f"{file}: target {target_id} is in {file_of[target_id]} too: name one of the files")
+                raise CorpusError(f"{file}: target {target_id} is also in {file_of[target_id]}: name one of the files")
             file_of[target_id] = file.name
         items += read
         digests[file.name] = hashlib.sha256(content).hexdigest()
@@ -129,7 +128,7 @@ def read_benchmark(path: str | Path, *, inflect: bool = True) -> Benchmark:
 
 
 def level_named(level: str) -> float:
-    """The share of judges that a level asks for.
+    """Look up the share of annotators of a level.
 
     Raises:
         ConfigError: for an unknown level.
@@ -140,7 +139,7 @@ def level_named(level: str) -> float:
 
 
 def single_tokens(items: Sequence[Item], tokenizer: PreTrainedTokenizerFast) -> NDArray[np.bool_]:
-    """Which items a vocabulary holds whole: target and substitute are one known token each.
+    """Find the items whose target and substitute are one known token each.
 
     Returns:
         bool ``[items]``.
@@ -157,7 +156,7 @@ def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
     data = _parse(file, content)
     labels = data["substitute_labels"]
     if stray := [key for key in labels if key not in data["substitutes"]]:
-        raise CorpusError(f"{file}: labels for {stray[0]}, which is no substitute: {FORMAT}")
+        raise CorpusError(f"{file}: labels for {stray[0]}, which is not a substitute: {FORMAT}")
     contexts = {key: _field(file, key, entry, "context", str) for key, entry in data["contexts"].items()}
     targets = {key: _target(file, key, entry, contexts) for key, entry in data["targets"].items()}
     has_implicit = False
@@ -185,8 +184,8 @@ def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
         )
     if has_implicit:
         warnings.warn(
-            f"{file.name}: labels are implicit, what judges thought of unasked: a substitute that one of them named is "
-            "accepted by all, so 'most' and 'any' are much the same",
+            f"{file.name}: labels are implicit, annotators proposed substitutes themselves: one that any of them named "
+            "counts as accepted by all, so 'most' and 'any' are nearly the same",
             TruenegWarning,
             stacklevel=2,
         )
@@ -212,7 +211,7 @@ def _decompressed(file: Path, content: bytes) -> bytes:
     with gzip.open(io.BytesIO(content)) as stream:
         text = stream.read(LONGEST_TEXT + 1)
     if len(text) > LONGEST_TEXT:
-        raise CorpusError(f"{file}: over {LONGEST_TEXT:,} bytes come out of it, which SWORDS has not: {FORMAT}")
+        raise CorpusError(f"{file}: over {LONGEST_TEXT:,} bytes come out of it, more than SWORDS has: {FORMAT}")
     return text
 
 
@@ -238,7 +237,7 @@ def _target(file: Path, key: str, entry: Any, contexts: Mapping[str, str]) -> _T
     if context_id not in contexts:
         raise CorpusError(f"{file}: target {key}: there is no context {context_id}: {FORMAT}")
     text, end = contexts[context_id], start + len(word)
-    # Its own library takes the casing from the context, too.
+    # SWORDS' own library also takes the casing from the context.
     if not word or start < 0 or text[start:end].lower() != word.lower():
         raise CorpusError(f"{file}: target {key}: '{word}' is not at offset {start} of its context: fix the offset")
     pos = _part_of_speech(file, key, entry.get("pos"))
@@ -246,7 +245,7 @@ def _target(file: Path, key: str, entry: Any, contexts: Mapping[str, str]) -> _T
 
 
 def _part_of_speech(file: Path, key: str, name: Any) -> PartOfSpeech | None:
-    """A Universal Dependencies tag as a lexicon's part of speech; None where lexicons have no such words."""
+    """Map a Universal Dependencies tag to a lexicon's part of speech; None where lexicons have no such words."""
     if name is None or (isinstance(name, str) and name in _OTHER_PARTS_OF_SPEECH):
         return None
     if not isinstance(name, str) or name not in _PARTS_OF_SPEECH:
@@ -256,7 +255,7 @@ def _part_of_speech(file: Path, key: str, name: Any) -> PartOfSpeech | None:
 
 
 def _lemma(entry: Mapping[str, Any], word: str, pos: PartOfSpeech | None) -> str:
-    """The target's base form: as SWORDS or SemEval-07 has it, else the dictionary's."""
+    """Give the target's base form: from SWORDS or SemEval-07 if stated, else from the dictionary."""
     from lemminflect import getAllLemmas
 
     extra = entry.get("extra")

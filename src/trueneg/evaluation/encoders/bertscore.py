@@ -1,4 +1,4 @@
-"""BERTScore (Zhang et al. 2020): how well the tokens of two texts match, by the cosines of their states."""
+"""BERTScore (Zhang et al. 2020): how well the tokens of two texts match, by the cosines of their hidden states."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trueneg.evaluation.encoders.sentence_similarity import States
 
 @dataclass(frozen=True)
 class BertScore:
-    """Of pairs of texts at every layer, ``[layers + 1, n]`` each.
+    """Scores of pairs of texts at every layer, ``[layers + 1, n]`` each.
 
     Attributes:
         precision: Mean over the candidate's tokens of the best cosine in the reference.
         recall: Mean over the reference's tokens of the best cosine in the candidate.
-        f1: Their harmonic mean; 0 where they add up to nothing, as for a text without tokens.
+        f1: Their harmonic mean; 0 where both are 0, as for a text without tokens.
     """
 
     precision: Tensor
@@ -28,12 +28,12 @@ class BertScore:
 def bert_score(candidate: States, reference: States) -> BertScore:
     """Score candidates against references, the ``i``-th against the ``i``-th.
 
-    As in the released code with its default of no idf weights: special tokens have no weight, yet may be what another
-    token matches best. Padding never is (there, its cosine of 0 beats negative ones). Figures are not rescaled.
+    As in the released code without idf weights: special tokens have no weight, but other tokens may match them best.
+    Unlike there, padding is never matched (its cosine of 0 would beat negative ones). Scores are not rescaled.
 
     Args:
-        candidate: States of n texts.
-        reference: States of n texts, of the same encoder.
+        candidate: States of ``n`` texts.
+        reference: States of ``n`` texts, from the same encoder.
     """
     left, right = (torch.nn.functional.normalize(states.hidden, dim=-1) for states in (candidate, reference))
     cosine = torch.einsum("knah,knbh->knab", left, right).double()

@@ -1,7 +1,4 @@
-"""How alike sentences are by an encoder as it comes: cosines of [CLS] and mean vectors against what people say (STS-B).
-
-Nothing is trained: this is what a user of sentence embeddings gets, layer by layer.
-"""
+"""Sentence similarity without training (STS-B): cosines of [CLS] and mean vectors against human scores, by layer."""
 
 from __future__ import annotations
 
@@ -29,17 +26,17 @@ from trueneg.tokenizer import load_tokenizer, special_ids
 Floats = NDArray[np.float64]
 Pooling = Literal["cls", "mean"]
 POOLINGS: tuple[Pooling, ...] = ("cls", "mean")
-"""The vector of the first token, or the mean over all of them, special ones included."""
+"""The vector of the first token, or the mean over all tokens, special ones included."""
 
 
 @dataclass(frozen=True)
 class States:
-    """A batch of texts at every layer, from the embeddings (0) on.
+    """Hidden states of a batch of texts at every layer, layer 0 being the embeddings.
 
     Attributes:
         hidden: float32 ``[layers + 1, n, length, hidden]``.
         is_token: bool ``[n, length]``: False for padding.
-        is_special: bool ``[n, length]``: True for the tokens that begin and end a text ([CLS], [SEP]).
+        is_special: bool ``[n, length]``: True for the tokens that frame a text ([CLS], [SEP]).
     """
 
     hidden: Tensor
@@ -47,7 +44,7 @@ class States:
     is_special: Tensor
 
     def pooled(self, pooling: Pooling) -> Tensor:
-        """Vectors of the texts, float64 ``[layers + 1, n, hidden]``."""
+        """Pool the states of each text: float64 ``[layers + 1, n, hidden]``."""
         if pooling == "cls":
             return self.hidden[:, :, 0].double()
         weights = self.is_token.double()
@@ -58,13 +55,13 @@ class TextReader:
     """Reads whole texts with an encoder, at every layer and in float32.
 
     Args:
-        source: A checkpoint: a run, a Hugging Face folder or a hub name, with a fast tokenizer.
-        window: Tokens of a text at most; what is longer is cut at its end, and counted in ``num_truncated``.
-        device: Where it runs.
+        source: A checkpoint with a fast tokenizer: a run, a Hugging Face folder or a hub name.
+        window: Maximum number of tokens; longer texts are truncated, and counted in ``num_truncated``.
+        device: Device to run on.
 
     Raises:
         ConfigError: for a window that leaves no room for text.
-        ModelError: if the checkpoint is no encoder.
+        ModelError: if the checkpoint is not an encoder.
     """
 
     def __init__(self, source: str, window: int = 128, device: str = "cpu") -> None:
@@ -78,7 +75,7 @@ class TextReader:
         self.num_truncated = 0
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of texts, special ones included."""
+        """Tokenize texts, special tokens included."""
         if not texts:
             return []
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.window, verbose=False)
@@ -96,17 +93,17 @@ class TextReader:
         return States(torch.stack([layer.float() for layer in output.hidden_states]), mask > 0, is_special & (mask > 0))
 
     def batches(self, ids: Sequence[Sequence[int]], texts_each: int = 1) -> Iterator[NDArray[np.int64]]:
-        """Numbers of texts that are read together: of similar length, as many as memory bears.
+        """Group texts of similar length into batches that fit memory; yields their numbers.
 
         Args:
-            ids: Of the texts.
-            texts_each: How many texts come with each, of its length at most.
+            ids: Token ids of the texts.
+            texts_each: How many texts of at most its length each of them stands for.
         """
         lengths = np.array([len(row) for row in ids], dtype=np.int64)
         yield from by_budget(np.argsort(lengths, kind="stable"), lengths * texts_each)
 
     def vectors(self, texts: Sequence[str], progress: Tell = untold) -> dict[Pooling, Floats]:
-        """Vectors of texts, ``[n, layers + 1, hidden]`` for either pooling."""
+        """Encode texts: ``[n, layers + 1, hidden]`` for each pooling."""
         ids = self.tokenize(texts)
         shape = len(texts), self.num_layers + 1, int(self.model.config.hidden_size)
         found: dict[Pooling, Floats] = {pooling: np.zeros(shape) for pooling in POOLINGS}
@@ -119,7 +116,7 @@ class TextReader:
 
 
 def cosines(left: ArrayLike, right: ArrayLike) -> Floats:
-    """Cosines of vectors along the last axis; 0 with a vector that has no length.
+    """Compute cosines along the last axis; 0 for a zero vector.
 
     Example:
         >>> cosines([[3.0, 4.0], [0.0, 0.0]], [[4.0, 3.0], [1.0, 0.0]]).round(2).tolist()
@@ -133,12 +130,12 @@ def cosines(left: ArrayLike, right: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class SentenceSimilarity:
-    """What an encoder makes of pairs of sentences.
+    """Similarities of pairs of sentences by an encoder.
 
     Attributes:
-        keys: Of the pairs.
-        gold: How alike people find them, ``[n]``.
-        cosines: ``[n, layers + 1]`` for either pooling, to six digits: what is the same but for rounding is the same.
+        keys: Keys of the pairs.
+        gold: Human similarity scores, ``[n]``.
+        cosines: ``[n, layers + 1]`` for each pooling, rounded to six digits so that equal texts tie.
     """
 
     keys: Sequence[str]
@@ -146,7 +143,7 @@ class SentenceSimilarity:
     cosines: Mapping[Pooling, Floats]
 
     def spearman(self, pooling: Pooling = "mean", layer: int = -1) -> float:
-        """Rank correlation of a layer's cosines with the gold values, in [-1, 1]."""
+        """Compute Spearman's correlation of a layer's cosines with gold, in [-1, 1]."""
         return METRICS["spearman"](self._columns(pooling, layer))
 
     def interval(
@@ -158,13 +155,13 @@ class SentenceSimilarity:
         resamples: int = 2000,
         seed: int = 0,
     ) -> Interval:
-        """Spearman's correlation with a percentile interval of a bootstrap over pairs."""
+        """Compute Spearman's correlation with a bootstrap interval over pairs."""
         columns = self._columns(pooling, layer)
         samples = Bootstrap.over(columns, resamples, seed).measure(METRICS["spearman"], [columns])
         return Interval(METRICS["spearman"](columns), *percentiles(samples, confidence), len(self.gold))
 
-    def answers(self, pooling: Pooling = "mean", layer: int = -1) -> list[Prediction]:
-        """One answer a pair, as a task's: so that encoders can be compared on the same pairs."""
+    def predictions(self, pooling: Pooling = "mean", layer: int = -1) -> list[Prediction]:
+        """Give one prediction per pair, as tasks do, so that ``trueneg compare`` can compare encoders."""
         columns = self._columns(pooling, layer)
         return [
             {"key": key, "gold": gold, "predicted": predicted}
@@ -184,18 +181,18 @@ def sentence_similarity(
 
     Args:
         reader: The encoder.
-        examples: Pairs with a quantity, such as STS-B's.
-        progress: Told how many different sentences are read, of how many.
+        examples: Pairs with a number as label, such as STS-B's.
+        progress: Called with the number of distinct sentences read, and of all.
 
     Raises:
         TaskError: for no examples, or one without a second text or a label.
     """
     if not examples:
-        raise TaskError("no pairs of sentences to compare: read a split with examples")
+        raise TaskError("no pairs of sentences: read a split with examples")
     for example in examples:
         if example.second is None or example.label is None:
             raise TaskError(
-                f"'{example.key}' is no pair with a label: read a labelled split of pairs, such as STS-B's dev"
+                f"'{example.key}' is not a labelled pair: read a labelled split of pairs, such as STS-B's dev"
             )
     # Many sentences come in several pairs.
     number = {text: n for n, text in enumerate(dict.fromkeys(t for e in examples for t in (e.text, e.second or "")))}

@@ -1,4 +1,4 @@
-"""What was measured of a run's vectors (STS-B), kept beside the run for its card."""
+"""A run's sentence similarity (STS-B), stored in its folder for its model card."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from trueneg.files.whole import write_json
 
 @dataclass(frozen=True)
 class SimilarityRecord:
-    """Spearman's correlation of cosines with people's judgement, by pooling: ``cls`` and ``mean``."""
+    """Spearman's correlation of cosines with human judgements, by pooling: ``cls`` and ``mean``."""
 
     task: str
     split: str
     num_pairs: int
     step: int
-    """Of the run's model then."""
+    """Training step of the model then."""
     after: dict[str, float]
+    """The run's model."""
     before: dict[str, float] = field(default_factory=dict)
-    """Of what the run continued; empty if that was not measured."""
+    """The model that the run started from; empty if it was not measured."""
 
     def save(self, path: Path) -> None:
-        """Write it."""
+        """Write the record as JSON."""
         write_json(path, dataclasses.asdict(self))
 
 
 def read_similarity(path: Path) -> SimilarityRecord | None:
-    """Read what was measured; None if nothing was.
+    """Read the record; None if there is none.
 
     Raises:
         CheckpointError: if the file is damaged.

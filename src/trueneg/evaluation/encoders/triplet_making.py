@@ -17,7 +17,7 @@ from trueneg.lexicon.tags import PENN
 from trueneg.lexicon.wordnet import WordNet
 
 SYNONYM_SHARE, ANTONYM_SHARE = 0.4, 0.2
-"""Of a sentence's words, as in the views that a model is trained on; at least one. The paper's triplets replace one."""
+"""Shares of a sentence's words to replace, as in the views of training; at least one word, as in the paper."""
 
 
 def make_triplets(
@@ -29,21 +29,21 @@ def make_triplets(
     num: int = 0,
     seed: int = 0,
 ) -> list[Triplet]:
-    """Make a triplet of each sentence that has a word with a synonym and a word with an antonym.
+    """Make a triplet from each sentence that has a word with a synonym and a word with an antonym.
 
-    Not the paper's triplets, which replace "a word in x_ori with its synonym/antonym" (§4.6): here as large a share of
-    the words is replaced as in the views of training, on MR 5.2 by synonyms and 2.2 by antonyms a sentence. So most
-    synonym views change more words than the antonym view beside them, and Hits are far below 50 % to begin with. The
-    paper has 9,626 of MR's 10,662 sentences, without saying how they were selected. Words are replaced in their own
-    inflection and capitals; the rest of the text, spaces too, stays as it is.
+    These are not the paper's triplets, which replace "a word in x_ori with its synonym/antonym" (§4.6): here the share
+    of replaced words is that of the views of training, on MR 5.2 synonyms and 2.2 antonyms per sentence. So most
+    synonym views change more words than the antonym view, and Hits start far below 50 %. The paper has 9,626 of MR's
+    10,662 sentences, without saying how they were selected. Words keep their inflection and capitals; the rest of the
+    text stays as it is.
 
     Args:
         sentences: Texts.
-        tagger: Says what part of speech each word is.
-        wordnet: Where synonyms and antonyms come from.
-        options: What is asked of them; by default what pre-training asks, without regard to how often words occur.
-        num: So many triplets at most, drawn; 0 for all.
-        seed: Of the draws.
+        tagger: Tags parts of speech.
+        wordnet: Source of synonyms and antonyms.
+        options: Constraints on replacements; by default those of pre-training, without its frequency thresholds.
+        num: Triplets to draw at most; 0 for all.
+        seed: Seed of the draws.
 
     Raises:
         TaskError: if no sentence makes a triplet.
@@ -51,7 +51,7 @@ def make_triplets(
     tagged = [tag_text(sentence, tagger) for sentence in sentences]
     counts: Counter[tuple[str, str]] = Counter()
     for sentence, found in zip(sentences, tagged, strict=True):
-        # All in small letters: a name would be one that occurs only with capitals, and sentences here may have none.
+        # In lower case: what occurs only with capitals would count as a name, and these sentences may have no others.
         counts.update((word.lower(), tag) for word, tag in _words(sentence, found))
     options = options or ReplacementOptions(min_count=0, min_ratio=0.0)
     table = compile_replacements(((w, t, n) for (w, t), n in counts.items()), wordnet, options)
@@ -62,7 +62,7 @@ def make_triplets(
         if (triplet := _triplet(sentence, found, table, random)) is not None
     ]
     if not triplets:
-        raise TaskError("no sentence has both a word with a synonym and a word with an antonym: give more text")
+        raise TaskError("no sentence has both a word with a synonym and one with an antonym: give more text")
     if 0 < num < len(triplets):
         triplets = [triplets[number] for number in np.sort(random.permutation(len(triplets))[:num])]
     return triplets

@@ -1,13 +1,13 @@
-"""Does an encoder tell a synonym from an antonym? Hits (Wang et al. 2021, §4.6, Table 7).
+"""Hits (Wang et al. 2021, §4.6, Table 7): does an encoder tell a synonym from an antonym?
 
-A triplet is a sentence, a view of it with synonyms in the place of words, and one with antonyms; in the paper one word
-is replaced in each. It is a hit where the sentence is more like its synonym view: strictly, by the cosine of [CLS]
-vectors, of mean vectors, or by BERTScore. Hits also measure how many words were replaced: a view with more of them is
-less like the sentence, whatever they mean. Only where both replace as many is half of the triplets what chance gives.
+A triplet is a sentence, a view of it with words replaced by synonyms, and one with words replaced by antonyms; in the
+paper, one word each. It is a hit if the sentence is strictly more similar to its synonym view, by the cosine of [CLS]
+vectors, of mean vectors, or by BERTScore. A view with more replaced words is less similar whatever they mean: chance is
+50 % only where both views replace equally many.
 
-The paper gives the most hits of all layers, a layer chosen on the triplets it is measured on. Beside it stands a layer
-chosen on a part of the sentences and measured on the others, and the curve over all layers. The paper's own 9,626
-triplets were not released, nor how they were selected.
+The paper reports the best layer, chosen on the triplets it is measured on. Here a layer is also chosen on one part of
+the sentences and measured on the others, and there is the curve over layers. The paper's 9,626 triplets were not
+released, nor how they were selected.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.tasks.records import read_lines
 from trueneg.terminal.progress import Tell, counted, untold
 
-Way = Literal["cls", "mean", "bertscore"]
-WAYS: tuple[Way, ...] = ("cls", "mean", "bertscore")
+Similarity = Literal["cls", "mean", "bertscore"]
+SIMILARITIES: tuple[Similarity, ...] = ("cls", "mean", "bertscore")
 
 TIE = 1e-10
-"""Similarities that differ by no more are the same. Far below float32's precision, and rightly so: where all vectors
-nearly coincide, as [CLS] in the lower layers, margins of 1e-7 are real and what rounding adds to them is 1e-11."""
+"""Similarities that differ by no more count as equal. Far below float32's precision, and rightly so: where all vectors
+nearly coincide, as [CLS] in the lower layers, margins of 1e-7 are real and rounding adds 1e-11 to them."""
 
 Replaced = tuple[tuple[str, str], ...]
-"""Words of the original, and what stands in their place."""
+"""Words of the original, each with its replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class Triplet:
 
     original: str
     synonym: str
-    """The view that says the same."""
+    """The view with the same meaning."""
     antonym: str
-    """The view that says something else."""
+    """The view with another meaning."""
     synonym_words: Replaced = ()
     antonym_words: Replaced = ()
 
 
 def write_triplets(path: Path, triplets: Sequence[Triplet]) -> None:
-    """Write a line of JSON a triplet."""
+    """Write one line of JSON per triplet."""
     lines = (
         {
             "original": triplet.original,
@@ -69,10 +69,10 @@ def write_triplets(path: Path, triplets: Sequence[Triplet]) -> None:
 
 
 def read_triplets(path: Path) -> list[Triplet]:
-    """Read what ``write_triplets`` writes; the words may be missing, blank lines are nothing.
+    """Read the file of ``write_triplets``; the words may be missing, blank lines are skipped.
 
     Raises:
-        TaskError: naming file and line, for what is no triplet; for a file without any.
+        TaskError: naming file and line, for a line that is not a triplet; for a file without triplets.
     """
     triplets = []
     for number, line in read_lines(path):
@@ -83,7 +83,7 @@ def read_triplets(path: Path) -> list[Triplet]:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TaskError(
                 f"{path}:{number}: {error!r}: a line is an object with the texts 'original', 'synonym', 'antonym' "
-                "and maybe 'synonym_words', 'antonym_words' (lists of pairs)"
+                "and optionally 'synonym_words', 'antonym_words' (lists of pairs)"
             ) from error
     if not triplets:
         raise TaskError(f"{path}: no triplets")
@@ -93,7 +93,7 @@ def read_triplets(path: Path) -> list[Triplet]:
 def _triplet(line: Mapping[str, Any]) -> Triplet:
     texts = [line[name] for name in ("original", "synonym", "antonym")]
     if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise ValueError("a text is empty or no text")
+        raise ValueError("a text is empty or not a string")
     words = [
         tuple((str(word), str(other)) for word, other in line.get(name, ()))
         for name in ("synonym_words", "antonym_words")
@@ -103,41 +103,41 @@ def _triplet(line: Mapping[str, Any]) -> Triplet:
 
 @dataclass(frozen=True)
 class Margins:
-    """How much more like its synonym view each sentence is than like its antonym view.
+    """How much more similar each sentence is to its synonym view than to its antonym view.
 
     Attributes:
-        by_way: ``[n, layers + 1]``, layer 0 being the embeddings.
-        sentences: Number of each triplet's sentence, int64 ``[n]``: triplets of one sentence stand or fall together.
-        counts: ``same_views`` and ``unchanged_views`` (no hit is possible, or hits are no merit; kept), ``truncated``
-            texts.
+        by_similarity: ``[n, layers + 1]``, layer 0 being the embeddings.
+        sentences: Number of each triplet's sentence, int64 ``[n]``: the groups of the bootstrap.
+        counts: Triplets with ``same_views`` or ``unchanged_views`` (they are kept), and ``truncated`` texts.
     """
 
-    by_way: Mapping[Way, Floats]
+    by_similarity: Mapping[Similarity, Floats]
     sentences: NDArray[np.int64]
     counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Shares of triplets; ``paper_*`` of all of them, ``chosen`` of those whose sentences did not choose the layer."""
+    """Shares of triplets: ``paper_*`` of all, ``chosen`` of those whose sentences did not choose the layer."""
 
     curve: tuple[float, ...]
     """Hits at each layer from the embeddings on, of all triplets."""
     ties: tuple[float, ...]
-    """Triplets at each layer with no difference, which are no hits."""
+    """Share of triplets at each layer without a difference, which are not hits."""
     paper_layer: int
-    """With the most hits, from layer 1 on; the lowest of several."""
+    """Layer with the most hits, from layer 1 on; the lowest of several."""
     chosen_layer: int
-    """With the most hits on the validation sentences, likewise."""
+    """Layer with the most hits on the validation sentences, likewise."""
     chosen: Interval
-    """Hits at ``chosen_layer`` on the others, with an interval of a bootstrap over sentences."""
+    """Hits at ``chosen_layer`` on the other sentences, with a bootstrap interval over sentences."""
     chosen_ties: float
+    """Ties at ``chosen_layer`` on the other sentences."""
     num_validation: int
-    """Triplets that chose the layer."""
+    """Number of triplets that chose the layer."""
 
     @property
     def paper(self) -> float:
-        """The paper's figure: the most hits of any layer."""
+        """Hits as the paper reports them: the most of any layer."""
         return self.curve[self.paper_layer]
 
 
@@ -146,8 +146,8 @@ def margins(reader: TextReader, triplets: Sequence[Triplet], progress: Tell = un
 
     Args:
         reader: The encoder.
-        triplets: What it reads.
-        progress: Told how many are read, of how many.
+        triplets: Triplets to read.
+        progress: Called with the number of triplets read, and of all.
 
     Raises:
         TaskError: for no triplets.
@@ -158,7 +158,9 @@ def margins(reader: TextReader, triplets: Sequence[Triplet], progress: Tell = un
     views = [[getattr(t, name) for t in triplets] for name in ("original", "synonym", "antonym")]
     ids = [reader.tokenize(texts) for texts in views]
     longest = [max(of_triplet, key=len) for of_triplet in zip(*ids, strict=True)]
-    found: dict[Way, Floats] = {way: np.zeros((len(triplets), reader.num_layers + 1)) for way in WAYS}
+    found: dict[Similarity, Floats] = {
+        similarity: np.zeros((len(triplets), reader.num_layers + 1)) for similarity in SIMILARITIES
+    }
     batches = list(reader.batches(longest, texts_each=3))
     for chosen in counted(batches, map(len, batches), len(triplets), progress):
         states = reader.states([of_view[number] for of_view in ids for number in chosen])
@@ -188,7 +190,7 @@ def _part(states: States, view: int, num: int) -> States:
 
 def hits(
     measured: Margins,
-    way: Way,
+    similarity: Similarity,
     *,
     validation_fraction: float = 0.2,
     confidence: float = 0.95,
@@ -198,20 +200,20 @@ def hits(
     """Count hits and ties, and choose a layer.
 
     Args:
-        measured: Of an encoder.
-        way: How alike two texts are.
-        validation_fraction: Share of the sentences whose triplets choose the layer; the same ones for every encoder.
-        confidence: Of the interval.
-        resamples: Of the bootstrap.
-        seed: Of the choice of sentences, and of the bootstrap.
+        measured: Margins of an encoder.
+        similarity: One of ``SIMILARITIES``.
+        validation_fraction: Share of the sentences that choose the layer; the same sentences for every encoder.
+        confidence: Confidence level of the interval.
+        resamples: Number of bootstrap samples.
+        seed: Seed of the choice of sentences and of the bootstrap.
 
     Raises:
-        ConfigError: for a fraction that is not between 0 and 1, or fewer than two sentences.
+        ConfigError: for a fraction outside (0, 1), or fewer than two sentences.
     """
-    margin, sentences = measured.by_way[way], measured.sentences
+    margin, sentences = measured.by_similarity[similarity], measured.sentences
     num_sentences = int(sentences.max()) + 1
     if not 0 < validation_fraction < 1 or num_sentences < 2:
-        raise ConfigError("a layer is chosen on a fraction of the sentences between 0 and 1, of two sentences at least")
+        raise ConfigError("choosing a layer needs a fraction of the sentences in (0, 1), and at least two sentences")
     is_hit, is_tie = margin > TIE, np.abs(margin) <= TIE
     num_chosen = min(max(1, round(validation_fraction * num_sentences)), num_sentences - 1)
     validation = np.random.default_rng(seed).permutation(num_sentences)[:num_chosen]

@@ -1,4 +1,4 @@
-"""A run's model as it was at each checkpoint that is kept."""
+"""The checkpoints that a run has kept, and the model of each."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ class CheckpointRef:
 
     @property
     def fraction(self) -> float:
-        """Share of the run's steps that were done."""
+        """Share of the run's steps done by then."""
         return self.step / self.config.train.steps
 
 
 def run_config(checkpoint: str) -> PretrainConfig | None:
-    """The configuration of a run's folder; None for what is no run."""
+    """Load the configuration of a run's folder; None if it is not one."""
     folder = Path(checkpoint)
     is_run = (folder / METRICS).is_file()
     return load_config(PretrainConfig, folder / CONFIG) if is_run else None
 
 
 def checkpoints_of(run: str) -> list[CheckpointRef]:
-    """A run's checkpoints, the oldest first. How many are kept is the run's ``train.keep``.
+    """List a run's checkpoints, oldest first. How many there are follows from its ``train.keep``.
 
     Raises:
-        ConfigError: if it is no run.
-        CheckpointError: if it has no whole checkpoint.
+        ConfigError: if the folder holds no run.
+        CheckpointError: if the run has no complete checkpoint.
     """
     config = run_config(run)
     if config is None:
-        raise ConfigError(f"'{run}' is no run, so it has no course of training: name a run's folder")
+        raise ConfigError(f"'{run}' is not a run, so it has no checkpoints: name a run's folder")
     kept = kept_checkpoints(Path(run) / CHECKPOINTS)
     if not kept:
-        raise CheckpointError(f"'{run}' has no whole checkpoint: continue it with --resume")
+        raise CheckpointError(f"'{run}' has no complete checkpoint: continue it with --resume")
     return [CheckpointRef(Path(run), path, state.step, config) for path, state in kept]
 
 
-def load_moment(moment: CheckpointRef) -> MaskedLanguageModel:
-    """Load the masked language model of a checkpoint: an ELECTRA run's generator.
+def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
+    """Load the masked language model of a checkpoint; of an ELECTRA run, the generator.
 
     Raises:
         CheckpointError: if its tensors are not those of the run's model.
-        ModelError: as ``saved_model``.
+        ModelError: see ``saved_model``.
     """
-    model = saved_model(moment.run, moment.config, moment.path)
-    return objective_kind(moment.config.objective.name).masked_lm(model)
+    model = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
+    return objective_kind(checkpoint.config.objective.name).masked_lm(model)

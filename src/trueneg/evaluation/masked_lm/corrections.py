@@ -1,4 +1,4 @@
-"""A misprediction that is none: what is kept of it, and which to show."""
+"""Mispredictions that a detector takes for false negatives: their record, and which of them to show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trueneg.files.records import read_record
 
 @dataclass(frozen=True)
 class Correction:
-    """A misprediction that a detector accepts."""
+    """A misprediction that a detector takes for a false negative."""
 
     gold: str
     predicted: str
@@ -20,17 +20,18 @@ class Correction:
     """The model's own probability of the predicted token."""
     gold_probability: float
     before: str
-    """The text to the left, within the document."""
+    """Text to the left, within the document."""
     after: str
+    """Text to the right."""
 
     @property
     def sentence(self) -> str:
-        """The text with ``[gold → predicted]`` in its place."""
+        """The text, with ``[gold → predicted]`` in place of the token."""
         return f"{self.before} [{self.gold} → {self.predicted}] {self.after}".strip()
 
 
 def most_convincing(corrections: Iterable[Correction], num: int) -> list[Correction]:
-    """The most probable corrections, each pair of words and each sentence once."""
+    """Choose the most probable corrections, each pair of words and each sentence once."""
     seen: set[frozenset[str] | str] = set()
     chosen: list[Correction] = []
     for correction in corrections:
@@ -43,8 +44,8 @@ def most_convincing(corrections: Iterable[Correction], num: int) -> list[Correct
 
 
 @dataclass(frozen=True)
-class Found:
-    """What an evaluation found in held-out text, as far as it is shown."""
+class FalseNegativeRecord:
+    """One text and detector of a ``false-negatives.json``: the part that reports show."""
 
     readings: dict[str, float]
     corrections: list[Correction]
@@ -55,13 +56,13 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _File(Found):
-    records: list[Found] = field(default_factory=list)
-    """One for each text and detector; the fields on top are those of the first."""
+class _File(FalseNegativeRecord):
+    records: list[FalseNegativeRecord] = field(default_factory=list)
+    """One per text and detector; the fields on top are those of the first."""
 
 
-def load_found(path: Path) -> list[Found]:
-    """Read what ``trueneg evaluate`` has written of a model, one entry for each text and detector.
+def load_false_negatives(path: Path) -> list[FalseNegativeRecord]:
+    """Read a file written by ``trueneg evaluate``: one record per text and detector.
 
     Raises:
         TaskError: if the file is damaged, naming the field.
@@ -72,13 +73,13 @@ def load_found(path: Path) -> list[Found]:
 
 
 def judgement(detector: str) -> str:
-    """What is known of how often people agree with what a detector accepts.
+    """Say how often people are known to agree with a detector.
 
-    The figure is of SWORDS' development split, 22,978 substitutes of 370 words: see docs/detectors.md.
+    The figure is from SWORDS' development split, 22,978 substitutes of 370 words: see docs/detectors.md.
     """
     if detector.partition("@")[0] == "lexical":
         return (
-            "WordNet lists them as synonyms in one sense or another, be it this one or not: where people judged such "
+            "WordNet lists them as synonyms in some sense of the word, this one or another: where people judged such "
             "pairs in context, about 18 in 100 were right (SWORDS, development split)"
         )
-    return "that is the detector's verdict, not people's: trueneg detect swords measures how often people agree with it"
+    return "this is the detector's verdict: trueneg detect swords measures how often human annotators agree with it"

@@ -1,4 +1,4 @@
-"""False negatives that a masked model is punished for: how many, and which (Zhang et al. 2023, Table 2)."""
+"""False negatives that a masked language model is punished for: how many, and which (Zhang et al. 2023, Table 2)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 
 SHARES = ("of_masked", "of_mispredicted", "of_rows")
-"""Whereof the corrections are a share: of all masked positions, of the mispredicted ones ("Pred." in Table 2), and
-the rows with a correction of all rows ("Iter.")."""
+"""False negatives as a share of masked positions, as a share of mispredictions ("Pred." in Table 2), and rows with one
+as a share of all rows ("Iter.")."""
 
 RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """What a detector found in a text."""
+    """The mispredictions of one text that a detector accepts."""
 
     readings: dict[str, float]
-    """As in training; ``corrected`` is the share of mispredictions, ``corrected_rows`` that of rows."""
+    """Metrics as in training; ``corrected`` is the share of mispredictions, ``corrected_rows`` that of rows."""
     corrections: list[Correction]
+    """The most probable first."""
     counts: NDArray[np.int64]
     """Masked, mispredicted and corrected positions of each row, ``[rows, 3]``."""
 
     def shares(self, resamples: int = RESAMPLES) -> dict[str, Interval | None]:
-        """The shares of ``SHARES``, with 95 % intervals by resampling rows; None of what there is nothing.
+        """Compute the ``SHARES`` with 95 % intervals, resampling whole rows; None for a share of nothing.
 
-        Positions of one row are not independent: they are resampled together. Where nothing was corrected, resamples
-        know nothing of what might have been: there the interval ends at 3 of the whole (the rule of three).
+        Where nothing was corrected, a bootstrap says nothing: the upper end is 3 / n (the rule of three).
         """
         masked, mispredicted, corrected = self.counts.T
         of_what = {
@@ -64,18 +64,18 @@ def find_false_negatives(
     tokenizer: PreTrainedTokenizerFast,
     device: torch.device,
 ) -> dict[str, FalseNegatives]:
-    """Let a model predict masked tokens once, and ask each detector about its mispredictions.
+    """Predict masked tokens once, and pass the mispredictions to each detector.
 
     Args:
-        model: A ``MaskedLanguageModel`` (an ELECTRA pair's generator).
-        objective: Masks and predicts; without a correction of its own.
-        detectors: By name.
+        model: A ``MaskedLanguageModel``; of an ELECTRA pair, the generator.
+        objective: Masks and predicts; has no correction of its own.
+        detectors: Name to detector.
         batches: Rows to mask.
-        tokenizer: Turns tokens back into text.
-        device: Where the model is.
+        tokenizer: Decodes the text around a correction.
+        device: Device of the model.
 
     Returns:
-        For each detector, readings over all rows, and every correction, the most probable first.
+        For each detector, metrics over all rows and every correction, the most probable first.
     """
     meters = {name: Meter() for name in detectors}
     corrections: dict[str, list[Correction]] = {name: [] for name in detectors}
@@ -118,9 +118,9 @@ def _corrections(prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast
         probabilities = prediction.logits[row, slot].softmax(-1)
         position = int(batch.positions[row, slot])
         segments, ids = batch.rows.segments[row], batch.rows.input_ids[row]
-        piece = (segments == segments[position]).nonzero().flatten().tolist()
-        left = ids[piece[0] : position].tolist()
-        right = ids[position + 1 : piece[-1] + 1].tolist()
+        document = (segments == segments[position]).nonzero().flatten().tolist()
+        left = ids[document[0] : position].tolist()
+        right = ids[position + 1 : document[-1] + 1].tolist()
         yield Correction(
             gold=_text(tokenizer, [gold]),
             predicted=_text(tokenizer, [predicted]),

@@ -1,4 +1,4 @@
-"""A masked model on held-out text: its loss, its mispredictions, and how many of them are none."""
+"""A masked language model on held-out text: its loss, its mispredictions, and how many of them are false negatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
-from trueneg.evaluation.masked_lm.checkpoint_sweep import CheckpointRef, checkpoints_of, load_moment, run_config
+from trueneg.evaluation.masked_lm.checkpoint_sweep import CheckpointRef, checkpoints_of, load_checkpoint, run_config
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
 from trueneg.evaluation.statistics.intervals import Interval
@@ -38,16 +38,16 @@ from trueneg.training.folder import FALSE_NEGATIVES
 from trueneg.version import __version__
 
 SEQUENCES = ("documents", "packed", "lines")
-"""What a row is: a document or a piece of it; as many documents as fit; a line of a text."""
+"""Contents of a row: a document or a part of one; as many documents as fit; one line of a text."""
 
 
 @dataclass(frozen=True)
 class HeldOutResult:
-    """What a checkpoint does with held-out text, and what a detector says of it."""
+    """One checkpoint on one held-out text, with one detector."""
 
     checkpoint: str
     corpus: str
-    """The corpus's fingerprint."""
+    """Fingerprint of the corpus."""
     num_rows: int
     readings: dict[str, float]
     corrections: list[Correction]
@@ -55,24 +55,24 @@ class HeldOutResult:
     config: dict[str, Any]
     detector: str
     text: str
-    """Where the text lies."""
+    """Path of the text."""
     sequences: str
     """One of ``SEQUENCES``."""
     step: int | None
-    """Steps of training done; None unless a run's kept checkpoints are gone through."""
+    """Training step of the checkpoint; None unless all kept checkpoints of a run are evaluated."""
     fraction: float | None
-    """The same as a share of the run's steps."""
+    """``step`` as a share of the run's steps."""
     counts: dict[str, int]
-    """``masked``, ``mispredicted``, ``corrected`` positions, and ``rows_corrected``."""
+    """Positions ``masked``, ``mispredicted`` and ``corrected``, and ``rows_corrected``."""
     shares: dict[str, Interval | None]
-    """Corrections as shares of masked and of mispredicted positions, and rows with one, each with its interval."""
+    """``SHARES`` of :mod:`~trueneg.evaluation.masked_lm.false_negatives`, each with its interval."""
 
     def most_convincing(self, num: int) -> list[Correction]:
-        """The surest corrections, each pair of words and each sentence once."""
+        """Choose the most probable corrections, each pair of words and each sentence once."""
         return most_convincing(self.corrections, num)
 
     def summary(self) -> dict[str, Any]:
-        """The result as plain data."""
+        """Give the result as plain data."""
         return {"task": "false-negatives", "version": __version__, **dataclasses.asdict(self)}
 
     def save(self, path: Path) -> None:
@@ -82,22 +82,22 @@ class HeldOutResult:
 
 @dataclass(frozen=True)
 class HeldOutTable:
-    """One result for each checkpoint, text and detector: Table 2."""
+    """One result per checkpoint, text and detector, as in Table 2."""
 
     records: Sequence[HeldOutResult]
 
     def summary(self) -> dict[str, Any]:
-        """Plain data: all ``records``; the first one's fields stand on top too, for who asked one question.
+        """Give plain data: all ``records``, and on top the fields of the first, for evaluations of just one.
 
-        The configuration stands on top only; records have the settings in which theirs ``differs``.
+        Only the top level has the whole configuration; a record has the settings in which its own ``differs``.
         """
         first = self.records[0].summary()
-        usual = flatten(first["config"])
+        common = flatten(first["config"])
         records = []
         for record in self.records:
             data = dataclasses.asdict(record)
             settings = flatten(data.pop("config"))
-            differs = {name: value for name, value in settings.items() if value != usual[name]}
+            differs = {name: value for name, value in settings.items() if value != common[name]}
             records.append({**data, "differs": differs})
         return {**first, "records": records}
 
@@ -106,7 +106,7 @@ class HeldOutTable:
         _write(self.summary(), path)
 
     def save_in_runs(self) -> list[Path]:
-        """Write what was found of each run, as it is in the end, into its folder, where ``report`` looks for it.
+        """Write the results of each run's last checkpoint into its folder, where ``trueneg report`` looks for them.
 
         Warns:
             TruenegWarning: if a run's folder cannot be written into.
@@ -123,7 +123,7 @@ class HeldOutTable:
                 written.append(path)
             except OSError as error:
                 warnings.warn(
-                    f"cannot write '{path}' ({error.strerror}): trueneg report will not show what was found",
+                    f"cannot write '{path}' ({error.strerror}): trueneg report will not show these results",
                     TruenegWarning,
                     stacklevel=2,
                 )
@@ -143,19 +143,19 @@ def evaluate_held_out(
     verify: bool = True,
     progress: Tell = untold,
 ) -> HeldOutResult:
-    """Mask held-out rows and see what a checkpoint predicts (Zhang et al. 2023, Table 2).
+    """Evaluate a checkpoint on masked held-out rows, and count its false negatives (Zhang et al. 2023, Table 2).
 
     Args:
-        checkpoint: A run folder (of an ELECTRA run the generator), a Hugging Face folder or a hub name.
-        corpus: With a held-out split, made with the checkpoint's tokenizer.
-        detector: Who judges mispredictions.
-        wordnet: WordNet's folder; empty to look in the usual places.
+        checkpoint: A run folder (of an ELECTRA run, the generator is used), a Hugging Face folder or a hub name.
+        corpus: A corpus with a held-out split, made with the checkpoint's tokenizer.
+        detector: Specification of the detector.
+        wordnet: WordNet's folder; empty to search the usual places.
         num_rows: Rows to read; 0 for all.
-        length: Tokens a row; by default as a run had it, else 128.
-        pack: Whether rows hold several documents; by default as a run had it, else not.
+        length: Tokens per row; by default the run's, else 128.
+        pack: Whether rows hold several documents; by default as in the run, else not.
         settings: Further options, such as ``objective.masking.rate=0.3``.
-        verify: Compare the corpus's files with their checksums before: see ``Corpus.open``.
-        progress: Told how many rows are read, of how many.
+        verify: Compare the corpus's files with their checksums: see ``Corpus.open``.
+        progress: Called with the number of rows read, and of all.
 
     Raises:
         TruenegError: if the checkpoint, the corpus, the detector or the lexicon cannot be used.
@@ -191,60 +191,59 @@ def evaluate_table(
     say: Callable[[str], None] = lambda _: None,
     progress: Tell = untold,
 ) -> HeldOutTable:
-    """Mask held-out rows and see what checkpoints predict, and what detectors make of it (Zhang et al. 2023, Table 2).
+    """Evaluate checkpoints on masked held-out rows with several detectors (Zhang et al. 2023, Table 2).
 
-    Masks depend on the rows and the rates only, which are a run's own, so that its checkpoints can be compared; the
+    Masks depend only on the rows and on the run's masking rates, so that checkpoints of a run can be compared; the
     prediction is the argmax. A checkpoint reads a text once, whatever the number of detectors.
 
     Args:
-        checkpoints: Run folders (of an ELECTRA run the generator), Hugging Face folders or hub names.
-        corpora: With a held-out split, made with the checkpoints' tokenizer.
-        texts: Files or folders of text, all of it held out; tokenized for the occasion with each checkpoint's own
-            tokenizer.
-        sequences: Of ``SEQUENCES``, each tried on each text; by default as a run had it, else ``documents``.
-        detectors: Specifications of who judges mispredictions.
-        over_training: Evaluate every kept checkpoint of the runs, not the last state only.
-        wordnet: WordNet's folder; empty to look in the usual places.
+        checkpoints: Run folders (of an ELECTRA run, the generator is used), Hugging Face folders or hub names.
+        corpora: Corpora with a held-out split, made with the checkpoints' tokenizer.
+        texts: Files or folders of text, all of it held out; tokenized on the fly with each checkpoint's tokenizer.
+        sequences: Some of ``SEQUENCES``, each applied to each text; by default as in the run, else ``documents``.
+        detectors: Specifications of detectors.
+        over_training: Evaluate every kept checkpoint of the runs, not only the last.
+        wordnet: WordNet's folder; empty to search the usual places.
         num_rows: Rows to read of each text; 0 for all.
-        length: Tokens a row; by default as a run had it, else 128.
+        length: Tokens per row; by default the run's, else 128.
         settings: Further options, such as ``objective.masking.rate=0.3``.
-        verify: Compare the corpora's files with their checksums before: see ``Corpus.open``.
-        say: Told what is going on.
-        progress: Told how many rows of a text are read, of how many.
+        verify: Compare the corpora's files with their checksums: see ``Corpus.open``.
+        say: Called with a line of progress.
+        progress: Called with the number of rows of a text read, and of all.
 
     Returns:
-        Results ordered by checkpoint, text, kind of sequences, detector and step.
+        Results, ordered by checkpoint, text, sequences, detector and step.
 
     Raises:
         TruenegError: if a checkpoint, a text, a detector or the lexicon cannot be used.
     """
-    _check(checkpoints, corpora, texts, sequences, detectors)
+    _check_arguments(checkpoints, corpora, texts, sequences, detectors)
     found: list[tuple[tuple[int, ...], HeldOutResult]] = []
     built: dict[tuple[str, ...], Path] = {}
     with TemporaryDirectory() as folder:
         for number, checkpoint in enumerate(checkpoints):
             run = run_config(checkpoint)
-            moments: Sequence[CheckpointRef | None] = checkpoints_of(checkpoint) if over_training else [None]
+            refs: Sequence[CheckpointRef | None] = checkpoints_of(checkpoint) if over_training else [None]
             given = [f"corpus.length={length}"] if length else []
             configs = {name: _config(checkpoint, run, name, wordnet, [*given, *settings]) for name in detectors}
-            usual = "packed" if configs[detectors[0]].corpus.pack else "documents"
+            default = "packed" if configs[detectors[0]].corpus.pack else "documents"
             opened = {str(path): Corpus.open(path, "valid", verify=verify) for path in corpora}
-            trials = _trials(checkpoint, opened, texts, sequences or (usual,), built, Path(folder))
+            trials = _trials(checkpoint, opened, texts, sequences or (default,), built, Path(folder))
             evaluator = _Evaluator.of(trials, configs)
-            for when, moment in enumerate(moments):
-                model = evaluator.load(checkpoint, moment)
-                for place, trial in enumerate(trials):
-                    if len(moments) * len(trials) * len(checkpoints) > 1:
-                        step = f" at step {moment.step:,}" if moment else ""
+            for when, ref in enumerate(refs):
+                model = evaluator.load(checkpoint, ref)
+                for at, trial in enumerate(trials):
+                    if len(refs) * len(trials) * len(checkpoints) > 1:
+                        step = f" at step {ref.step:,}" if ref else ""
                         say(f"{checkpoint}{step}: {trial.sequences} of {trial.text}")
-                    results = evaluator.evaluate(model, trial, checkpoint, moment, num_rows, progress)
-                    found += [((number, place, who, when), result) for who, result in enumerate(results)]
+                    results = evaluator.evaluate(model, trial, checkpoint, ref, num_rows, progress)
+                    found += [((number, at, who, when), result) for who, result in enumerate(results)]
     return HeldOutTable([result for _, result in sorted(found, key=lambda item: item[0])])
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A corpus, read in one way."""
+    """A corpus, and how its rows are made."""
 
     text: str
     corpus: Corpus
@@ -252,13 +251,13 @@ class _Trial:
 
     @property
     def options(self) -> list[str]:
-        """What a configuration says of it."""
+        """Settings of a configuration for it."""
         return [f"corpus.path={self.text}", f"corpus.pack={self.sequences == 'packed'}"]
 
 
 @dataclass(frozen=True)
 class _Evaluator:
-    """What all checkpoints of one run share: the tokenizer and the detectors, which are dear to make."""
+    """What all checkpoints of one run share: the tokenizer and the detectors, which are expensive to make."""
 
     configs: Mapping[str, PretrainConfig]
     detectors: Mapping[str, Detector]
@@ -277,15 +276,15 @@ class _Evaluator:
 
     @property
     def config(self) -> PretrainConfig:
-        """What is common to all detectors' configurations."""
+        """The first detector's configuration, for all that detectors share."""
         return next(iter(self.configs.values()))
 
-    def load(self, checkpoint: str, moment: CheckpointRef | None) -> MaskedLanguageModel:
+    def load(self, checkpoint: str, ref: CheckpointRef | None) -> MaskedLanguageModel:
         config = self.config
-        model = load_moment(moment) if moment else load_masked_lm(config.model, self.tokenizer)
+        model = load_checkpoint(ref) if ref else load_masked_lm(config.model, self.tokenizer)
         check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
         for detector in self.detectors.values():
-            detector.attach(model)  # a moving average of the model begins, and here ends, with the model itself
+            detector.attach(model)  # the moving average of a model that is not trained is the model itself
         return model.to(self.device)
 
     def evaluate(
@@ -293,7 +292,7 @@ class _Evaluator:
         model: MaskedLanguageModel,
         trial: _Trial,
         checkpoint: str,
-        moment: CheckpointRef | None,
+        ref: CheckpointRef | None,
         num_rows: int,
         progress: Tell,
     ) -> Iterator[HeldOutResult]:
@@ -301,12 +300,12 @@ class _Evaluator:
         if config.corpus.pack:
             check_packing(model)
         index = self._rows(trial, config)
-        wanted = min(num_rows or len(index), len(index))
+        num_rows = min(num_rows or len(index), len(index))
         plain = override(config, ["objective.correction.detector="]).objective
         objective = MaskedLM.from_config(plain, self.tokenizer, model.vocab_size).to(self.device)
         at_once = config.train.batch_size
-        sizes = [min(at_once, wanted - start) for start in range(0, wanted, at_once)]
-        batches = counted(held_out_batches(index, wanted, at_once, Processes()), sizes, wanted, progress)
+        sizes = [min(at_once, num_rows - start) for start in range(0, num_rows, at_once)]
+        batches = counted(held_out_batches(index, num_rows, at_once, Processes()), sizes, num_rows, progress)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
             found = find_false_negatives(model, objective, self.detectors, batches, self.tokenizer, self.device)
         for name, what in found.items():
@@ -314,15 +313,15 @@ class _Evaluator:
             yield HeldOutResult(
                 checkpoint=checkpoint,
                 corpus=trial.corpus.info.fingerprint,
-                num_rows=wanted,
+                num_rows=num_rows,
                 readings=what.readings,
                 corrections=what.corrections,
                 config=_as_evaluated(override(self.configs[name], trial.options)),
                 detector=self.configs[name].objective.correction.detector,
                 text=trial.text,
                 sequences=trial.sequences,
-                step=moment.step if moment else None,
-                fraction=moment.fraction if moment else None,
+                step=ref.step if ref else None,
+                fraction=ref.fraction if ref else None,
                 counts={
                     "masked": masked,
                     "mispredicted": mispredicted,
@@ -333,7 +332,7 @@ class _Evaluator:
             )
 
     def _rows(self, trial: _Trial, config: PretrainConfig) -> RowIndex:
-        """The corpus's rows, with the annotations that a detector reads."""
+        """Read the corpus's rows, with the annotations that a detector needs."""
         folders = {annotations_of(other) for other in self.configs.values()} - {None}
         if len(folders) > 1:
             named = ", ".join(sorted(map(str, folders)))
@@ -343,12 +342,12 @@ class _Evaluator:
 
 
 def _as_evaluated(config: PretrainConfig) -> dict[str, Any]:
-    """A configuration without what a checkpoint's own files say of its model."""
+    """Encode a configuration, leaving out what the checkpoint's own files say about its model."""
     model = {name: getattr(config.model, name) for name in ("start_from", "attention")}
     return encode(config) | {"model": model}
 
 
-def _check(
+def _check_arguments(
     checkpoints: Sequence[str],
     corpora: Sequence[str | Path],
     texts: Sequence[str | Path],
@@ -356,7 +355,7 @@ def _check(
     detectors: Sequence[str],
 ) -> None:
     if not checkpoints or not detectors:
-        raise ConfigError("nothing to evaluate: name a checkpoint and a detector")
+        raise ConfigError("nothing to evaluate: name at least one checkpoint and one detector")
     if not corpora and not texts:
         raise ConfigError("nothing to read: give --corpus a folder made by 'trueneg corpus build', or --text a file")
     for kind in sequences:
@@ -372,7 +371,7 @@ def _check(
 def _config(
     checkpoint: str, run: PretrainConfig | None, detector: str, wordnet: str, settings: Sequence[str]
 ) -> PretrainConfig:
-    """Rows and masks as a run had them: a generator that saw no random tokens takes them for gold."""
+    """Take rows and masks from the run: a generator that saw no random tokens takes them for gold."""
     base = with_objective(PretrainConfig(), "mlm")
     if run is not None:
         base = replace(base, corpus=run.corpus, objective=replace(base.objective, masking=run.objective.masking))
@@ -392,7 +391,7 @@ def _trials(
     built: dict[tuple[str, ...], Path],
     folder: Path,
 ) -> list[_Trial]:
-    """Everything that a checkpoint is to read; ``built`` remembers what was tokenized for another one."""
+    """List what a checkpoint reads; ``built`` holds the texts tokenized for former checkpoints."""
     trials = [_Trial(path, corpus, kind) for path, corpus in corpora.items() for kind in sequences]
     if texts:
         tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))
@@ -405,7 +404,7 @@ def _trials(
                 trials.append(_Trial(text, Corpus.open(built[key]), kind))
     if len({trial.corpus.info.tokenizer_fingerprint for trial in trials}) > 1:
         names = ", ".join(dict.fromkeys(trial.text for trial in trials))
-        raise ModelError(f"{names}: corpora of different tokenizers cannot both be of '{checkpoint}': name one")
+        raise ModelError(f"{names}: corpora of different tokenizers cannot both belong to '{checkpoint}': name one")
     return trials
 
 

@@ -1,4 +1,4 @@
-"""Figure 3: a model's predictions for the words of a text, and what detectors make of each."""
+"""A model's predictions for the words of a text, and the scores that detectors give them (the papers' Figure 3)."""
 
 from __future__ import annotations
 
@@ -28,57 +28,57 @@ from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
 from trueneg.version import __version__
 
-ROWS_A_BATCH = 32
+BATCH_SIZE = 32
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a detector says of a prediction."""
+    """A detector's score for a prediction."""
 
     score: float | None
-    """In [0, 1]; None where the prediction is no word to be judged."""
+    """In [0, 1]; None where the prediction is not a word."""
     is_accepted: bool
-    """The score reaches the detector's threshold."""
+    """Whether the score reaches the acceptance threshold."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A prediction in the place of a word."""
+    """One prediction for a masked word."""
 
     text: str
     pieces: tuple[str, ...]
     probability: float
-    """Of several pieces, the product over their masks."""
+    """For several word pieces, the product over their masks."""
     is_gold: bool
     is_correctable: bool
-    """Training would put it to a detector: a whole word for a whole word, of one casing, and no stop word."""
+    """Whether training would pass it to a detector: a whole word for a whole word, of one casing, and no stop word."""
     verdicts: tuple[Verdict, ...]
-    """One for each detector; none for gold."""
+    """One per detector; empty for gold."""
 
 
 @dataclass(frozen=True)
 class InspectedWord:
-    """A word that was masked."""
+    """A masked word."""
 
     start: int
     end: int
     gold: str
     pieces: tuple[str, ...]
-    """Its tokens, each of which was masked."""
+    """Its tokens, all of which were masked."""
     gold_probability: float
     gold_rank: int | None
-    """1 if gold was the most probable; None for several pieces."""
+    """1 if gold was the most probable; None for several word pieces."""
     predictions: tuple[Predicted, ...]
     """The most probable first."""
     synonyms: tuple[str, ...] | None
-    """What the lookup table lists for gold, within the vocabulary; None without WordNet."""
+    """Synonyms of gold in the lookup table, within the vocabulary; None without WordNet."""
     note: str
     """Why training never corrects this word; empty where it does."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """A text with some of its words masked, one at a time."""
+    """A text whose words were masked one at a time."""
 
     checkpoint: str
     text: str
@@ -87,7 +87,7 @@ class Inspection:
     words: tuple[InspectedWord, ...]
 
     def summary(self) -> dict[str, Any]:
-        """The inspection as plain data."""
+        """Give the inspection as plain data."""
         return {"version": __version__, **dataclasses.asdict(self)}
 
 
@@ -101,23 +101,23 @@ def inspect_text(
     wordnet: str = "",
     device: str = "",
 ) -> Inspection:
-    """Mask words of a text one at a time, predict them, and ask detectors about each prediction.
+    """Mask the words of a text one at a time, predict them, and score each prediction with detectors.
 
-    All tokens of a word are masked together. A word of several pieces is predicted as that many pieces, each from its
-    own mask: probabilities, gold's too, are products, and the predictions are the most probable combinations.
+    All tokens of a word are masked together. A word of several word pieces is predicted as that many, each from its
+    own mask: probabilities, also of gold, are products, and the predictions are the most probable combinations.
 
     Args:
-        checkpoint: A run folder (of an ELECTRA run the generator), a Hugging Face folder or a hub name.
-        text: What is read, as it stands.
-        detectors: Specifications of judges of words.
+        checkpoint: A run folder (of an ELECTRA run, the generator is used), a Hugging Face folder or a hub name.
+        text: The text.
+        detectors: Specifications of scorers.
         masks: Words to mask, wherever they occur; by default every word in turn.
-        top: Predictions to show.
-        wordnet: WordNet's folder; empty to look in the usual places.
-        device: Where to compute; by default a GPU if there is one.
+        top: Predictions per word.
+        wordnet: WordNet's folder; empty to search the usual places.
+        device: Device to compute on; by default a GPU if there is one.
 
     Raises:
-        ConfigError: for a text without words, one too long for the model, a word that is not in it, or a detector that
-            judges no words.
+        ConfigError: for a text without words, a text too long for the model, a word that is not in it, or a detector
+            that scores no words.
         ModelError: for a checkpoint without a masked-LM head.
         LexiconError: if a detector needs WordNet and it is not found.
     """
@@ -125,23 +125,23 @@ def inspect_text(
     resources = Resources(wordnet=wordnet, device=str(where))
     scorers = [make_scorer(detector, resources) for detector in detectors]
     tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))
-    read = _Reading.of(text, tokenizer)
+    read = _MaskableText.of(text, tokenizer)
     spans = list(dict.fromkeys(span for word in masks for span in read.find(word))) or read.words
     model = _load(checkpoint, tokenizer).to(where).eval()
     longest = max_length(model.model)
     if len(read.ids) > longest:
         raise ConfigError(
-            f"the text has {len(read.ids):,} tokens, and '{checkpoint}' reads {longest:,} at most: give a shorter one"
+            f"the text has {len(read.ids):,} tokens, and '{checkpoint}' reads at most {longest:,}: give a shorter one"
         )
     guesses = [guess for part in _batches(sorted(spans)) for guess in _predict(model, read, part, top, where)]
-    asked = [
+    candidates = [
         Substitution(text, *read.characters(guess.span), word)
         for guess in guesses
         for ids, _ in guess.candidates
         if (word := read.word(ids, guess.span)) is not None and ids != read.gold(guess.span)
     ]
-    scores = [scorer.scores(asked) for scorer in scorers]
-    number = {substitution: at for at, substitution in enumerate(asked)}
+    scores = [scorer.scores(candidates) for scorer in scorers]
+    number = {substitution: at for at, substitution in enumerate(candidates)}
     table = _table(tokenizer, wordnet)
 
     def verdicts(substitution: Substitution | None) -> tuple[Verdict, ...]:
@@ -156,15 +156,15 @@ def inspect_text(
         predictions = []
         for ids, probability in guess.candidates:
             word = read.word(ids, guess.span)
-            judged = None if word is None or ids == gold else Substitution(text, start, end, word)
+            pair = None if word is None or ids == gold else Substitution(text, start, end, word)
             predictions.append(
                 Predicted(
                     text=word or read.shown(ids),
                     pieces=read.pieces(ids),
                     probability=probability,
                     is_gold=ids == gold,
-                    is_correctable=judged is not None and read.is_correctable(gold, ids),
-                    verdicts=() if ids == gold else verdicts(judged),
+                    is_correctable=pair is not None and read.is_correctable(gold, ids),
+                    verdicts=() if ids == gold else verdicts(pair),
                 )
             )
         synonyms = None
@@ -195,7 +195,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Guess:
-    """What a model says in the place of a word."""
+    """A model's predictions for one masked word."""
 
     span: Span
     gold_probability: float
@@ -204,8 +204,8 @@ class _Guess:
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """A text as a model reads it: framed tokens, and where its words are."""
+class _MaskableText:
+    """A text as a model reads it: framed tokens, and the spans of its words."""
 
     text: str
     tokenizer: PreTrainedTokenizerFast
@@ -216,7 +216,7 @@ class _Reading:
     kinds: list[int]
 
     @classmethod
-    def of(cls, text: str, tokenizer: PreTrainedTokenizerFast) -> _Reading:
+    def of(cls, text: str, tokenizer: PreTrainedTokenizerFast) -> _MaskableText:
         roles = special_ids(tokenizer)
         mask = str(tokenizer.mask_token)
         if mask in text:
@@ -228,7 +228,7 @@ class _Reading:
         words: list[Span] = []
         numbers = encoding.word_ids()
         for at, token in enumerate(ids, start=1):
-            # Without a pre-tokenizer, as in some SentencePiece models, the whole text is one word to the library.
+            # Without a pre-tokenizer, as in some SentencePiece models, the library takes the whole text for one word.
             begins = at == 1 or numbers[at - 1] != numbers[at - 2] or _begins(tokenizer, token)
             first = at if begins else words.pop()[0]
             words.append((first, at + 1))
@@ -241,24 +241,24 @@ class _Reading:
         return reading
 
     def characters(self, span: Span) -> Span:
-        """The characters of a word, without the spaces that some tokenizers count to it."""
+        """Give the characters of a word, without the spaces that some tokenizers count to it."""
         start, end = self.offsets[span[0]][0], self.offsets[span[1] - 1][1]
         covered = self.text[start:end]
         return start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
 
     def covered(self, span: Span) -> str:
-        """The text of a word."""
+        """Give the text of a word."""
         start, end = self.characters(span)
         return self.text[start:end]
 
     def find(self, word: str) -> list[Span]:
-        """Every place of a word, or of several: the tokens that its characters are in.
+        """Find every occurrence of a word or phrase: the tokens that cover it.
 
         Raises:
-            ConfigError: if it is nowhere.
+            ConfigError: if the text does not contain it.
         """
         if not word.strip():
-            raise ConfigError("--mask wants a word of the text")
+            raise ConfigError("--mask is empty: name a word of the text")
         spans = []
         for match in re.finditer(rf"(?<!\w){re.escape(word.strip())}(?!\w)", self.text):
             inside = [at for at, (begin, end) in enumerate(self.offsets) if begin < match.end() and end > match.start()]
@@ -269,21 +269,21 @@ class _Reading:
         return spans
 
     def gold(self, span: Span) -> Ids:
-        """The tokens of a word."""
+        """Give the tokens of a word."""
         return tuple(self.ids[slice(*span)])
 
     def pieces(self, ids: Ids) -> tuple[str, ...]:
-        """Tokens as the vocabulary has them."""
+        """Give tokens as the vocabulary has them."""
         return tuple(str(token) for token in self.tokenizer.convert_ids_to_tokens(list(ids)))
 
     def shown(self, ids: Ids) -> str:
-        """Tokens that make no word, for people to see."""
+        """Spell tokens that make no word."""
         surface = self.surfaces[ids[0]]
         is_plain = len(ids) == 1 and surface.starts_word and surface.word
         return surface.word if is_plain else " ".join(self.pieces(ids))
 
     def word(self, ids: Ids, span: Span) -> str | None:
-        """Predicted tokens as the word that a detector is asked about, cased as the text; None if they make none."""
+        """Decode predicted tokens to the word that detectors score, cased as the text; None if they make no word."""
         parts = [self.surfaces[token] for token in ids]
         if not parts[0].starts_word or not all(re.search(r"\w", part.word) for part in parts):
             return None
@@ -296,16 +296,18 @@ class _Reading:
         return str(self.tokenizer.decode(list(ids))).strip()
 
     def is_correctable(self, gold: Ids, predicted: Ids) -> bool:
-        """Whether training asks a detector about this pair."""
+        """Tell whether training passes this pair to a detector."""
         return len(gold) == 1 and self.kinds[gold[0]] == self.kinds[predicted[0]] >= 0
 
     def why_never_corrected(self, gold: Ids) -> str:
-        """Why training asks no detector about this word; empty where it does."""
+        """Say why training passes this word to no detector; empty where it does."""
         if self.tokenizer.unk_token_id in gold:
             return "not in the vocabulary"
         if len(gold) > 1:
-            return "training corrects no word of several pieces"
-        return "" if self.kinds[gold[0]] >= 0 else "training corrects no stop words, nor what is shorter than 3 letters"
+            return "training corrects no word of several word pieces"
+        return (
+            "" if self.kinds[gold[0]] >= 0 else "training corrects no stop words, and no words shorter than 3 letters"
+        )
 
 
 def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
@@ -313,15 +315,15 @@ def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
 
 
 def _load(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
-    """Load a masked language model, and refuse one whose predictions would be random."""
+    """Load a masked language model; refuse one whose predictions would be random."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*start at random.*", category=TruenegWarning)
         try:
             return load_masked_lm(ModelConfig(start_from=checkpoint), tokenizer)
         except TruenegWarning as warning:
             raise ModelError(
-                f"'{checkpoint}' has no masked-LM head, so it predicts nothing: name a checkpoint that was trained to "
-                f"fill masks, of an ELECTRA pair the run or its generator ({warning})"
+                f"'{checkpoint}' has no masked-LM head, so it predicts nothing: name a masked language model; of an "
+                f"ELECTRA pair, the run or its generator ({warning})"
             ) from warning
 
 
@@ -331,18 +333,18 @@ def _table(tokenizer: PreTrainedTokenizerFast, wordnet: str) -> LookupTable | No
     except LexiconError as error:
         if wordnet:
             raise
-        warnings.warn(f"synonyms are left out: {error}", TruenegWarning, stacklevel=3)
+        warnings.warn(f"no synonyms are shown: {error}", TruenegWarning, stacklevel=3)
         return None
 
 
 def _batches(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
-    for start in range(0, len(spans), ROWS_A_BATCH):
-        yield spans[start : start + ROWS_A_BATCH]
+    for start in range(0, len(spans), BATCH_SIZE):
+        yield spans[start : start + BATCH_SIZE]
 
 
 @torch.no_grad()
 def _predict(
-    model: MaskedLanguageModel, read: _Reading, spans: Sequence[Span], top: int, device: torch.device
+    model: MaskedLanguageModel, read: _MaskableText, spans: Sequence[Span], top: int, device: torch.device
 ) -> Iterator[_Guess]:
     """Mask each span in a row of its own."""
     mask = special_ids(read.tokenizer)["mask"]
@@ -360,15 +362,15 @@ def _predict(
         gold = torch.tensor(read.gold(span), device=device).unsqueeze(-1)
         of_gold = probabilities.gather(1, gold)
         rank = int((probabilities > of_gold).sum()) + 1 if len(gold) == 1 else None
-        # Output rows beyond the vocabulary are padding, and stand for nothing.
+        # Output rows beyond the vocabulary are padding.
         candidates = tuple(_most_probable(probabilities[:, :known], top))
         yield _Guess(span, float(of_gold.prod()), rank, candidates)
 
 
 def _most_probable(probabilities: Tensor, num: int) -> list[tuple[Ids, float]]:
-    """The most probable combinations of tokens, one a row of ``[pieces, vocab]``, rows being independent.
+    """Find the most probable combinations of tokens, one per row of ``[word pieces, vocab]``, rows being independent.
 
-    The beginnings of the best are among the best beginnings, so keeping ``num`` at each row loses none.
+    Prefixes of the best combinations are among the best prefixes, so keeping ``num`` at each row loses none.
     """
     best: list[tuple[Ids, float]] = [((), 1.0)]
     for of_piece in probabilities:

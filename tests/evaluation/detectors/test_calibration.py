@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_judges import MemorizingJudge, TableJudge, made_up_items
 
+from made_up_scorers import MemorizingScorer, TableScorer, made_up_items
 from trueneg.errors import ConfigError
 from trueneg.evaluation.detectors.calibration import (
     Calibration,
@@ -85,15 +85,15 @@ def test_the_threshold_of_a_fold_has_not_seen_it() -> None:
     ]
 
 
-def test_a_judge_that_is_not_learned_is_asked_once() -> None:
-    scorer = TableJudge(SCORES)
+def test_a_scorer_that_is_not_learned_is_asked_once() -> None:
+    scorer = TableScorer(SCORES)
     scores = held_out_scores(scorer, [i.substitution for i in ITEMS], np.ones(len(ITEMS)), np.arange(len(ITEMS)))
     assert scores.tolist() == [SCORES[item.substitution.substitute] for item in ITEMS]
     assert scorer.num_calls == 1
 
 
-def test_a_learned_judge_never_scores_what_it_was_fitted_to() -> None:
-    scorer = MemorizingJudge({})
+def test_a_learned_scorer_never_scores_what_it_was_fitted_to() -> None:
+    scorer = MemorizingScorer({})
     folds = grouped_folds([item.target_id for item in ITEMS], 5)
     acceptability = np.array([item.acceptability for item in ITEMS])
     acceptability[-1] = np.nan  # nobody judged it
@@ -104,16 +104,18 @@ def test_a_learned_judge_never_scores_what_it_was_fitted_to() -> None:
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
-def test_a_judge_that_breaks_its_contract(bad: float) -> None:
+def test_a_scorer_that_breaks_its_contract(bad: float) -> None:
     with pytest.raises(ValueError, match=r"gives 12 scores in \[0, 1\]"):
-        held_out_scores(TableJudge({"s0.0": bad}), [i.substitution for i in ITEMS], np.ones(12), np.zeros(12, np.int64))
+        held_out_scores(
+            TableScorer({"s0.0": bad}), [i.substitution for i in ITEMS], np.ones(12), np.zeros(12, np.int64)
+        )
 
 
 def test_calibration_says_what_held_out_targets_get() -> None:
     """Scores whose scale differs from target to target: what fits all of them does not fit one that was not seen."""
     items = made_up_items([[0.9, 0.0, 0.2]] * 8)
     table = {item.substitution.substitute: 0.1 * (at // 3) + 0.03 * (at % 3 != 0) for at, item in enumerate(items)}
-    chosen = calibrate(items, TableJudge(table), precision=0.33, folds=4, detector="table", data={"dev.json": "ab"})
+    chosen = calibrate(items, TableScorer(table), precision=0.33, folds=4, detector="table", data={"dev.json": "ab"})
     scores, is_right = np.array(list(table.values())), np.array([item.acceptability >= 0.5 for item in items])
     folds = grouped_folds([item.target_id for item in items], 4)
     accepted = np.zeros(len(items), np.bool_)
@@ -128,7 +130,7 @@ def test_calibration_says_what_held_out_targets_get() -> None:
 
 
 def test_levels_and_best_f1() -> None:
-    scorer = TableJudge(SCORES)
+    scorer = TableScorer(SCORES)
     most, some = (calibrate(ITEMS, scorer, precision=0.75, level=level, folds=5) for level in ("most", "any"))
     assert (some.threshold, most.threshold) == (0.4, 0.7)
     scores = np.array([SCORES[item.substitution.substitute] for item in ITEMS])
@@ -137,26 +139,24 @@ def test_levels_and_best_f1() -> None:
 
 
 def test_an_impossible_precision_says_what_is_possible() -> None:
-    worse = TableJudge({name: 1 - score for name, score in SCORES.items()})
-    with pytest.raises(
-        ConfigError, match=r"--precision 0.9: the best that 'bad' reaches is 0\.4\d+ \(threshold .*less"
-    ):
+    worse = TableScorer({name: 1 - score for name, score in SCORES.items()})
+    with pytest.raises(ConfigError, match=r"--precision 0.9: the best that 'bad' reaches is 0\.4\d+"):
         calibrate(ITEMS, worse, precision=0.9, folds=5, detector="bad")
 
 
 @pytest.mark.parametrize("precision", [0.0, -1.0, 1.5, math.nan])
 def test_a_precision_is_a_share(precision: float) -> None:
     with pytest.raises(ConfigError, match="--precision"):
-        calibrate(ITEMS, TableJudge(SCORES), precision=precision, folds=5)
+        calibrate(ITEMS, TableScorer(SCORES), precision=precision, folds=5)
 
 
 def test_data_on_which_nothing_is_acceptable() -> None:
-    with pytest.raises(ConfigError, match="no substitute is acceptable to most of the judges"):
-        calibrate(made_up_items([[0.2], [0.4]]), TableJudge({}), folds=2)
+    with pytest.raises(ConfigError, match="acceptable to most"):
+        calibrate(made_up_items([[0.2], [0.4]]), TableScorer({}), folds=2)
 
 
 def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
-    scorer = TableJudge(SCORES, provenance={"vectors": "made up"})
+    scorer = TableScorer(SCORES, provenance={"vectors": "made up"})
     chosen = calibrate(ITEMS, scorer, folds=5, detector="table", data={"dev.json": "ab"})
     chosen.save(tmp_path / "new" / "detector.json")
     assert Calibration.load(tmp_path / "new" / "detector.json") == chosen
@@ -164,8 +164,8 @@ def test_a_calibration_is_what_was_saved(tmp_path: Path) -> None:
     assert {"trueneg", "numpy", "torch", "transformers"} <= chosen.versions.keys()
 
 
-def test_what_a_judge_learned_from_all_the_data_is_saved(tmp_path: Path) -> None:
-    scorer = MemorizingJudge({})
+def test_what_a_scorer_learned_from_all_the_data_is_saved(tmp_path: Path) -> None:
+    scorer = MemorizingScorer({})
     calibrate(ITEMS, scorer, precision=None, folds=5).save(tmp_path / "detector.json")
     learned = {item.substitution.substitute: item.acceptability for item in ITEMS}
     assert Calibration.load(tmp_path / "detector.json").parameters == learned
@@ -182,7 +182,7 @@ def test_files_that_are_no_calibration(tmp_path: Path, content: str | None) -> N
 
 @pytest.mark.parametrize("change", [{"threshold": "high"}, {"unheard-of": 1}])
 def test_a_calibration_of_another_make(tmp_path: Path, change: dict[str, object]) -> None:
-    calibrate(ITEMS, TableJudge(SCORES), folds=5).save(tmp_path / "detector.json")
+    calibrate(ITEMS, TableScorer(SCORES), folds=5).save(tmp_path / "detector.json")
     content = json.loads((tmp_path / "detector.json").read_text())
     (tmp_path / "detector.json").write_text(json.dumps(content | change))
     with pytest.raises(ConfigError, match="trueneg detect calibrate"):

@@ -1,4 +1,4 @@
-"""Judges against human judgement: figures that can be checked by hand, and what must not leak."""
+"""Scorers against human judgements: figures that can be checked by hand, and what must not leak."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_judges import MemorizingJudge, TableJudge, made_up_items
 from sklearn.metrics import average_precision_score
 
+from made_up_scorers import MemorizingScorer, TableScorer, made_up_items
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.distractors import Distractor
@@ -30,7 +30,7 @@ def wrong(target: int, word: str, kind: str = "antonyms") -> Distractor:
 
 def test_average_precision_on_every_subset() -> None:
     single = np.arange(len(ITEMS)) % 2 == 0
-    result = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY)}, single=single, resamples=20)
+    result = evaluate_scorers(ITEMS, {"noisy": TableScorer(NOISY)}, single=single, resamples=20)
     scores, pos = np.array(list(NOISY.values())), np.array([item.substitution.pos for item in ITEMS])
     subsets = {"all": np.ones(len(ITEMS), np.bool_), "single tokens": single}
     subsets |= {
@@ -48,7 +48,7 @@ def test_average_precision_on_every_subset() -> None:
 
 
 def test_own_thresholds() -> None:
-    result = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY, threshold=0.7)}, threshold="own", resamples=5)
+    result = evaluate_scorers(ITEMS, {"noisy": TableScorer(NOISY, threshold=0.7)}, threshold="own", resamples=5)
     accepted, right = np.array(list(NOISY.values())) >= 0.7, ACCEPTABILITY >= 0.5
     row = result.rows()[0]
     assert (row["threshold"], row["threshold_from"]) == (0.7, "own")
@@ -57,7 +57,7 @@ def test_own_thresholds() -> None:
 
 
 def test_who_keeps_a_threshold() -> None:
-    scorers = {"noisy": TableJudge(NOISY), "noisy@0.9": TableJudge(NOISY, 0.9), "lexical": TableJudge(YES_OR_NO)}
+    scorers = {"noisy": TableScorer(NOISY), "noisy@0.9": TableScorer(NOISY, 0.9), "lexical": TableScorer(YES_OR_NO)}
     rows = evaluate_scorers(ITEMS, scorers, keep_threshold=["noisy@0.9"], resamples=5).rows()
     assert [(row["threshold_from"], row["threshold"]) for row in rows[1:]] == [("own", 0.9), ("own", 0.5)]
     assert rows[0]["threshold_from"] == "calibrated"
@@ -68,17 +68,17 @@ def test_calibrated_figures_are_those_of_held_out_targets() -> None:
     """Scores whose scale differs from target to target: what fits all of them fits none that was not seen."""
     items = made_up_items([[0.9, 0.0]] * 10)
     table = {f"s{t}.{n}": 0.1 * t + (0.05 if n else 0.0) for t in range(10) for n in range(2)}
-    row = evaluate_scorers(items, {"x": TableJudge(table)}, folds=10, resamples=5).rows()[0]
+    row = evaluate_scorers(items, {"x": TableScorer(table)}, folds=10, resamples=5).rows()[0]
     in_sample = np.array(list(table.values())) >= row["threshold"]
     right = np.array([item.acceptability >= 0.5 for item in items])
     assert row["recall"] < (in_sample & right).sum() / right.sum()
 
 
 def test_a_precision_out_of_reach_accepts_nothing() -> None:
-    worse = TableJudge({word: 1 - score for word, score in NOISY.items()})
+    worse = TableScorer({word: 1 - score for word, score in NOISY.items()})
     with pytest.warns(TruenegWarning, match=r"bad: no threshold has a precision of 0\.99"):
         result = evaluate_scorers(
-            ITEMS, {"bad": worse, "good": TableJudge(NOISY)}, precision=0.99, resamples=5, wrong=[wrong(0, WORDS[0])]
+            ITEMS, {"bad": worse, "good": TableScorer(NOISY)}, precision=0.99, resamples=5, wrong=[wrong(0, WORDS[0])]
         )
     bad, good = result.measured
     assert (bad.threshold, bad.reading().precision, bad.reading().recall) == (None, None, 0.0)
@@ -87,9 +87,9 @@ def test_a_precision_out_of_reach_accepts_nothing() -> None:
     assert good.threshold is not None
 
 
-def test_a_learned_judge_is_measured_on_what_it_has_not_seen() -> None:
+def test_a_learned_scorer_is_measured_on_what_it_has_not_seen() -> None:
     """One that learns by heart is perfect on what it knows, and no better than chance on the rest."""
-    scorer = MemorizingJudge({})
+    scorer = MemorizingScorer({})
     strange = [wrong(3, "strange"), wrong(5, "stranger", "sisters")]
     (measured,) = evaluate_scorers(ITEMS, {"heart": scorer}, wrong=strange, resamples=5).measured
     assert measured.is_fitted
@@ -101,10 +101,12 @@ def test_a_learned_judge_is_measured_on_what_it_has_not_seen() -> None:
         assert sum(not of_target & words for words in scorer.fitted_to) == 1
 
 
-def test_a_judge_that_has_learned_is_taken_as_it_is() -> None:
+def test_a_scorer_that_has_learned_is_taken_as_it_is() -> None:
     """Its figures on the data it learned from would be too good, and that is told."""
 
-    known = MemorizingJudge(dict(zip(WORDS, ACCEPTABILITY.tolist(), strict=True)), provenance={"data": "{'x': 'ab12'}"})
+    known = MemorizingScorer(
+        dict(zip(WORDS, ACCEPTABILITY.tolist(), strict=True)), provenance={"data": "{'x': 'ab12'}"}
+    )
     (measured,) = evaluate_scorers(ITEMS, {"x": known}, data={"test": "cd34"}, resamples=5).measured
     assert (measured.is_fitted, measured.reading().average_precision) == (False, 1.0)
     with pytest.warns(TruenegWarning, match="x was made from this data"):
@@ -112,20 +114,20 @@ def test_a_judge_that_has_learned_is_taken_as_it_is() -> None:
 
 
 def test_precision_at_the_recall_of_the_lexicon() -> None:
-    scorers = {"noisy": TableJudge(NOISY), "lexical": TableJudge(YES_OR_NO)}
+    scorers = {"noisy": TableScorer(NOISY), "lexical": TableScorer(YES_OR_NO)}
     noisy, lexical = evaluate_scorers(ITEMS, scorers, resamples=5).measured
     assert lexical.precision_at_reference_recall == lexical.reading().precision
     # The lexicon accepts what has more than 0.6: so does the other at that recall, or a little later.
     right, scores = ACCEPTABILITY >= 0.5, np.array(list(NOISY.values()))
     least = scores[right & (scores > 0.6)].min()
     assert noisy.precision_at_reference_recall == pytest.approx(right[scores >= least].mean())
-    (alone,) = evaluate_scorers(ITEMS, {"noisy": TableJudge(NOISY)}, resamples=5).measured
+    (alone,) = evaluate_scorers(ITEMS, {"noisy": TableScorer(NOISY)}, resamples=5).measured
     assert alone.precision_at_reference_recall is None
 
 
 def test_wrong_words_that_are_accepted() -> None:
     words = [wrong(0, "w0"), wrong(1, "w1"), wrong(1, "w2"), wrong(2, "w3", "sisters")]
-    scorer = TableJudge(NOISY | {"w0": 0.9, "w1": 0.7, "w2": 0.1, "w3": 0.69}, threshold=0.7)
+    scorer = TableScorer(NOISY | {"w0": 0.9, "w1": 0.7, "w2": 0.1, "w3": 0.69}, threshold=0.7)
     (measured,) = evaluate_scorers(ITEMS, {"x": scorer}, wrong=words, threshold="own", resamples=50).measured
     antonyms, sisters = measured.errors["antonyms"], measured.errors["sisters"]
     assert (antonyms.num, antonyms.num_accepted, antonyms.share.estimate, antonyms.share.num) == (3, 2, 2 / 3, 2)
@@ -136,7 +138,7 @@ def test_wrong_words_that_are_accepted() -> None:
 
 def test_differences_are_paired() -> None:
     better = {word: (9 * score + a) / 10 for (word, score), a in zip(NOISY.items(), ACCEPTABILITY, strict=True)}
-    scorers = {"noisy": TableJudge(NOISY), "same": TableJudge(NOISY), "better": TableJudge(better)}
+    scorers = {"noisy": TableScorer(NOISY), "same": TableScorer(NOISY), "better": TableScorer(better)}
     first, same, other = evaluate_scorers(ITEMS, scorers, resamples=200).measured
     assert first.differences == {}
     assert [(d.estimate, d.low, d.high) for d in same.differences.values()] == [(0, 0, 0)] * 2
@@ -149,7 +151,7 @@ def test_differences_are_paired() -> None:
 
 def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
     def measure(seed: int) -> dict[str, object]:
-        scorers = {"noisy": TableJudge(NOISY, provenance={"made": "up"}), "lexical": TableJudge(YES_OR_NO)}
+        scorers = {"noisy": TableScorer(NOISY, provenance={"made": "up"}), "lexical": TableScorer(YES_OR_NO)}
         result = evaluate_scorers(ITEMS, scorers, resamples=20, seed=seed, data={"a": "b"}, options={"limit": 3})
         result.save(tmp_path / "deep" / "substitution.json")
         read = json.loads((tmp_path / "deep" / "substitution.json").read_text())
@@ -169,21 +171,21 @@ def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
 
 
 def test_items_without_anything_acceptable() -> None:
-    with pytest.raises(ConfigError, match="acceptable to most judges"):
-        evaluate_scorers(made_up_items([[0.2, 0.0]] * 10), {"x": TableJudge({})})
+    with pytest.raises(ConfigError, match="acceptable to most"):
+        evaluate_scorers(made_up_items([[0.2, 0.0]] * 10), {"x": TableScorer({})})
 
 
 def test_a_part_of_speech_without_anything_acceptable_has_no_reading() -> None:
     items: list[Item] = made_up_items([[0.9, 0.0], [0.2, 0.0]] * 10, parts="nv")
-    (measured,) = evaluate_scorers(items, {"x": TableJudge({"s0.0": 0.9})}, resamples=5).measured
+    (measured,) = evaluate_scorers(items, {"x": TableScorer({"s0.0": 0.9})}, resamples=5).measured
     assert [(r.level, r.items) for r in measured.readings] == [
         *(("most", "all"), ("most", "nouns")),
         *(("any", "all"), ("any", "nouns"), ("any", "verbs")),
     ]
 
 
-def test_each_judge_is_told_of() -> None:
+def test_each_scorer_is_told_of() -> None:
     told: list[str] = []
-    evaluate_scorers(ITEMS, {"a": TableJudge(NOISY), "b": TableJudge(NOISY)}, resamples=5, say=told.append)
+    evaluate_scorers(ITEMS, {"a": TableScorer(NOISY), "b": TableScorer(NOISY)}, resamples=5, say=told.append)
     assert [line.partition(": ")[0] for line in told] == ["a", "b"]
     assert "120 substitutions" in told[0]

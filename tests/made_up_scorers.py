@@ -1,4 +1,4 @@
-"""Judged substitutions without text behind them, and judges that need none."""
+"""Made-up human judgements, and scorers that need no text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made_up_items(acceptability: Sequence[Sequence[float]], parts: str = "nvar")
 
 
 @dataclass
-class TableJudge(SubstitutionScorer):
+class TableScorer(SubstitutionScorer):
     """Scores by substitute, 0 for unknown ones; it counts how often it was asked."""
 
     table: Mapping[str, float]
@@ -43,20 +43,20 @@ class TableJudge(SubstitutionScorer):
 
 
 @dataclass
-class MemorizingJudge(TableJudge):
+class MemorizingScorer(TableScorer):
     """Learns by heart what it is fitted to: right on it, and blind to all else. It has no scores unfitted."""
 
     fitted_to: list[set[str]] = field(default_factory=list)
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        assert self.table, "asked without a fit"
+        assert self.table, "queried without a fit"
         return super().scores(substitutions)
 
     def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> SubstitutionScorer:
         assert not self.table, "fitted again"
         assert not np.isnan(acceptability).any()
         self.fitted_to.append({s.substitute for s in substitutions})
-        return MemorizingJudge({s.substitute: a for s, a in zip(substitutions, acceptability.tolist(), strict=True)})
+        return MemorizingScorer({s.substitute: a for s, a in zip(substitutions, acceptability.tolist(), strict=True)})
 
     def parameters(self) -> Mapping[str, float]:
         return self.table

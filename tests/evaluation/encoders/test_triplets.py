@@ -11,7 +11,15 @@ from tiny_readers import OneByOne, checkpoint
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.bertscore import bert_score
 from trueneg.evaluation.encoders.sentence_similarity import TextReader
-from trueneg.evaluation.encoders.triplets import WAYS, Margins, Triplet, hits, margins, read_triplets, write_triplets
+from trueneg.evaluation.encoders.triplets import (
+    SIMILARITIES,
+    Margins,
+    Triplet,
+    hits,
+    margins,
+    read_triplets,
+    write_triplets,
+)
 
 TRIPLETS = [
     Triplet("the good cat sat", "the good mat sat", "the bad cat sat", (("cat", "mat"),), (("good", "bad"),)),
@@ -28,7 +36,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def made(margin: list[list[float]], sentences: list[int]) -> Margins:
     values = np.array(margin)
-    return Margins(dict.fromkeys(WAYS, values), np.array(sentences), {})
+    return Margins(dict.fromkeys(SIMILARITIES, values), np.array(sentences), {})
 
 
 def test_triplets_are_written_and_read(tmp_path: Path) -> None:
@@ -73,18 +81,18 @@ def test_margins_are_differences_of_similarities(source: str) -> None:
         for pooling, of_texts in reader.vectors(texts).items():
             unit = of_texts / np.linalg.norm(of_texts, axis=-1, keepdims=True)
             expected = ((unit[1] - unit[2]) * unit[0]).sum(-1)
-            np.testing.assert_allclose(found.by_way[pooling][number], expected, atol=1e-6)
+            np.testing.assert_allclose(found.by_similarity[pooling][number], expected, atol=1e-6)
         original, *views = (reader.states(reader.tokenize([text])) for text in texts)
         scores = [bert_score(view, original).f1[:, 0] for view in views]
-        np.testing.assert_allclose(found.by_way["bertscore"][number], scores[0] - scores[1], atol=1e-5)
+        np.testing.assert_allclose(found.by_similarity["bertscore"][number], scores[0] - scores[1], atol=1e-5)
     alone = margins(OneByOne(source), TRIPLETS)
-    for way in WAYS:
-        np.testing.assert_allclose(found.by_way[way], alone.by_way[way], atol=1e-5)
+    for way in SIMILARITIES:
+        np.testing.assert_allclose(found.by_similarity[way], alone.by_similarity[way], atol=1e-5)
 
 
 def test_equal_views_tie_and_the_view_that_is_the_sentence_hits(source: str) -> None:
     found = margins(TextReader(source), [TRIPLETS[2], TRIPLETS[3]])
-    for way in WAYS:
+    for way in SIMILARITIES:
         result = hits(found, way)
         above = slice(1, None) if way == "cls" else slice(None)  # [CLS] is the same everywhere before the first layer
         assert set(result.curve[above]) == {0.5} and set(result.ties[above]) == {0.5}
@@ -129,7 +137,7 @@ def test_the_interval_is_of_sentences() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_nonsense_is_refused(source: str, fraction: float) -> None:
-    with pytest.raises(ConfigError, match="between 0 and 1"):
+    with pytest.raises(ConfigError, match="fraction"):
         hits(made([[0.0, 1.0], [0.0, 1.0]], [0, 1]), "mean", validation_fraction=fraction)
     with pytest.raises(ConfigError, match="two sentences"):
         hits(made([[0.0, 1.0], [0.0, 1.0]], [0, 0]), "mean")

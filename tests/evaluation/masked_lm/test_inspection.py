@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from made_up_judges import TableJudge
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
+from made_up_scorers import TableScorer
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
 from trueneg.evaluation.masked_lm import inspection
 from trueneg.evaluation.masked_lm.inspection import Inspection, inspect_text
 
-WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
+WORDNET = Path(__file__).parents[2] / "data" / "wordnet"
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 WORDS = "the a movie film films picture main primary chief stay remain rest mouse animal was ! , un ##stay ##able ##s"
 TEXT = "The primary film was unstayable !"
@@ -85,10 +85,10 @@ def test_a_word_of_several_pieces_is_masked_whole_and_probabilities_are_products
     assert [p.probability for p in word.predictions] == pytest.approx(all_of_them[:6], rel=1e-3)
     assert word.gold_rank is None
     assert not any(p.is_correctable for p in word.predictions)
-    assert "several pieces" in word.note
+    assert "several word pieces" in word.note
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, scorer: TableJudge, *arguments: str, **options: object) -> Inspection:
+def judged(monkeypatch: pytest.MonkeyPatch, scorer: TableScorer, *arguments: str, **options: object) -> Inspection:
     monkeypatch.setattr(inspection, "make_scorer", lambda *_: scorer)
     return inspect_text(*arguments, **options)  # type: ignore[arg-type]
 
@@ -96,7 +96,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, scorer: TableJudge, *arguments: str,
 def test_detectors_are_asked_once_about_words_in_the_texts_own_casing(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = TableJudge({"Main": 0.75, "Rest": 0.5, "Film": 0.25}, threshold=0.5)
+    scorer = TableScorer({"Main": 0.75, "Rest": 0.5, "Film": 0.25}, threshold=0.5)
     (word,) = judged(monkeypatch, scorer, str(checkpoint), "Primary film", masks=["Primary"], top=26).words
     assert scorer.num_calls == 1
     verdicts = {p.text: p.verdicts[0] for p in word.predictions if not p.is_gold}
@@ -109,7 +109,7 @@ def test_detectors_are_asked_once_about_words_in_the_texts_own_casing(
 
 
 def test_what_training_never_asks_about_is_said(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judged(monkeypatch, TableJudge({}), str(checkpoint), "the film was zzz", top=26)
+    found = judged(monkeypatch, TableScorer({}), str(checkpoint), "the film was zzz", top=26)
     the, film, was, unknown = found.words
     wanted = {"movie", "films", "picture", "main", "primary", "chief", "stay", "remain", "rest", "mouse", "animal"}
     assert {p.text for p in film.predictions if p.is_correctable} == wanted
@@ -133,8 +133,8 @@ def test_without_wordnet_there_are_no_synonyms_and_that_is_said(
         raise inspection.LexiconError("WordNet is not here")
 
     monkeypatch.setattr(inspection, "cached_table", missing)
-    with pytest.warns(TruenegWarning, match="synonyms are left out: WordNet is not here"):
-        (word,) = judged(monkeypatch, TableJudge({}), str(checkpoint), TEXT, masks=["film"]).words
+    with pytest.warns(TruenegWarning, match="WordNet is not here"):
+        (word,) = judged(monkeypatch, TableScorer({}), str(checkpoint), TEXT, masks=["film"]).words
     assert word.synonyms is None
 
 
@@ -153,9 +153,9 @@ def test_named_words_are_masked_wherever_they_stand(checkpoint: Path) -> None:
         (" ?! ...", {}, "the text has no words"),
         (TEXT, {"masks": ["movie"]}, "no such word; its words are The, primary, film, was, unstayable"),
         (TEXT, {"masks": ["prim"]}, "--mask prim: the text has no such word"),
-        (TEXT, {"masks": [" "]}, "--mask wants a word"),
+        (TEXT, {"masks": [" "]}, "--mask"),
         ("the [MASK] film", {}, r"holds \[MASK\]: write the word"),
-        ("film " * 15, {}, "has 17 tokens, and '.*' reads 16 at most"),
+        ("film " * 15, {}, "has 17 tokens, and '.*' reads at most 16"),
         (TEXT, {"detectors": ["ema"]}, "'ema' works in training only"),
     ],
 )

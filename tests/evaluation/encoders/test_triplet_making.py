@@ -28,7 +28,7 @@ class Words:
 
 @pytest.fixture(scope="module")
 def wordnet() -> WordNet:
-    return WordNet.load(Path(__file__).parents[1] / "data" / "wordnet")
+    return WordNet.load(Path(__file__).parents[2] / "data" / "wordnet")
 
 
 def test_words_are_replaced_and_the_rest_stays(wordnet: WordNet) -> None:

@@ -13,7 +13,7 @@ from trueneg.evaluation.detectors.swords import Item
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
-MAKE = Path(__file__).parents[1] / "data" / "wordnet" / "make.py"
+MAKE = Path(__file__).parents[2] / "data" / "wordnet" / "make.py"
 
 SYNSETS: dict[str, tuple[str, str, list[tuple[str, str, str]], str]] = {
     "place": (
@@ -91,8 +91,8 @@ def test_targets_without_such_words_have_none(wordnet: WordNet) -> None:
 
 def test_sisters_are_capped_by_a_draw_that_repeats(wordnet: WordNet) -> None:
     items = [item("a village", "village", "village", "n")]
-    drawn = {tuple(words(distractors(items, wordnet, most_sisters=2, seed=seed), "sisters")) for seed in range(20)}
+    drawn = {tuple(words(distractors(items, wordnet, max_sisters=2, seed=seed), "sisters")) for seed in range(20)}
     assert all(len(set(words)) == 2 for words in drawn)
     assert len(drawn) == 3
-    one, other = (distractors(items, wordnet, most_sisters=2, seed=7) for _ in range(2))
+    one, other = (distractors(items, wordnet, max_sisters=2, seed=7) for _ in range(2))
     assert one == other
