@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from labelled_tokenizers import wordpiece
 from scipy.stats import spearmanr
 from tiny_readers import OneByOne, checkpoint
 
+from evaluation.labelled_tokenizers import wordpiece
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.sentence_similarity import (
     POOLINGS,

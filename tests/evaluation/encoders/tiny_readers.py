@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labelled_tokenizers import wordpiece
-
 import tiny
+from evaluation.labelled_tokenizers import wordpiece
 from trueneg.evaluation.encoders.sentence_similarity import TextReader
 
 
