@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 import tiny
-from trueneg.config.options import CorrectionConfig
-from trueneg.corpus.annotate import TableAnnotator, write_annotations
+from trueneg.corpus.annotate import write_annotations
 from trueneg.corpus.annotations import Annotations, AnnotationsInfo
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import MaskedRows, Rows, Substitutes, read_rows
 from trueneg.detectors.annotated import AnnotatedDetector, make_detector
-from trueneg.detectors.specification import Leaf
+from trueneg.detectors.annotator import DetectorAnnotator
+from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, CorpusError, ModelError
 from trueneg.lexicon.table import LookupTable
@@ -148,16 +148,18 @@ def table() -> LookupTable:
 @pytest.fixture(scope="module")
 def written(corpus: Path, table: LookupTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("annotations") / "out"
-    annotator = TableAnnotator(table)
-    info = write_annotations(corpus, annotator, folder, most=annotator.most, length=32)
+    detector = TableDetector(table)
+    info = write_annotations(
+        corpus, DetectorAnnotator(detector, "lexical"), folder, most=detector.max_substitutes, length=32
+    )
     assert info.splits["train"].num_left_out == 0
-    assert info.splits["train"].most_found == annotator.most
+    assert info.splits["train"].most_found == detector.max_substitutes
     return folder
 
 
 def made(folder: Path | str, threshold: float | None = None, vocab_size: int = tiny.VOCAB_SIZE) -> AnnotatedDetector:
     leaf = Leaf("annotated", str(folder), threshold=threshold, text=f"annotated:{folder}")
-    return make_detector(leaf, CorrectionConfig(), tiny.make_tokenizer(vocab_size))
+    return make_detector(leaf, tiny.make_tokenizer(vocab_size), Resources())
 
 
 @pytest.mark.parametrize("pack", [False, True])

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_encoders import TEXT, WORDNET, at, byte_level, encode_rows, masked_at, save_checkpoint, wordpiece
+from tiny_encoders import (
+    TEXT,
+    WORDNET,
+    WrittenDetector,
+    at,
+    byte_level,
+    encode_rows,
+    masked_at,
+    save_checkpoint,
+    wordpiece,
+)
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 import tiny
@@ -20,7 +30,7 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector, make_scorer
-from trueneg.detectors.annotator import make_annotator
+from trueneg.detectors.annotator import DetectorAnnotator, make_annotator
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.encoder import TextEncoder
@@ -224,7 +234,7 @@ def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, file: s
             assert part.teacher is not None
             part.teacher.model.base_model.register_forward_hook(count(part))
         elif isinstance(part, PrototypeDetector):
-            part._encoder[0].model.register_forward_hook(count(part))
+            part.vectors.encoder.model.register_forward_hook(count(part))
     objective(model, objective.corrupt(rows)).terms["mlm"].backward()
     assert passes and set(passes.values()) == {1}
 
@@ -312,7 +322,18 @@ def test_only_whole_words_of_one_kind_are_credited(file: str, rows: tiny.Rows) -
 
 
 def test_another_tokenizer_is_read_as_text(file: str) -> None:
-    assert isinstance(make_detector(CorrectionConfig(detector=f"prototypes:{file}"), byte_level()), OnlineDetector)
+    """The same words are accepted as by a scorer that reads each by itself, and they are listed too."""
+    tokenizer = byte_level()
+    rows = encode_rows(tokenizer, [[TEXT[0]], [TEXT[2]]])
+    batch: Any = tiny.make_masking(rate=0.5)(rows)
+    spec = f"prototypes:{file}[top=500]@0.1"
+    detector = make_detector(CorrectionConfig(detector=spec), tokenizer)
+    online = OnlineDetector(make_scorer(spec, RESOURCES), tokenizer)
+    _, tokens, acceptance = detector.propose(batch.gold, batch.gold, batch)
+    theirs = online.credit(batch.gold.unsqueeze(-1), tokens, batch)
+    is_sure = ((acceptance - theirs).abs() < 0.03) | (torch.maximum(acceptance, theirs) < 0.53)
+    assert is_sure[batch.is_masked].all() and (acceptance > 0.6).sum() > 10
+    assert not detector.state_dict()
 
 
 def listed(accepted: Accepted) -> dict[tuple[int, int, int], float]:
@@ -362,10 +383,24 @@ def test_a_filter_keeps_what_the_judge_accepts(file: str, corpus: Corpus) -> Non
     )
 
 
-@pytest.mark.parametrize("spec", ["contextual:somewhere", "!lexical", "antonym", "lexical | antonym", "nonsense"])
-def test_what_lists_nothing_cannot_annotate(spec: str) -> None:
-    with pytest.raises(ConfigError, match=r"pair by pair|unknown detector"):
-        make_annotator(spec, wordpiece(), RESOURCES)
+@pytest.mark.parametrize("spec", ["contextual:BERT", "!lexical", "antonym", "lexical | antonym", "nonsense", "ema"])
+def test_what_lists_nothing_cannot_annotate(spec: str, bert: str) -> None:
+    with pytest.raises(ConfigError, match=spec.partition(":")[0]):
+        make_annotator(spec.replace("BERT", bert), wordpiece(), RESOURCES)
+
+
+def test_whatever_lists_substitutes_annotates(corpus: Corpus) -> None:
+    """All whole words and nothing else, what has credit, a token once, never the word itself."""
+    batch = RowIndex(corpus, LENGTH).read(np.arange(5))
+    batch.is_whole_word[:, 3:6] = False  # pieces
+    gold = int(batch.input_ids[batch.is_whole_word][0])
+    detector = WrittenDetector({gold: 1.0, 7: 0.75, 8: 0.25})
+    found = listed(DetectorAnnotator(detector, "written")(batch))
+    words = {(row, column): batch.input_ids[row, column] for row, column in np.argwhere(batch.is_whole_word).tolist()}
+    wanted = {
+        (*at, token): value for at, word in words.items() for token, value in ((gold, 1), (7, 0.75)) if token != word
+    }
+    assert found == wanted and 0 < len(words) < (~batch.is_special).sum()
 
 
 def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Corpus, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from tiny_runs import WORDNET, MakeConfig, PowerCut, assert_identical, before_st
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.corpus.annotate import TableAnnotator, write_annotations
+from trueneg.corpus.annotate import write_annotations
+from trueneg.detectors.annotator import DetectorAnnotator
+from trueneg.detectors.table import TableDetector
 from trueneg.errors import CheckpointError, CorpusError, TruenegWarning
 from trueneg.lexicon.table import cached_table
 from trueneg.runs.pretraining import pretrain
@@ -27,8 +29,9 @@ def annotate(corpus: Path, tokenizer_folder: Path, tmp_path: Path) -> Annotate:
     """Write what the hand-made WordNet lists into a folder of this name."""
 
     def write(name: str, **options: object) -> Path:
-        annotator = TableAnnotator(cached_table(load_tokenizer(tokenizer_folder), wordnet=WORDNET, forms="lemma"))
-        write_annotations(corpus, annotator, tmp_path / name, **{"most": annotator.most, **options})
+        table = TableDetector(cached_table(load_tokenizer(tokenizer_folder), wordnet=WORDNET, forms="lemma"))
+        annotator = DetectorAnnotator(table, "lexical")
+        write_annotations(corpus, annotator, tmp_path / name, **{"most": table.max_substitutes, **options})
         return tmp_path / name
 
     return write

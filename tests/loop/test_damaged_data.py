@@ -10,8 +10,10 @@ from tiny_runs import WORDNET, PowerCut, assert_identical, before_step, cut_powe
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
-from trueneg.corpus.annotate import TableAnnotator, write_annotations
+from trueneg.corpus.annotate import write_annotations
 from trueneg.corpus.annotations import PARTS
+from trueneg.detectors.annotator import DetectorAnnotator
+from trueneg.detectors.table import TableDetector
 from trueneg.errors import CorpusError
 from trueneg.lexicon.table import cached_table
 from trueneg.objectives import with_objective
@@ -47,8 +49,8 @@ def test_a_damaged_corpus_trains_nothing(copied: Path, tmp_path: Path, split: st
 
 @pytest.mark.parametrize("part", PARTS)
 def test_damaged_annotations_train_nothing(copied: Path, tmp_path: Path, part: str) -> None:
-    annotator = TableAnnotator(cached_table(load_tokenizer(copied / "tokenizer"), wordnet=WORDNET))
-    write_annotations(copied, annotator, tmp_path / "notes", most=annotator.most)
+    table = TableDetector(cached_table(load_tokenizer(copied / "tokenizer"), wordnet=WORDNET))
+    write_annotations(copied, DetectorAnnotator(table, "lexical"), tmp_path / "notes", most=table.max_substitutes)
     config = override(
         make_config(copied, "corrected"), [f"objective.correction.detector=annotated:{tmp_path / 'notes'}"]
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,6 @@ from trueneg.errors import CorpusError
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
 from trueneg.files.whole import flush, write_json, write_whole
-
-if TYPE_CHECKING:
-    from trueneg.lexicon.table import LookupTable
 
 _AGAIN = "run the same command again to go on from there"
 _SAVE_SECONDS = 30.0  # a killed run loses no more
@@ -81,36 +78,6 @@ class Annotator(Protocol):
 
     def __call__(self, batch: RowBatch) -> Accepted:
         """List what it accepts."""
-
-
-class TableAnnotator:
-    """Accepts what a lookup table lists for whole words, whatever the sentence says: as the lexical detector does.
-
-    Args:
-        table: of the corpus's tokenizer.
-        detector: what options call it.
-    """
-
-    def __init__(self, table: LookupTable, detector: str = "lexical") -> None:
-        self.detector = detector
-        self.provenance = table.provenance
-        self._substitutes = table.keys % table.vocab_size
-        self._first = np.searchsorted(table.keys, np.arange(table.vocab_size + 1) * table.vocab_size)
-
-    @property
-    def most(self) -> int:
-        """The largest number of substitutes that a token has."""
-        return int(np.diff(self._first).max())
-
-    def __call__(self, batch: RowBatch) -> Accepted:
-        """Copy each whole word's row of the table."""
-        rows, columns = np.nonzero(batch.is_whole_word)
-        gold = batch.input_ids[rows, columns]
-        first = self._first[gold]
-        sizes = self._first[gold + 1] - first
-        place = np.repeat(np.arange(len(gold)), sizes)
-        pair = np.arange(len(place)) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-        return Accepted(rows[place], columns[place], self._substitutes[pair], np.ones(len(pair)))
 
 
 def write_annotations(

@@ -76,7 +76,7 @@ DETECTORS = Registry(
     },
     about=ABOUT,
 )
-"""Name to a function of (leaf, correction's configuration, tokenizer) that makes a :class:`Detector` for training."""
+"""Name to a function of (leaf, tokenizer, resources) that makes a :class:`Detector` for training."""
 
 
 def make_scorer(specification: str | Specification, resources: Resources | None = None) -> SubstitutionScorer:
@@ -104,43 +104,54 @@ def make_scorer(specification: str | Specification, resources: Resources | None 
     return scorer
 
 
-def make_detector(config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
-    """Make the detector that a configuration describes, for training with a tokenizer.
+def make_detector(
+    config: CorrectionConfig | str, tokenizer: PreTrainedTokenizerFast, resources: Resources | None = None
+) -> Detector:
+    """Make the detector that a configuration describes, for the tokens of a tokenizer.
 
-    What has a form of its own for training has it, whatever it is combined with: ``lexical`` is the same table by
-    itself and in ``lexical | contextual:ENCODER``. Judges that have none are asked during training, those that are
-    combined with one another as one judge.
+    A name that has a form of its own for tokens takes it, whatever it is combined with: ``lexical`` is the same table
+    by itself and in ``lexical | contextual:ENCODER``. Scorers that have none are called during training, those that are
+    combined with one another as one scorer.
+
+    Args:
+        config: The configuration, or a specification.
+        tokenizer: The rows'.
+        resources: By default what the configuration names.
 
     Raises:
         ConfigError: for a malformed specification, an unknown name, or a detector that has yet to learn.
         LexiconError, ModelError: if what it is made from is not there.
     """
-    resources = Resources(wordnet=config.wordnet)
-
-    def make(wanted: Specification) -> Detector:
-        if _is_asked(wanted):
-            return OnlineDetector(make_scorer(wanted, resources), tokenizer)
-        if isinstance(wanted, Leaf):
-            detector: Detector = DETECTORS.load(wanted.name)(wanted, config, tokenizer)
-            return detector
-        asked = [part for part in wanted.parts if _is_asked(part)]
-        parts: list[Specification] = [part for part in wanted.parts if not _is_asked(part)]
-        if asked:
-            parts.append(Combination(wanted.operator, tuple(asked)) if len(asked) > 1 else asked[0])
-        return CombinedDetector(wanted.operator, [make(part) for part in parts])
-
-    wanted = parse(config.detector)
-    for leaf in leaves(wanted):
+    if isinstance(config, str):
+        specification, resources = parse(config), resources or Resources()
+    else:
+        resources = resources or Resources(wordnet=config.wordnet, forms=config.forms)
+        specification = parse(config.detector)
+    for leaf in leaves(specification):
         _check_name(leaf)
         if leaf.name == "learned":
             raise ConfigError(
                 f"detector '{leaf.text}' has yet to learn: 'trueneg detect calibrate' writes a file that is a detector"
             )
-    return make(wanted)
+    return _detector(specification, tokenizer, resources)
 
 
-def _is_asked(wanted: Specification) -> bool:
-    """Whether no part of it has a form of its own for training."""
+def _detector(wanted: Specification, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> Detector:
+    if _is_scored(wanted):
+        scorer = make_scorer(wanted, resources)
+        return OnlineDetector(scorer, tokenizer) if not resources.annotates else OnlineDetector(scorer, tokenizer, None)
+    if isinstance(wanted, Leaf):
+        detector: Detector = DETECTORS.load(wanted.name)(wanted, tokenizer, resources)
+        return detector
+    scored = tuple(part for part in wanted.parts if _is_scored(part))
+    parts: list[Specification] = [part for part in wanted.parts if not _is_scored(part)]
+    if scored:
+        parts.append(Combination(wanted.operator, scored) if len(scored) > 1 else scored[0])
+    return CombinedDetector(wanted.operator, [_detector(part, tokenizer, resources) for part in parts])
+
+
+def _is_scored(wanted: Specification) -> bool:
+    """Whether no part of it has a form of its own for tokens."""
     return all(leaf.name not in DETECTORS for leaf in leaves(wanted))
 
 

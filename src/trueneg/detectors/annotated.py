@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.corpus.annotations import FULL, AnnotationsInfo
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import acceptance
-from trueneg.detectors.specification import Leaf
+from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.tokenizer import fingerprint
 
@@ -65,7 +64,7 @@ def _listed(batch: MaskedRows) -> tuple[Tensor, Tensor]:
     return listed.tokens[row, batch.positions], listed.credit[row, batch.positions]
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> AnnotatedDetector:
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> AnnotatedDetector:
     """Make the detector of ``annotated:FOLDER`` or ``annotated:FOLDER@THRESHOLD``.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -28,6 +29,9 @@ class Detector(nn.Module, ABC):
     The result is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is on the device of the arguments,
     in static shapes, and computed without waiting for the device unless a detector says otherwise.
     """
+
+    provenance: Mapping[str, str] = {}
+    """Where its resources and its threshold come from."""
 
     @abstractmethod
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:

@@ -57,7 +57,7 @@ class CombinedDetector(Detector):
         self.provenance = {
             f"{number}.{name}": value
             for number, part in enumerate(detectors)
-            for name, value in getattr(part, "provenance", {}).items()
+            for name, value in part.provenance.items()
         }
 
     @property

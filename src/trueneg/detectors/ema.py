@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals, credit_of
-from trueneg.detectors.specification import Leaf
+from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
 
@@ -96,7 +95,7 @@ class EmaDetector(Detector):
         return credit.reshape(tokens.shape)
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> EmaDetector:
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> EmaDetector:
     """Make ``ema[momentum=0.999,top=8]@0.05``."""
     leaf.check(argument=False, options=OPTIONS)
     momentum = leaf.number("momentum", 0.999)
@@ -105,4 +104,4 @@ def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTok
     threshold = leaf.threshold_or(THRESHOLD)
     if not 0 < threshold < 1:
         raise ConfigError(f"detector '{leaf.text}': @{threshold} accepts everything or nothing: between 0 and 1")
-    return EmaDetector(momentum, threshold, leaf.count("top", 8, least=1))
+    return EmaDetector(momentum, threshold, leaf.count("top", 8, min=1))

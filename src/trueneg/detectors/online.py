@@ -29,14 +29,16 @@ class OnlineDetector(Detector):
     Args:
         scorer: Of words. It is no part of the model: it has no place in checkpoints.
         tokenizer: The corpus's.
-        context: Most tokens of the row on either side that the judge is given.
+        context: The maximum number of tokens on either side that the scorer is given; None for the whole document.
     """
 
-    def __init__(self, scorer: SubstitutionScorer, tokenizer: PreTrainedTokenizerFast, context: int = 48) -> None:
+    def __init__(
+        self, scorer: SubstitutionScorer, tokenizer: PreTrainedTokenizerFast, context: int | None = 48
+    ) -> None:
         super().__init__()
         self.scorer = scorer
         self.provenance = dict(scorer.provenance)
-        self._context = context
+        self._context = 1 << 30 if context is None else context
         self._text = TokenText(tokenizer)
         self._kinds: Tensor
         self.register_buffer("_kinds", substitution_kinds(self._text.surfaces), persistent=False)

@@ -1,63 +1,74 @@
-"""Prototypes while training: one pass of a frozen encoder over the unmasked rows, and a product."""
+"""Prototypes as a detector: one pass of a frozen encoder over the unmasked rows, and a product."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.digest import weights_digest
-from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.reading import drop_layers_above
-from trueneg.detectors.rowtext import are_alike, substitution_kinds
-from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, PrototypesScorer, load_pair
-from trueneg.detectors.specification import Leaf
+from trueneg.detectors.encoder import unit_vectors
+from trueneg.detectors.reading import WholeTextReader, drop_layers_above
+from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
+from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, RowReader, load_pair
+from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import Encoder, check_packing, max_length
 from trueneg.tokenizer import fingerprint
 
+_AT_ONCE = 1024
+"""Slots whose cosines with all prototypes are held at once."""
+_ANNOTATED = 256
+"""Nearest prototypes that are looked at where as many are listed as annotations keep."""
+
+
+class Reader(Protocol):
+    """Reads rows and gives the vectors of gold."""
+
+    def __call__(self, batch: MaskedRows) -> Tensor:
+        """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``."""
+
+    def digest(self) -> str:
+        """Name the encoder and its layer."""
+
 
 class PrototypeDetector(Detector):
-    """Credit is the acceptance of the cosine of gold's vector, in the unmasked row, and the prediction's prototype.
+    """Credit is the acceptance of the cosine of gold's vector, in the unmasked row, and the token's prototype.
 
-    For an encoder with the corpus's tokenizer: all of it stays on the device, in static shapes. Only a whole word is
-    judged, and only tokens of gold's kind are accepted: alphabetic words of three letters or more, no stop words, of
-    the same prefix and casing.
-
-    The encoder is no part of the model: it is not in checkpoints. It runs in the precision of the step around it;
-    vectors are compared in float32.
+    Only whole words are scored, and only tokens of gold's kind are accepted: alphabetic words of three letters or more,
+    no stop words, of the same prefix and casing.
 
     Args:
-        encoder: Frozen.
-        layer: Whose states are compared; None for the last.
+        reader: Reads the rows.
         table: Prototype of each token, float32 ``[vocab, hidden]``, zeros where there is none.
         kinds: Kind of each token, int64 ``[vocab]``.
-        threshold: The least cosine to accept.
+        threshold: The minimum cosine to accept.
         top: How many substitutes are listed.
+        provenance: Where the prototypes come from.
     """
 
     def __init__(
         self,
-        encoder: Encoder,
-        layer: int | None,
+        reader: Reader,
         table: Tensor,
         kinds: Tensor,
         threshold: float = THRESHOLD,
         top: int = 8,
+        provenance: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        # In a list it is no submodule, so neither checkpoints nor optimizers see it.
-        self._encoder = [encoder.eval().requires_grad_(False)]
-        self._longest = max_length(encoder.model)
-        self._reads_packed = _reads_packed(encoder)
-        self.layer = layer
+        self.vectors = reader
         self.threshold = threshold
         self.top = top
+        self.provenance = {**(provenance or {}), "threshold": str(threshold)}
         self._table: Tensor
         self._kinds: Tensor
         self.register_buffer("_table", table, persistent=False)
@@ -77,12 +88,23 @@ class PrototypeDetector(Detector):
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
         """List the tokens nearest to gold's vector."""
         vectors = self.vectors(batch)
-        with torch.autocast(gold.device.type, enabled=False):
-            cosines = vectors @ self._table.T
-        cosines = cosines.scatter(2, gold.clamp(max=len(self._table) - 1).unsqueeze(-1), -1.0)
+        own = gold.clamp(max=len(self._table) - 1).unsqueeze(-1)
+        places = zip(vectors.flatten(0, 1).split(_AT_ONCE), own.flatten(0, 1).split(_AT_ONCE), strict=True)
+        found = [self._nearest(part, tokens) for part, tokens in places]
+        cosines, tokens = (torch.cat(part).unflatten(0, gold.shape) for part in zip(*found, strict=True))
+        acceptance = credit_of(cosines, self.threshold) * self._is_alike(batch, tokens)
+        return Proposals(self._credit(vectors, batch, predicted), tokens, acceptance)
+
+    def digest(self) -> str:
+        """Return the reader's: prototypes are a buffer."""
+        return self.vectors.digest()
+
+    def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and tokens of the nearest prototypes but their own, for unit vectors ``[n, hidden]``."""
+        with torch.autocast(vectors.device.type, enabled=False):
+            cosines = (vectors @ self._table.T).scatter(1, own, -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
-        acceptance = credit_of(nearest.values, self.threshold) * self._is_alike(batch, nearest.indices)
-        return Proposals(self._credit(vectors, batch, predicted), nearest.indices, acceptance)
+        return nearest.values, nearest.indices
 
     def _credit(self, vectors: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
         chosen = tokens.reshape(*batch.gold.shape, -1)
@@ -93,7 +115,26 @@ class PrototypeDetector(Detector):
     def _is_alike(self, batch: MaskedRows, tokens: Tensor) -> Tensor:
         return are_alike(self._kinds, batch.gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
 
-    def vectors(self, batch: MaskedRows) -> Tensor:
+
+class DeviceReader:
+    """Reads rows with a frozen encoder of their tokenizer: on the device, in static shapes.
+
+    It is no module, so neither checkpoints nor optimizers see the encoder. It runs in the precision of the step around
+    it.
+
+    Args:
+        encoder: Frozen here.
+        layer: Whose states are compared; None for the last.
+    """
+
+    def __init__(self, encoder: Encoder, layer: int | None) -> None:
+        self.encoder = encoder.eval().requires_grad_(False)
+        self.layer = layer
+        self._max_length = max_length(encoder.model)
+        self._reads_packed = _reads_packed(encoder)
+
+    @torch.no_grad()
+    def __call__(self, batch: MaskedRows) -> Tensor:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``.
 
         Raises:
@@ -101,7 +142,7 @@ class PrototypeDetector(Detector):
         """
         rows = batch.rows
         self._check(rows)
-        (encoder,) = self._encoder
+        encoder = self.encoder
         if encoder.embeddings.device != rows.input_ids.device:
             encoder.to(rows.input_ids.device)
         states = encoder.encode(rows.input_ids, rows, self.layer).float()
@@ -114,22 +155,55 @@ class PrototypeDetector(Detector):
         return nn.functional.normalize(at_slots - rest, dim=-1)
 
     def digest(self) -> str:
-        """The encoder's, and the layer's: prototypes are a buffer."""
-        return fingerprint_of([weights_digest(self._encoder[0]), self.layer])
+        """Name the weights and the layer."""
+        return fingerprint_of([weights_digest(self.encoder), self.layer])
 
     def _check(self, rows: Rows) -> None:
-        """Refuse what the encoder cannot read; of shapes only, so nothing waits for the device."""
-        remedy = "annotate the corpus beforehand ('trueneg corpus annotate'), which reads any"
-        if (length := rows.input_ids.shape[1]) > self._longest:
+        """Refuse what the encoder cannot read, by shapes only: nothing waits for the device."""
+        remedy = "annotate the corpus first ('trueneg corpus annotate'), which reads any"
+        if (length := rows.input_ids.shape[1]) > self._max_length:
             raise ConfigError(
-                f"corpus.length={length}: the encoder of the detector 'prototypes' has only {self._longest} positions: "
-                f"shorten the rows, or {remedy}"
+                f"corpus.length={length}: the encoder of the detector 'prototypes' has only {self._max_length} "
+                f"positions: shorten the rows, or {remedy}"
             )
         if rows.is_packed and not self._reads_packed:
             raise ConfigError(
                 f"corpus.pack: the encoder of the detector 'prototypes' cannot keep the documents of one row apart: "
                 f"leave --pack out, or {remedy}"
             )
+
+
+class TextReader:
+    """Reads rows as text, with an encoder of any tokenizer: on the host's time.
+
+    Args:
+        reader: Reads rows.
+        kinds: Kind of each token, int64 ``[vocab]``: words that have none are not read.
+    """
+
+    def __init__(self, reader: RowReader, kinds: Tensor) -> None:
+        self.reader = reader
+        self._is_word = kinds.numpy() >= 0
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def __call__(self, batch: MaskedRows) -> Tensor:
+        """Unit vectors of gold, zeros for what is no word: float32 ``[batch, slots, hidden]``."""
+        ids, at, is_slot = (tensor.cpu().numpy() for tensor in (batch.rows.input_ids, batch.positions, batch.is_masked))
+        is_known = ids < len(self._is_word)
+        is_read = np.zeros(ids.shape, bool)
+        row, slot = is_slot.nonzero()
+        is_read[row, at[row, slot]] = True
+        is_read &= batch.rows.is_whole_word.cpu().numpy() & is_known & self._is_word[np.where(is_known, ids, 0)]
+        with torch.autocast(batch.gold.device.type, enabled=False):
+            read = unit_vectors(self.reader(ids, is_read, batch.rows.segments.cpu().numpy()))
+        number = np.where(is_read, is_read.cumsum().reshape(ids.shape), 0)
+        vectors = np.concatenate([np.zeros((1, read.shape[1]), np.float32), read])
+        return torch.from_numpy(vectors[np.take_along_axis(number, at, 1)]).to(batch.gold.device)
+
+    def digest(self) -> str:
+        """Name the weights, the tokenizer and the layer."""
+        encoder = self.reader.reader.encoder
+        return fingerprint_of([weights_digest(encoder.model, encoder.tokenizer), encoder.layers])
 
 
 def _reads_packed(encoder: Encoder) -> bool:
@@ -152,19 +226,17 @@ def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) 
     return table
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> Detector:
-    """Make ``prototypes:FILE[top=8]@0.6``; with an encoder of another tokenizer, one that reads text."""
-    encoder, prototypes = load_pair(leaf)
-    threshold = leaf.threshold_or(THRESHOLD)
-    if fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
-        return OnlineDetector(PrototypesScorer(encoder, prototypes, threshold), tokenizer)
-    layer = encoder.layers[0]
-    is_last = drop_layers_above(encoder.model, layer)
-    return PrototypeDetector(
-        Encoder(encoder.model),
-        None if is_last else layer,
-        prototype_table(prototypes, tokenizer),
-        substitution_kinds(surfaces(tokenizer)),
-        threshold,
-        int(leaf.number("top", 8, least=1)),
-    )
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> PrototypeDetector:
+    """Make ``prototypes:FILE[top=8]@0.6``; text is read for annotations, and by an encoder of another tokenizer."""
+    encoder, prototypes = load_pair(leaf, resources.device)
+    kinds = substitution_kinds(surfaces(tokenizer))
+    reader: Reader
+    if resources.annotates or fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
+        reader = TextReader(RowReader(WholeTextReader(encoder), TokenText(tokenizer)), kinds)
+    else:
+        layer = encoder.layers[0]
+        is_last = drop_layers_above(encoder.model, layer)
+        reader = DeviceReader(Encoder(encoder.model), None if is_last else layer)
+    top = leaf.count("top", _ANNOTATED if resources.annotates else 8, min=1)
+    table = prototype_table(prototypes, tokenizer)
+    return PrototypeDetector(reader, table, kinds, leaf.threshold_or(THRESHOLD), top, prototypes.provenance)

@@ -20,6 +20,7 @@ from typing import Literal
 
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.relations import Relations
+from trueneg.lexicon.table import Forms
 from trueneg.lexicon.wordnet import WordNet
 
 _NAME = r"[a-z][a-z-]*"
@@ -74,11 +75,11 @@ class Leaf:
             if name not in options:
                 raise ConfigError(f"detector '{self.text}': {unknown_name('option', name, options)}")
 
-    def number(self, name: str, default: float, *, least: float = 0) -> float:
+    def number(self, name: str, default: float, *, min: float = 0) -> float:
         """An option that is a number.
 
         Raises:
-            ConfigError: if it is none, not finite, or below ``least``.
+            ConfigError: if it is none, not finite, or below ``min``.
         """
         text = self.options.get(name)
         if text is None:
@@ -86,20 +87,20 @@ class Leaf:
         try:
             value = float(text)
         except ValueError as error:
-            raise ConfigError(f"detector '{self.text}': {name}={text}: a number is wanted") from error
-        if not (math.isfinite(value) and value >= least):
-            raise ConfigError(f"detector '{self.text}': {name}={text}: at least {least} is wanted")
+            raise ConfigError(f"detector '{self.text}': {name}={text}: expected a number") from error
+        if not (math.isfinite(value) and value >= min):
+            raise ConfigError(f"detector '{self.text}': {name}={text}: must be at least {min}, got {value:g}")
         return value
 
-    def count(self, name: str, default: int, *, least: int = 0) -> int:
+    def count(self, name: str, default: int, *, min: int = 0) -> int:
         """An option that is a whole number.
 
         Raises:
-            ConfigError: if it is none, or below ``least``.
+            ConfigError: if it is none, or below ``min``.
         """
-        value = self.number(name, default, least=least)
+        value = self.number(name, default, min=min)
         if value != int(value):
-            raise ConfigError(f"detector '{self.text}': {name}={self.options[name]}: a whole number is wanted")
+            raise ConfigError(f"detector '{self.text}': {name}={self.options[name]}: expected a whole number")
         return int(value)
 
     def threshold_or(self, default: float) -> float:
@@ -136,10 +137,15 @@ class Resources:
     Attributes:
         wordnet: its folder; empty to look in the usual places.
         device: where encoders run.
+        forms: of the substitutes in WordNet's table: see ``lexicon.table.build_table``.
+        annotates: whether a detector is made to annotate a corpus: then it reads whole texts and lists all that it
+            accepts.
     """
 
     wordnet: str = ""
     device: str = "cpu"
+    forms: Forms = "agree"
+    annotates: bool = False
 
     @cached_property
     def relations(self) -> Relations:

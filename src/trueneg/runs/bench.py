@@ -171,13 +171,15 @@ BENCHMARKS = {"overhead": bench_overhead}
 
 def _annotate(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, config: PretrainConfig, out: Path) -> None:
     """Write down what the lookup table lists in the place of every token."""
-    from trueneg.corpus.annotate import TableAnnotator, write_annotations
+    from trueneg.corpus.annotate import write_annotations
+    from trueneg.detectors.annotator import DetectorAnnotator
+    from trueneg.detectors.table import TableDetector
     from trueneg.lexicon.table import cached_table
 
     correction = config.objective.correction
-    table = cached_table(tokenizer, wordnet=correction.wordnet or None, forms=correction.forms)
-    annotator = TableAnnotator(table)
-    write_annotations(corpus.path, annotator, out, splits=[corpus.split], most=max(1, annotator.most))
+    table = TableDetector(cached_table(tokenizer, wordnet=correction.wordnet or None, forms=correction.forms))
+    annotator = DetectorAnnotator(table, "lexical")
+    write_annotations(corpus.path, annotator, out, splits=[corpus.split], most=table.max_substitutes)
 
 
 def _wait(device: torch.device) -> None:

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, of_slots
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.lexicon.compatibility import Compatibility, Profile
 from trueneg.lexicon.surface import surfaces
-from trueneg.lexicon.wordnet import WordNet
 
 _KINDS = {"date": 1, "unit": 2, "number": 4}
 
@@ -90,14 +88,14 @@ def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
     return CompatibleScorer(Compatibility(resources.relations.wordnet))
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> FitsDetector:
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> FitsDetector:
     """Compile ``fits`` for a tokenizer: some seconds.
 
     Raises:
         LexiconError: if WordNet is not found.
     """
     leaf.check(argument=False)
-    fit = Compatibility(WordNet.load(config.wordnet or None))
+    fit = Compatibility(resources.relations.wordnet)
     words = [surface.word.lower() if surface.starts_word else "" for surface in surfaces(tokenizer)]
     profiles = [fit.profile(word) if word else None for word in words]
     forms: dict[str, list[int]] = defaultdict(list)

@@ -88,7 +88,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
         leaf.argument,
         _layers(leaf),
         leaf.choice("pooling", ("mean", "first")),  # type: ignore[arg-type]
-        leaf.count("window", 128, least=8),
+        leaf.count("window", 128, min=8),
         leaf.choice("center", ("sentence", "none")) == "sentence",
         resources.device,
     )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
@@ -108,11 +107,11 @@ def class_scorer(leaf: Leaf, resources: Resources) -> SameClassScorer:
     return SameClassScorer(leaf.name, resources.relations.wordnet)
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
     """Compile WordNet's synonyms into a table of a tokenizer, or read it from the cache.
 
     Raises:
         LexiconError: if WordNet is not found.
     """
     leaf.check(argument=False)
-    return TableDetector(cached_table(tokenizer, wordnet=config.wordnet or None, forms=config.forms))
+    return TableDetector(cached_table(tokenizer, wordnet=resources.wordnet or None, forms=resources.forms))

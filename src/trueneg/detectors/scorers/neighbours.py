@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
 from trueneg.detectors.digest import vectors_digest
 from trueneg.detectors.encoder import load_encoder
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
@@ -218,7 +217,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
     return NeighboursScorer(read_vectors(leaf.argument), *settings)
 
 
-def make_detector(leaf: Leaf, config: CorrectionConfig, tokenizer: PreTrainedTokenizerFast) -> TableDetector:
+def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
     """Compile the same into a table of a tokenizer."""
     _check(leaf)
     (top, least, is_mutual), ranks_all = _settings(leaf), _ranks_all(leaf)

@@ -117,6 +117,6 @@ def make_scorer(leaf: Leaf, resources: Resources) -> TeacherScorer:
     tokenizer = load_tokenizer(resolve_checkpoint(leaf.argument))
     model = load_masked_lm(ModelConfig(start_from=leaf.argument), tokenizer).to(resources.device)
     model.requires_grad_(False)
-    window = min(leaf.count("window", 128, least=8), max_length(model.model))
+    window = min(leaf.count("window", 128, min=8), max_length(model.model))
     threshold = leaf.threshold_or(0.5)
     return TeacherScorer(model, SpanReader(tokenizer, window), leaf.argument, threshold)
