@@ -165,6 +165,27 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, models: dict
     assert failures(page.read_text(encoding="utf-8"), tmp_path, models) == []
 
 
+def test_the_names_of_how_it_works_are_in_the_files_it_says() -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| ([^|]*) \|", page, re.M)
+    assert len(rows) > 15
+    for place, names in rows:
+        code = (ROOT / "src" / "trueneg" / place).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(?:def|class) {name}\b", code, re.M), f"{place} has no {name}"
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text):
+            assert not target or (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", text):
+            headings = re.findall(r"^#+ (.*)$", (page.parent / target if target else page).read_text("utf-8"), re.M)
+            known = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+            assert anchor in known, f"{page.name}: {target}#{anchor}"
+
+
 SAMPLE = """
 # Sample
 
