@@ -12,6 +12,7 @@ from trueneg.config.codec import override
 from trueneg.config.finetune_presets import FINETUNE_PRESETS, finetune_preset
 from trueneg.errors import ConfigError
 from trueneg.runs.finetuning import configure_finetuning
+from trueneg.tasks import task_class
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from trueneg.runs.finetuning import configure_finetuning
 def test_electras_settings_by_task(task: str, epochs: float, length: int, is_swapped: bool) -> None:
     """Clark et al. 2020, appendix B, and ``configure_finetuning.py``."""
     for name in ("electra-paper", "electra-code"):
-        config = finetune_preset(name, task, "bert", 768)
+        config = finetune_preset(name, task, "bert", 768, task_class(task).preset_family)
         assert (config.epochs, config.task.length, config.task.swap_pairs) == (epochs, length, is_swapped)
         assert (config.train.batch_size, config.warmup_share, config.dropout) == (32, 0.1, 0.1)
 

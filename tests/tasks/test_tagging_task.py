@@ -201,7 +201,7 @@ def test_one_file_has_a_validation_part_set_aside(tmp_path: Path) -> None:
 def test_the_names_of_conll_2003_and_universal_dependencies(tmp_path: Path) -> None:
     for name in ("eng.train", "eng.testa", "eng.testb"):
         (tmp_path / name).write_text(NER)
-    assert sorted(TaggingTask("ner", tmp_path).splits) == ["dev", "test", "train"]
+    assert sorted(TaggingTask("ner", tmp_path).source.splits) == ["dev", "test", "train"]
 
 
 def test_a_subset_keeps_sentences_with_rare_tags(tmp_path: Path) -> None:

@@ -11,15 +11,18 @@ from trueneg.errors import ConfigError, unknown_name
 SMALL, BASE = 384, 768
 """Widest encoder that is called small, and base."""
 
+SQUAD = "squad"
+"""The ``preset_family`` of tasks with long contexts; all others are ``text``."""
+
 _TRAIN = TrainConfig(steps=0, batch_size=32, log_every=100, eval_every=0, save_every=0)
 
 
-def electra_paper(task: str, hidden_size: int) -> FinetuneConfig:
+def electra_paper(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     """Clark et al. 2020, appendix B: no weight decay, layers learn ever more slowly downwards, Adam as it should be."""
     return FinetuneConfig(
         preset="electra-paper",
-        task=_electra_task(task),
-        epochs=_electra_epochs(task),
+        task=_electra_task(task, family),
+        epochs=_electra_epochs(task, family),
         dropout=0.1,
         optimizer=OptimizerConfig(
             learning_rate=_by_size(hidden_size, 3e-4, 1e-4, 5e-5),
@@ -30,12 +33,12 @@ def electra_paper(task: str, hidden_size: int) -> FinetuneConfig:
     )
 
 
-def electra_code(task: str, hidden_size: int) -> FinetuneConfig:
+def electra_code(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     """What ``google-research/electra`` runs, as in its published numbers.
 
     Weight decay, Adam without bias correction, warm-up times decay, and the top layer two steps below the head.
     """
-    paper = electra_paper(task, hidden_size)
+    paper = electra_paper(task, hidden_size, family)
     optimizer = replace(
         paper.optimizer,
         name="electra-code",
@@ -45,9 +48,9 @@ def electra_code(task: str, hidden_size: int) -> FinetuneConfig:
     return replace(paper, preset="electra-code", optimizer=optimizer)
 
 
-def bert(task: str, hidden_size: int) -> FinetuneConfig:
+def bert(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     """From the middle of the grid of Devlin et al. 2019, appendix A.3; for small encoders of Turc et al. 2019."""
-    is_squad = task.startswith("squad")
+    is_squad = family == SQUAD
     return FinetuneConfig(
         preset="bert",
         task=TaskConfig(name=task, length=384 if is_squad else 128),
@@ -58,21 +61,22 @@ def bert(task: str, hidden_size: int) -> FinetuneConfig:
     )
 
 
-FINETUNE_PRESETS: dict[str, Callable[[str, int], FinetuneConfig]] = {
+FINETUNE_PRESETS: dict[str, Callable[[str, int, str], FinetuneConfig]] = {
     "electra-paper": electra_paper,
     "electra-code": electra_code,
     "bert": bert,
 }
 
 
-def finetune_preset(name: str, task: str, model_type: str, hidden_size: int) -> FinetuneConfig:
+def finetune_preset(name: str, task: str, model_type: str, hidden_size: int, family: str = "text") -> FinetuneConfig:
     """Hyper-parameters for a task and an encoder.
 
     Args:
         name: One of ``FINETUNE_PRESETS``; empty for ``electra-paper`` if the encoder is an ELECTRA, else ``bert``.
         task: ``glue/mrpc``, ``squad``, …
-        model_type: Of the encoder, as transformers names it.
-        hidden_size: Of the encoder.
+        model_type: The encoder's, as transformers names it.
+        hidden_size: The encoder's.
+        family: The task's ``preset_family``.
 
     Raises:
         ConfigError: for an unknown name.
@@ -84,20 +88,20 @@ def finetune_preset(name: str, task: str, model_type: str, hidden_size: int) -> 
     chosen = name or ("electra-paper" if model_type == "electra" else "bert")
     if chosen not in FINETUNE_PRESETS:
         raise ConfigError(unknown_name("preset", chosen, FINETUNE_PRESETS))
-    return FINETUNE_PRESETS[chosen](task, hidden_size)
+    return FINETUNE_PRESETS[chosen](task, hidden_size, family)
 
 
 def _name(task: str) -> str:
     return task.rpartition("/")[2]
 
 
-def _electra_task(task: str) -> TaskConfig:
+def _electra_task(task: str, family: str) -> TaskConfig:
     name = _name(task)
-    return TaskConfig(name=task, length=512 if task.startswith("squad") else 128, swap_pairs=name in ("mrpc", "stsb"))
+    return TaskConfig(name=task, length=512 if family == SQUAD else 128, swap_pairs=name in ("mrpc", "stsb"))
 
 
-def _electra_epochs(task: str) -> float:
-    return 2.0 if task.startswith("squad") else 10.0 if _name(task) in ("rte", "stsb") else 3.0
+def _electra_epochs(task: str, family: str) -> float:
+    return 2.0 if family == SQUAD else 10.0 if _name(task) in ("rte", "stsb") else 3.0
 
 
 def _by_size(hidden_size: int, small: float, base: float, large: float) -> float:

@@ -86,7 +86,7 @@ def configure_finetuning(
 
     Args:
         start_from: A run folder, a Hugging Face folder or a hub name.
-        task: ``glue/mrpc``, ``squad``, …; see ``evaluation.tasks``.
+        task: ``glue/mrpc``, ``squad``, …; see ``trueneg.tasks``.
         preset: One of ``finetune_presets``; by default the one of the encoder's kind.
         config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
         settings: ``key=value``, applied last.
@@ -103,7 +103,10 @@ def configure_finetuning(
         raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
     else:
         encoder = config_of(resolve_checkpoint(start_from))
-        base = replace(finetune_preset(preset, task, encoder.model_type, encoder.hidden_size), start_from=start_from)
+        load_plugins(override(FinetuneConfig(), settings).plugins)  # the task may be one of theirs
+        family = task_class(task).preset_family
+        base = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size, family)
+        base = replace(base, start_from=start_from)
     chosen = override(base, settings)
     load_plugins(chosen.plugins)
     chosen = replace(chosen, plugins=loaded_plugins())

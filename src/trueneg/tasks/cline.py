@@ -3,7 +3,7 @@
 =============  ====================================  =============================================================
 task           looked for in ``--data``              files
 =============  ====================================  =============================================================
-imdb           ``aclImdb/``, ``aclImdb*.tar.xz|gz``  ``<split>/{pos,neg}/<id>_<rating>.txt`` (Maas et al. 2011)
+imdb           ``aclImdb/``                          ``<split>/{pos,neg}/<id>_<rating>.txt`` (Maas et al. 2011)
 snli           ``snli/``, ``snli_1.0/``              ``*<split>*.jsonl`` (Bowman et al. 2015)
 perspectrum    ``perspectrum/``                      ``data/dataset/*_v1.0.json`` (Chen et al. 2019): the stance
 boolq          ``boolq/``                            ``*<split>*.jsonl`` (Clark et al. 2019)
@@ -22,15 +22,14 @@ the files at hand (``missing_from_release``), and what is odd in them.
 from __future__ import annotations
 
 import re
-import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Self
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
-from trueneg.files.text import LONGEST_TEXT, csv_rows
+from trueneg.files.text import csv_rows
 from trueneg.tasks.base import Split
 from trueneg.tasks.contrast_sets import originals_next_to
 from trueneg.tasks.hub import open_hub
@@ -50,7 +49,7 @@ class ClineDataset:
     """Where a task's files are, and what a release of them holds."""
 
     places: tuple[str, ...]
-    """Patterns below the data folder."""
+    """Names its folder below the data folder may have."""
     records: Callable[[Path, str], Records]
     """Reads a split's rows, or all, of a place."""
     columns: TextColumns
@@ -71,20 +70,17 @@ class ClineDataset:
 
 
 def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
-    if not data.exists():
-        raise TaskError(f"--data {data}: no such file or folder: give one that holds {dataset.places[0]}")
-    found = [place for pattern in dataset.places for place in sorted(data.glob(pattern))] if data.is_dir() else []
-    # An unpacked folder before its archive; of several archives none is more right than another.
-    if len(rivals := [place for place in found if place.is_dir() == found[0].is_dir()]) > 1:
-        raise TaskError(f"--data {data}: {rivals[0].name} and {rivals[1].name} both hold {name}: name one of them")
+    if not data.is_dir():
+        raise TaskError(f"--data {data}: no such folder: give one that holds {dataset.places[0]}/, or hub:NAME")
+    found = [data / place for place in dataset.places if (data / place).is_dir()]
+    if len(found) > 1:
+        raise TaskError(f"--data {data}: {found[0].name} and {found[1].name} both hold {name}: name one of them")
     return found[0] if found else data
 
 
 def _split_file(place: Path, split: str, suffix: str) -> Path:
     """Find the file whose name has the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
     words = SPLIT_NAMES.get(split, (split,))
-    if not place.is_dir():
-        raise TaskError(f"--data {place}: not a folder")
     files = [path for path in sorted(place.glob(f"*{suffix}")) if {*re.split(r"[-_.]", path.stem)} & {*words}]
     if not files:
         raise TaskError(f"--data {place}: no *{split}*{suffix} in it: it holds {listing(place)}")
@@ -100,36 +96,16 @@ def _json_lines(place: Path, split: str) -> Records:
 def _imdb(place: Path, split: str) -> Records:
     found: list[tuple[str, str, str]] = []
     num_latin = 0
-    for path, content in _members(place) if place.is_file() else _files(place, split):
-        parts = PurePosixPath(path).parts[-3:]
-        if len(parts) == 3 and parts[0] == split and parts[1] in ("neg", "pos") and parts[2].endswith(".txt"):
-            text, is_latin = _decoded(content)
+    for side, label in zip(("neg", "pos"), _SENTIMENT, strict=True):
+        for path in (place / split / side).glob("*.txt"):
+            text, is_latin = _decoded(path.read_bytes())
             num_latin += is_latin
-            key = f"{parts[1]}/{parts[2].removesuffix('.txt')}"
-            found.append((key, text, _SENTIMENT[parts[1] == "pos"]))
+            found.append((f"{side}/{path.stem}", text, label))
     if not found:
         raise TaskError(f"--data {place}: no {split}/pos/*.txt and {split}/neg/*.txt in it: get the data set again")
     found.sort(key=lambda row: (row[2], [int(number) for number in re.findall(r"\d+", row[0])], row[0]))
     records = as_records(place, ("key", "text", "label"), list(enumerate(found, start=1)))
     return replace(records, counts={**records.counts, "latin1_texts": num_latin})
-
-
-def _files(place: Path, split: str) -> Iterator[tuple[str, bytes]]:
-    for path in (path for side in ("neg", "pos") for path in (place / split / side).glob("*.txt")):
-        yield path.relative_to(place).as_posix(), path.read_bytes()
-
-
-def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield names and contents of an archive's files, as they come: nothing is unpacked to disk."""
-    try:
-        with tarfile.open(archive, "r|*") as stream:
-            for member in stream:
-                if member.size > LONGEST_TEXT:
-                    raise ValueError(f"{member.name} has {member.size:,} bytes, which no review has")
-                if member.isfile() and (content := stream.extractfile(member)) is not None:
-                    yield member.name, content.read()
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-        raise TaskError(f"cannot read the archive {archive} ({error}): get it again, or unpack it") from error
 
 
 def _decoded(content: bytes) -> tuple[str, bool]:
@@ -202,7 +178,7 @@ def _mr(place: Path, split: str) -> Records:
 
 CLINE: Mapping[str, ClineDataset] = {
     "imdb": ClineDataset(
-        ("aclImdb", "aclImdb*.tar.*"),
+        ("aclImdb",),
         _imdb,
         TextColumns("text", None, "label", "key"),
         _SENTIMENT,
@@ -272,7 +248,7 @@ class ClineTask(TextTask):
         data: A folder that holds what the task is looked for in, or that itself; or ``hub:NAME``.
 
     Attributes:
-        place: Folder or archive that is read; None for a hub dataset.
+        place: Folder that is read; None for a hub dataset.
 
     Raises:
         ConfigError: for an unknown name.

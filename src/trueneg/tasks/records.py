@@ -75,13 +75,19 @@ class Files:
         self.data = data
         self.splits: Mapping[str, Path] = split_files(data, extensions)
 
-    def records(self, split: str) -> Records:
-        """Read a split's rows.
+    def path(self, split: str) -> Path:
+        """Find the file of a split.
 
         Raises:
-            TaskError: naming the splits there are, or as ``read_records``.
+            TaskError: naming the splits there are.
         """
-        return read_records(split_file(self.splits, split, self.data))
+        if split not in self.splits:
+            raise TaskError(f"--data {self.data}: {unknown_name('split', split, self.splits)}")
+        return self.splits[split]
+
+    def records(self, split: str) -> Records:
+        """Read a split's rows; see ``read_records``."""
+        return read_records(self.path(split))
 
 
 def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
@@ -131,17 +137,6 @@ def name_of(data: str) -> str:
     if not name.strip("."):
         raise TaskError(f"--data {data}: results cannot be kept under the name {name!r}: rename it")
     return name
-
-
-def split_file(files: Mapping[str, Path], split: str, data: Path) -> Path:
-    """Find the file of a split.
-
-    Raises:
-        TaskError: naming the splits there are.
-    """
-    if split not in files:
-        raise TaskError(f"--data {data}: {unknown_name('split', split, files)}")
-    return files[split]
 
 
 def listing(folder: Path, max_names: int = 12) -> str:

@@ -19,7 +19,7 @@ from trueneg.objectives.tagging import Tagging
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
 from trueneg.tasks.hub import PREFIX
-from trueneg.tasks.records import name_of, split_file, split_files
+from trueneg.tasks.records import Files, name_of
 from trueneg.tasks.split import split_off, stratified_subset
 from trueneg.tasks.tabular import sorted_labels
 from trueneg.training.features import NO_TARGET, Features
@@ -77,11 +77,12 @@ class TaggingTask(Task[Sentence]):
         self.validation_fraction, self.seed = validation_fraction, seed
         if str(data).startswith(PREFIX):
             raise TaskError(f"--data {data}: tagging reads files in CoNLL's columns: write the data set out as such")
-        self.splits = split_files(self.data, EXTENSIONS)
-        self.is_split_off = "dev" not in self.splits and self.train_split in self.splits
+        self.source = Files(self.data, EXTENSIONS)
+        splits = self.source.splits
+        self.is_split_off = "dev" not in splits and self.train_split in splits
         frequency: Counter[str] = Counter()
-        if self.train_split in self.splits:
-            path = self.splits[self.train_split]
+        if self.train_split in splits:
+            path = splits[self.train_split]
             tags = [s.tags for s in self._sentences(path)[0] if s.tags is not None]
             if not tags:
                 raise TaskError(f"{path}: one column, so no tags to train on: give words and tags")
@@ -91,7 +92,7 @@ class TaggingTask(Task[Sentence]):
                 raise TaskError(f"{path}: {error}: fix it") from error
             frequency.update(tag for sentence in tags for tag in sentence)
         elif labels is None:
-            raise TaskError(f"--data {data}: no training split to take the tags from, only {', '.join(self.splits)}")
+            raise TaskError(f"--data {data}: no training split to take the tags from, only {', '.join(splits)}")
         else:
             self.scheme = "IOB2" if any(label.startswith("B-") for label in labels) else "none"
         self.labels = tuple(labels or _labels(frequency, self.is_of_entities))
@@ -133,7 +134,7 @@ class TaggingTask(Task[Sentence]):
             TaskError: as ``Task.read``.
         """
         is_of_train = self.is_split_off and split in (self.train_split, "dev")
-        path = split_file(self.splits, self.train_split if is_of_train else split, self.data)
+        path = self.source.path(self.train_split if is_of_train else split)
         sentences, counts = self._sentences(path)
         is_labelled = sentences[0].tags is not None  # a file's lines have as many columns each
         if is_labelled:
