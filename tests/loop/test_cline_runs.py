@@ -87,9 +87,9 @@ def test_it_learns_which_view_means_the_same(configure: Configure, tmp_path: Pat
     records = readings(tmp_path / "run")
     trained = [record for record in records if record["kind"] == "train"]
     last = next(record for record in records if record["kind"] == "eval")
-    first, final = (sum(r["nearer"] for r in part) / 5 for part in (trained[:5], trained[-5:]))
+    first, final = (sum(r["triplet_accuracy"] for r in part) / 5 for part in (trained[:5], trained[-5:]))
     assert final > 0.85 > 0.65 > first
-    assert last["nearer"] > 0.65, "also of rows it was not trained on"
+    assert last["triplet_accuracy"] > 0.65, "also of rows it was not trained on"
     assert last["mlm_loss"] < 0.95 * trained[0]["mlm_loss"]
     assert last["detection_accuracy"] > 0.75
     assert 0.05 < last["antonym_replaced"] <= 0.25, "a fifth, where there are words to put there"
@@ -219,14 +219,14 @@ def test_trainer_takes_the_same_steps(configure: Configure, tagged: Path, tmp_pa
     for name, value in trainer.model.named_parameters():
         if name in ours:
             assert float((value.detach() - ours[name]).abs().max()) < rate / 100, name
-    assert {"eval_loss/contrast", "eval_nearer"} <= trainer.evaluate().keys()
+    assert {"eval_loss/contrast", "eval_triplet_accuracy"} <= trainer.evaluate().keys()
 
 
 def test_hard_correction_and_soft_regularization_compose_with_it(configure: Configure, tmp_path: Path) -> None:
     config = configure("correction.detector=lexical", "correction.forms=lemma", "regularization.level=token")
     pretrain(config, tmp_path / "run", quiet=True)
     last = [record for record in readings(tmp_path / "run") if record["kind"] == "train"][-1]
-    assert last["loss/sr"] > 0 and "corrected" in last and "nearer" in last
+    assert last["loss/sr"] > 0 and "corrected" in last and "triplet_accuracy" in last
 
 
 @pytest.mark.parametrize("guard", ["lexical", "contextual:ENCODER@0.01 & !antonym"])

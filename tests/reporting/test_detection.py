@@ -63,7 +63,7 @@ def test_markdown_says_it_all() -> None:
     assert "dev.json.gz" in text
     assert "1,234 substitutes of 37 words" in text
     assert "a precision of 0.6 at" in text and "10-fold" in text
-    assert "Learned on this data, and all figures cross-validated: fitted." in text
+    assert "Fitted to this data, with all figures cross-validated: fitted." in text
     assert "| a\\|b | most | all | 1,234 | 0.090 | 0.432 [0.250, 0.500] | – | 0.300 [0.250, 0.500] |" in text
     assert "| fitted | most | -0.100 [-0.200, +0.050] |" in text
     assert "| a\\|b | antonyms | 6 of 120 | 5.0% [1.0%, 10.0%] |" in text
@@ -78,7 +78,7 @@ def test_without_comparisons_there_are_no_empty_tables() -> None:
     summary["measured"][0]["errors"] = {}
     summary["options"]["precision"] = None
     text = markdown(summary)
-    assert "Paired" not in text and "wrong meaning" not in text and "Learned" not in text
+    assert "Paired" not in text and "wrong meaning" not in text and "Fitted" not in text
     assert "aim at the best F1" in text
 
 

@@ -135,7 +135,7 @@ def screen(width: int, description: str = "training") -> tuple[str, str]:
     console = Console(file=file, width=width, force_terminal=True, color_system=None, legacy_windows=False)
     with Display(1_000_000, 900_000, description=description, console=console) as display:
         display.say("training: electra, 13,548,000 parameters")
-        readings = {"loss": 26.4812, "gold_loss": 8.0141, "accuracy": 0.0, "corrected": 0.0, "nearer": 0.5}
+        readings = {"loss": 26.4812, "gold_loss": 8.0141, "accuracy": 0.0, "corrected": 0.0, "triplet_accuracy": 0.5}
         display.show({"step": 910_000, **readings, "tokens_per_second": 45678.9})
         display.show({"step": 910_000, "loss": 25.25, "gold_loss": 7.5}, "held out")
         display.advance(910_001)

@@ -210,7 +210,7 @@ class Cline(Objective[Views, ClineBatch]):
             stats = {
                 # The plain loss whatever the guard says, so that runs can be compared.
                 "raw_contrast": (losses * has_negative).sum(),
-                "num_nearer": ((positive > wrong) & has_negative).sum().float(),
+                "num_triplets_right": ((positive > wrong) & has_negative).sum().float(),
                 "num_pairs": has_negative.sum().float(),
                 "num_without_negative": (~has_negative).sum().float(),
             }

@@ -1,4 +1,4 @@
-"""A folder of planted results: a file a run, and the table that they make."""
+"""A folder of planted results: one file per run, and their table."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.files.records import read_record
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
+from trueneg.reporting.tables import text_table
 from trueneg.version import __version__
 
 SETTINGS, RUNS = "settings.json", "runs"
@@ -27,22 +28,22 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a folder of results is of."""
+    """Settings of a folder of results."""
 
     config: PlantedConfig
     corpus_fingerprint: str
 
 
 def run_file(folder: Path, arm: Arm, seed: int) -> Path:
-    """Where a run's result lies."""
+    """Give the path of a run's result."""
     return folder / RUNS / f"{str(arm).replace('/', '-')}.seed{seed}.json"
 
 
 def claim(folder: Path, settings: Settings) -> None:
-    """Note what a folder's results are of.
+    """Record the settings of a folder's results.
 
     Raises:
-        ConfigError: if it has results of something else.
+        ConfigError: if it has results of other settings.
     """
     path = folder / SETTINGS
     if path.is_file():
@@ -57,14 +58,14 @@ def load_results(folder: Path) -> list[ArmResult]:
     """Read every run that a folder holds.
 
     Raises:
-        ConfigError: for a file that is no result.
+        ConfigError: for a file that is not a result.
     """
     paths = sorted((folder / RUNS).glob("*.json"))
     return [read_record(ArmResult, path, ConfigError, "delete it to have the run done again") for path in paths]
 
 
 def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any]:
-    """Put runs side by side: values, means, and paired differences to the arm that each is measured by."""
+    """Summarise runs: values, means, and paired differences to each arm's yardstick."""
     by_arm: dict[Arm, dict[int, ArmResult]] = {}
     for result in results:
         by_arm.setdefault(Arm.parse(result.arm), {})[result.seed] = result
@@ -80,18 +81,18 @@ def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The results as Markdown: a table of masked language models, and one of discriminators."""
+    """Write the results as Markdown: a table of masked language models, and one of discriminators."""
     settings = results["settings"]["config"]
-    lines = [
+    parts = [
         f"{settings['num_words']} words, {results['planted_share']:.0%} of all tokens, are split into 4 spellings "
         f"each; {settings['steps']:,} steps.",
-        "Means over seeds; in brackets the difference to the table's first arm, paired by seed, and its 95 % interval.",
+        "Means over seeds. In brackets: difference to the table's first arm, paired by seed, with its 95 % interval.\n",
     ]
     for is_electra, (kind, metrics) in SHOWN.items():
         if rows := [arm for arm in results["arms"] if arm["is_electra"] is is_electra]:
-            header = [kind, "seeds", *(name.replace("_", " ") for name in metrics), "precision", "recall"]
-            lines += ["", _row(header), _row(["---"] * len(header)), *(_row(_cells(arm, metrics)) for arm in rows)]
-    return "\n".join(lines) + "\n"
+            names = [kind, "seeds", *(name.replace("_", " ") for name in metrics), "precision", "recall"]
+            parts.append(text_table(names, [_cells(arm, metrics) for arm in rows]).markdown())
+    return "\n".join(parts)
 
 
 def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResult]) -> dict[str, Any]:
@@ -129,10 +130,6 @@ def _cells(arm: dict[str, Any], metrics: Sequence[str]) -> list[str]:
 
     realised = [f"{arm['detector'][name]:.2f}" if name in arm["detector"] else "" for name in ("precision", "recall")]
     return [arm["arm"], str(len(arm["seeds"])), *map(value, metrics), *realised]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -1,4 +1,4 @@
-"""Detectors against human judgement, for people: a Markdown table and the precision-recall curves."""
+"""Detectors against human judgements: a Markdown report and the precision-recall curves."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.whole import whole_file
 from trueneg.reporting.plots import label, plain_labels
+from trueneg.reporting.tables import text_table
 from trueneg.terminal.printable import printable
 
 Summary = Mapping[str, Any]
-"""What a ``substitution.json`` holds."""
+"""Content of a ``substitution.json``."""
 
 COLUMNS = {
     "detector": "detector",
@@ -25,75 +27,64 @@ COLUMNS = {
     "antonyms_accepted": "antonyms accepted",
     "sisters_accepted": "sisters accepted",
 }
-"""Key of a row to the heading people see."""
+"""Key of a row to its heading."""
 
 HEADLINE = {
     key: COLUMNS[key]
     for key in ("detector", "average_precision", "precision", "recall", "threshold", "antonyms_accepted")
 }
-"""The columns that a terminal has room for."""
+"""The columns that fit a terminal."""
 
 
 def table_rows(summary: Summary, columns: Iterable[str] = COLUMNS) -> list[list[str]]:
-    """The figures as people read them: a list for each detector, in the order of the columns."""
+    """Format the figures: a list of cells per detector, in the order of the columns."""
     columns = tuple(columns)
     return [[_cell(row, key) for key in columns] for row in summary["rows"]]
 
 
 def markdown(summary: Summary) -> str:
-    """The result as a Markdown document: the headline, then every reading."""
+    """Write the result as a Markdown document: the headline, then every reading."""
     first = summary["rows"][0]
-    lines = [
-        f"# Substitutions that people accept: {printable(', '.join(summary['data'])) or 'made-up data'}",
-        "",
-        f"{first['num_items']:,} substitutes of {first['num_targets']:,} words in context. Acceptable: to most judges "
-        f"(at least 5 in 10; {first['chance']:.1%} of the substitutes, the average precision of chance), or to any "
-        "(at least 1 in 10). Intervals: 95 %, bootstrap over the words.",
-        "",
-        *_table(list(COLUMNS.values()), table_rows(summary)),
-        "",
-        _how_thresholds_came(summary),
-        "",
-        "## On which items",
-        "",
-        *_table(
-            ["detector", "acceptable to", "items", "n", "chance", "average precision", "precision", "recall", "F1"],
-            [
-                [
-                    measured["detector"],
-                    reading["level"],
-                    reading["items"],
-                    f"{reading['num_items']:,}",
-                    f"{reading['chance']:.3f}",
-                    *(_with_interval(reading, key) for key in ("average_precision", "precision", "recall", "f1")),
-                ]
-                for measured in summary["measured"]
-                for reading in measured["readings"]
-            ],
-        ),
+    title = f"# Substitutions that people accept: {printable(', '.join(summary['data'])) or 'made-up data'}"
+    about = (
+        f"{first['num_items']:,} substitutes of {first['num_targets']:,} words in context. Acceptable: to most "
+        f"annotators (at least 5 in 10; {first['chance']:.1%} of the substitutes, the average precision of chance), or "
+        "to any (at least 1 in 10). Intervals: 95 %, bootstrap over the words."
+    )
+    readings = [
+        [
+            *(measured["detector"], reading["level"], reading["items"]),
+            *(f"{reading['num_items']:,}", f"{reading['chance']:.3f}"),
+            *(_with_interval(reading, key) for key in ("average_precision", "precision", "recall", "f1")),
+        ]
+        for measured in summary["measured"]
+        for reading in measured["readings"]
     ]
     gains = [
-        [measured["detector"], level, f"{gain['estimate']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]"]
+        [measured["detector"], level, str(Interval(**gain))]
         for measured in summary["measured"]
         for level, gain in measured["differences"].items()
     ]
-    if gains:
-        heading = ["detector", "acceptable to", f"average precision minus that of {first['detector']}"]
-        lines += ["", "## Paired differences", "", *_table(heading, gains)]
     errors = [
         [
-            measured["detector"],
-            kind,
-            f"{rate['num_accepted']:,} of {rate['num']:,}",
+            *(measured["detector"], kind, f"{rate['num_accepted']:,} of {rate['num']:,}"),
             f"{rate['share']['estimate']:.1%} [{rate['share']['low']:.1%}, {rate['share']['high']:.1%}]",
         ]
         for measured in summary["measured"]
         for kind, rate in measured["errors"].items()
     ]
-    if errors:
-        heading = ["detector", "WordNet's", "accepted", "share"]
-        lines += ["", "## Words of the wrong meaning", "", *_table(heading, errors)]
-    return "\n".join(lines) + "\n"
+    figures = ["average precision", "precision", "recall", "F1"]
+    tables = [
+        text_table(list(COLUMNS.values()), table_rows(summary), notes=[_threshold_note(summary)]),
+        text_table(["detector", "acceptable to", "items", "n", "chance", *figures], readings, "On which items"),
+        text_table(
+            ["detector", "acceptable to", f"average precision minus that of {first['detector']}"],
+            gains,
+            "Paired differences",
+        ),
+        text_table(["detector", "WordNet's", "accepted", "share"], errors, "Words of the wrong meaning"),
+    ]
+    return "\n".join([title, "", about, "", *(table.markdown() for table in tables if table.rows)])
 
 
 @plain_labels()
@@ -106,7 +97,7 @@ def plot_curves(summary: Summary, path: Path) -> None:
     for measured, row in zip(summary["measured"], summary["rows"], strict=True):
         recall, precision = measured["curve"]["recall"], measured["curve"]["precision"]
         name = label(f"{row['detector']}  ({row['average_precision']:.3f})")
-        # Up to the first threshold nothing is known: the step of average precision begins at no recall.
+        # The step of average precision begins at recall 0, before the first threshold.
         (line,) = axes.step([0, *recall], [precision[0], *precision], where="pre", lw=1.4, label=name)
         if row["precision"] is not None:
             axes.plot([row["recall"]], [row["precision"]], "o", ms=5, color=line.get_color())
@@ -117,7 +108,7 @@ def plot_curves(summary: Summary, path: Path) -> None:
         ylim=(0, 1),
         xlabel="recall",
         ylabel="precision",
-        title="acceptable to most judges (average precision)",
+        title="acceptable to most annotators (average precision)",
     )
     figure.legend(loc="outside lower center", fontsize="small", frameon=False)
     for side in ("top", "right"):
@@ -146,18 +137,13 @@ def _with_interval(reading: Mapping[str, Any], key: str) -> str:
     return "–" if value is None else f"{value:.3f} [{bounds[0]:.3f}, {bounds[1]:.3f}]"
 
 
-def _how_thresholds_came(summary: Summary) -> str:
+def _threshold_note(summary: Summary) -> str:
     options = summary["options"]
     aim = "the best F1" if options["precision"] is None else f"a precision of {options['precision']:g}"
     text = (
-        f'Thresholds marked *calibrated* aim at {aim} at "most"; their precision, recall and F1 are those of '
-        f"{options['folds']}-fold cross-validation by word. *own*: the detector's own threshold."
+        f'Thresholds marked "calibrated" aim at {aim} at "most"; their precision, recall and F1 are those of '
+        f'{options["folds"]}-fold cross-validation by word. "own": the detector\'s own threshold.'
     )
     if fitted := [row["detector"] for row in summary["rows"] if row["is_fitted"]]:
-        text += f" Learned on this data, and all figures cross-validated: {', '.join(fitted)}."
+        text += f" Fitted to this data, with all figures cross-validated: {', '.join(fitted)}."
     return text
-
-
-def _table(heading: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [heading, ["---"] * len(heading), *rows]
-    return [f"| {' | '.join(printable(cell).replace('|', chr(92) + '|') for cell in line)} |" for line in lines]

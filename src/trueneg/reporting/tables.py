@@ -1,4 +1,8 @@
-"""One table, as people and programs want it: on a terminal, in Markdown, LaTeX, CSV or HTML."""
+"""One table in five formats: terminal, Markdown, LaTeX, CSV or HTML.
+
+Not tabulate: it would join the cells, but it escapes neither hostile text in Markdown nor formulas in CSV, and has no
+notes, captions, full numbers for CSV or labels for narrow pages. Those are most of this file.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +21,25 @@ from trueneg.reporting.layout import lay_out, wrap
 from trueneg.terminal.printable import printable, spreadsheet_cell
 
 NONE = "–"
-"""What people see where there is no value."""
+"""Shown where there is no value."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column is called, and how people see its values."""
+    """A column's name, and how its values are shown."""
 
     name: str
     show: Callable[[Any], str] = str
-    """For any value but None."""
+    """Formats any value but None."""
     is_number: bool = False
-    """Aligned to the right."""
+    """Whether it is aligned to the right."""
     parts: tuple[str, ...] = ()
-    """Names of what its values, tuples or dataclasses, consist of: a column each in CSV, which shows full numbers."""
+    """Names of the parts of its values, which are tuples or dataclasses: a column each in CSV."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under columns, and what must be said about them.
+    """Rows of values under columns, with notes.
 
     Example:
         >>> print(Table([Column("task"), Column("n", is_number=True)], [["rte", 12]]).markdown(), end="")
@@ -48,9 +52,9 @@ class Table:
     rows: Sequence[Sequence[Any]]
     title: str = ""
     notes: Sequence[str] = field(default=())
-    """Shown below; not in CSV, which holds nothing but values."""
+    """Shown below the table; not in CSV, which holds only values."""
     figure: str = ""
-    """Markup of a picture, which HTML has above the table."""
+    """Markup of a picture, shown above the table in HTML."""
 
     def __post_init__(self) -> None:
         """Refuse rows of another length than the header's: a programming mistake."""
@@ -62,7 +66,7 @@ class Table:
 
         Args:
             form: Its name.
-            width: Characters in a terminal's line; by default as many as the table wants.
+            width: Characters in a terminal's line; by default as many as the table needs.
 
         Raises:
             ConfigError: for another name.
@@ -71,14 +75,14 @@ class Table:
         return self.terminal(width) if form == "terminal" else FORMATS[form](self)
 
     def terminal(self, width: int | None = None) -> str:
-        """Aligned text; notes below it."""
+        """Write aligned text, with notes below."""
         heading = [printable(column.name) for column in self.columns]
         grid = lay_out(heading, self._shown(), [column.is_number for column in self.columns], width)
         title = f"{printable(self.title)}\n\n" if self.title else ""
         return title + grid + "".join(f"{line}\n" for note in self.notes for line in wrap(printable(note), width))
 
     def markdown(self) -> str:
-        """A table as GitHub has it, cells escaped."""
+        """Write a GitHub table, cells escaped."""
         lines = [
             self._markdown_row([column.name for column in self.columns]),
             f"| {' | '.join('---:' if column.is_number else '---' for column in self.columns)} |",
@@ -89,7 +93,7 @@ class Table:
         return "\n".join([*heading, *lines, *notes]) + "\n"
 
     def latex(self) -> str:
-        """A ``table`` for the package ``booktabs``: the title as its caption, notes below it."""
+        """Write a ``table`` for the package ``booktabs``: the title as caption, notes below."""
         rows = [[_latex(cell) for cell in row] for row in self._shown()]
         lines = [
             r"\begin{table}",
@@ -108,9 +112,9 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Values for programs: numbers in full, nothing where there is no value, a column for each part.
+        """Write values for programs: numbers in full, empty where there is no value, a column for each part.
 
-        An apostrophe stands before text that a spreadsheet would take for a formula.
+        Text that a spreadsheet would take for a formula gets an apostrophe in front.
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -132,7 +136,7 @@ class Table:
         return out.getvalue()
 
     def html(self) -> str:
-        """A ``<table>`` to put into a page, cells escaped; on a narrow screen each row becomes a block of its own."""
+        """Write a ``<table>`` for a page, cells escaped; on a narrow screen each row becomes a block."""
         names = [_html(column.name) for column in self.columns]
         kinds = ['class="number" ' if column.is_number else "" for column in self.columns]
         head = "".join(f"<th {kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True)).replace(
@@ -164,6 +168,13 @@ class Table:
         return f"| {' | '.join(_markdown(cell) for cell in cells)} |"
 
 
+def text_table(
+    names: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """Make a table whose cells are text already."""
+    return Table([Column(name) for name in names], rows, title, notes)
+
+
 FORMATS: Mapping[str, Callable[[Table], str]] = {
     "terminal": Table.terminal,
     "markdown": Table.markdown,
@@ -175,7 +186,7 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
 
 
 JSON = "json"
-"""What a caller writes by itself: all that it knows, not only what a table shows."""
+"""Written by callers themselves: all data, not only what a table shows."""
 
 EXTENSIONS: Mapping[str, str] = {
     ".html": "html",
@@ -185,24 +196,24 @@ EXTENSIONS: Mapping[str, str] = {
     ".json": JSON,
     ".txt": "terminal",
 }
-"""What a file is called to what is written into it."""
+"""File extension to format."""
 
 
 def check_form(form: str) -> None:
-    """Refuse a format that there is not.
+    """Refuse an unknown format.
 
     Raises:
-        ConfigError: naming those there are.
+        ConfigError: naming the known ones.
     """
     if form not in FORMATS:
         raise ConfigError(unknown_name("format", form, FORMATS))
 
 
 def form_of(form: str, out: Path | None) -> str:
-    """The format of what is printed or written: the one that is named, else what the file's extension says.
+    """Choose the format: the given one, else that of the file's extension.
 
     Raises:
-        ConfigError: for a format that there is not, an extension that says nothing or something else, or a folder.
+        ConfigError: for an unknown format, an extension that is unknown or of another format, or a folder.
 
     Example:
         >>> form_of("", None), form_of("", Path("tables/hc.tex"))
@@ -224,13 +235,13 @@ def form_of(form: str, out: Path | None) -> str:
 
 
 def write_tables(tables: Sequence[Table], out: Path, form: str, data: Mapping[str, Any]) -> Path:
-    """Write tables to a file, an HTML one as a page that needs nothing but itself.
+    """Write tables to a file; HTML as a self-contained page.
 
     Args:
-        tables: What people read.
+        tables: The tables.
         out: The file; its folder is made.
         form: One of ``FORMATS``, or ``JSON``.
-        data: What programs read, as JSON.
+        data: What is written as JSON.
 
     Raises:
         ConfigError: for an unknown format, or a folder where the file should be.

@@ -26,7 +26,7 @@ from trueneg.training.step import Run, train_step
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
 """How often processes agree on whether to stop: it makes a GPU wait, and a launcher's patience is short."""
 
-SHOWN = ("loss", "gold_loss", "accuracy", "corrected", "nearer", "tokens_per_second")
+SHOWN = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy", "tokens_per_second")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ RATIOS = {
     "detection_recall": ("num_replaced_found", "num_replaced"),
     "mlm_loss": ("raw_mlm", "num_masked"),
     "contrast_loss": ("raw_contrast", "num_pairs"),
-    "nearer": ("num_nearer", "num_pairs"),
+    "triplet_accuracy": ("num_triplets_right", "num_pairs"),
     "synonym_replaced": ("num_synonym_replaced", "num_synonym_tokens"),
     "antonym_replaced": ("num_antonym_replaced", "num_antonym_tokens"),
     "synonym_cut": ("num_synonym_cut", "num_synonym_tokens"),
