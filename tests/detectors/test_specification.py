@@ -64,6 +64,12 @@ READ: dict[str, Specification] = {
     ),
     "a:x[o=1|2&3,p=!]|b": Combination("|", (leaf("a", "x", {"o": "1|2&3", "p": "!"}), leaf("b"))),
     "a[o=1&2]&b[p=3|4]": Combination("&", (leaf("a", "", {"o": "1&2"}), leaf("b", "", {"p": "3|4"}))),
+    "(a | b) & !c": Combination("&", (Combination("|", (leaf("a"), leaf("b"))), Combination("!", (leaf("c"),)))),
+    "!(a&b)|((c))": Combination("|", (Combination("!", (Combination("&", (leaf("a"), leaf("b"))),)), leaf("c"))),
+    "a:x&(b|c)": Combination("&", (leaf("a", "x"), Combination("|", (leaf("b"), leaf("c"))))),
+    "(a:x@0.5|det.json)&b:R&D": Combination(
+        "&", (Combination("|", (leaf("a", "x", threshold=0.5), leaf("calibrated", "det.json"))), leaf("b", "R&D"))
+    ),
     # Signs that are letters of a path, and signs that are not.
     "annotated:/data/R&D/notes": leaf("annotated", "/data/R&D/notes"),
     "annotated:/data/r|d/notes@0.6": leaf("annotated", "/data/r|d/notes", threshold=0.6),
@@ -101,13 +107,15 @@ LEAVES = st.builds(
     st.dictionaries(st.sampled_from(["layer", "top"]), VALUES, max_size=2),
     st.none() | st.floats(0.01, 1),
 )
-LITERALS = LEAVES | LEAVES.map(lambda one: Combination("!", (one,)))
 
 
-def several(operator: str, parts: st.SearchStrategy[Specification]) -> st.SearchStrategy[Specification]:
-    return st.lists(parts, min_size=1, max_size=3).map(
-        lambda found: Combination(operator, tuple(found)) if len(found) > 1 else found[0]  # type: ignore[arg-type]
+def combined(parts: st.SearchStrategy[Specification]) -> st.SearchStrategy[Specification]:
+    several = st.builds(
+        lambda operator, found: Combination(operator, tuple(found)),
+        st.sampled_from(["&", "|"]),
+        st.lists(parts, min_size=2, max_size=3),
     )
+    return several | parts.map(lambda one: Combination("!", (one,)))
 
 
 def written(specification: Specification) -> str:
@@ -122,48 +130,50 @@ def written(specification: Specification) -> str:
         )
     if specification.operator == "!":
         return "!" + written(specification.parts[0])
-    return f" {specification.operator} ".join(written(part) for part in specification.parts)
+    return "(" + f" {specification.operator} ".join(written(part) for part in specification.parts) + ")"
 
 
-@given(several("|", several("&", LITERALS)))
+@given(st.recursive(LEAVES, combined, max_leaves=8))
 def test_what_is_written_is_read_again(specification: Specification) -> None:
     assert bare(parse(written(specification))) == specification
     assert [one.name for one in leaves(specification)] == [one.name for one in leaves(parse(written(specification)))]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
         ("", "'' is no detector: write NAME"),
         ("lexical|", "'' is no detector"),
-        ("& lexical", "'' is no detector"),
+        ("& lexical", "'& lexical' is no detector"),
         ("!", "'' is no detector"),
-        ("Lexical", "'Lexical' is no detector"),
-        ("contextual:", "'contextual:' is no detector"),
-        ("contextual:E[layer=4", r"'contextual:E\[layer=4' is no detector"),
-        ("contextual:E]layer=4[", "is no detector"),
-        ("contextual:E@", "'contextual:E@' is no detector"),
-        ("contextual:E@0.5[layer=4]", "after @ the least score to accept is wanted"),
-        ("contextual:E & Lexical", r"'Lexical' is no detector: .* stands in quotes: NAME:\"SOURCE\""),
-        ("lexical&Lexical", "'Lexical' is no detector"),
-        ('contextual:"E', "is no detector"),
-        ('"det"', "is no detector"),
-        (
-            "calibrated:/data/R&D/det.json",
-            r"is '&' part of a path\? Then put the path in quotes: NAME:\"PATH\"; if not",
-        ),
-        ("prototypes:/home/me@2", r"@2: scores lie between 0 and 1; .* \(a path that has an @ stands in quotes: NAME"),
+        ("Lexical", "'Lexical'"),
+        ("contextual:", "':'"),
+        ("contextual:E[layer=4", r"'\[layer=4'"),
+        ("contextual:E]layer=4[", r"'\]layer=4\['"),
+        ("contextual:E@", "expected a threshold"),
+        ("contextual:E@0.5[layer=4]", r"'\[layer=4\]'"),
+        ("contextual:E & Lexical", r"'Lexical' is no detector: .* in quotes: NAME:\"SOURCE\""),
+        ("lexical&Lexical", "'Lexical'"),
+        ('contextual:"E', "':\"E'"),
+        ('"det"', "det"),
+        ("(lexical", "'' is no detector"),
+        ("lexical)", r"'\)'"),
+        ("()", r"'\)'"),
+        ("lexical antonym", "lexical antonym"),
+        ("contextual:/a (copy)/E", r"'\(copy\)/E' is no detector: .* in quotes"),
+        ("calibrated:/data/R&D/det.json", "put a path in quotes"),
+        ("prototypes:/home/me@2", "got 2 .*in quotes"),
         ("contextual:E[layer]", r"write the option 'layer' as layer=value"),
         ("contextual:E[layer=1,layer=2]", "the option 'layer' is given twice"),
-        ("lexical@", "'lexical@' is no detector"),
-        ("lexical@high", "after @ the least score to accept is wanted, as @0.62"),
-        ("lexical@1.5", "@1.5: scores lie between 0 and 1"),
-        ("lexical@0", "@0: scores lie between 0 and 1; more than 0 is wanted"),
-        ("lexical@nan", "@nan: scores lie between 0 and 1"),
+        ("lexical@", "expected a threshold"),
+        ("lexical@high", "expected a threshold"),
+        ("lexical@1.5", "got 1.5"),
+        ("lexical@0", "above 0"),
+        ("lexical@nan", "got nan"),
     ],
 )
-def test_what_is_no_detector(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_what_is_no_detector(text: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
         parse(text)
 
 
@@ -254,6 +264,10 @@ def shape(detector: object) -> object:
         (
             "contextual:E & ema & !sister",
             ("&", "EmaDetector", ("asked", ("&", "ContextualScorer", ("!", "RelationScorer")))),
+        ),
+        (
+            "(contextual:E | lexical) & !antonym",
+            ("&", ("|", "TableDetector", ("asked", "ContextualScorer")), ("asked", ("!", "RelationScorer"))),
         ),
         ("lexical & !ema", ("&", "TableDetector", ("!", "EmaDetector"))),
     ],

@@ -1,19 +1,19 @@
-"""Detectors written as text: ``contextual:ENCODER[layer=4]@0.62 & !antonym | lexical``.
+"""Detectors written as text: ``(contextual:ENCODER[layer=4]@0.62 | lexical) & !antonym``.
 
-A detector is a name, then maybe ``:`` and what it is made from, options in brackets, and ``@`` with the score from
-which on it accepts. ``!`` turns a judgement round, ``&`` takes the worse of two, ``|`` the better; ``!`` binds
-tightest, ``|`` least. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
+A detector is a name, then maybe ``:`` and what it is made from, options in brackets, and ``@`` with its acceptance
+threshold. ``!`` negates, ``&`` takes the lesser of two, ``|`` the greater; ``!`` binds tightest, ``|`` least, and
+parentheses group. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
 
-Paths may have these characters too. In what a detector is made from, ``&`` and ``|`` without white space around them
-are operators only before a name, ``@`` is one only before a number at the end; within quotes none is:
-``prototypes:"/data/R & D/p.safetensors"@0.6``.
+A path that holds one of ``&|!@[]()"`` is put in quotes: ``prototypes:"/data/R & D/p.safetensors"@0.6``. Without them,
+``&`` and ``|`` belong to a path if no white space and no detector's name is next to them, and ``@`` does if no number
+follows that ends the detector.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -24,23 +24,17 @@ from trueneg.lexicon.table import Forms
 from trueneg.lexicon.wordnet import WordNet
 
 _NAME = r"[a-z][a-z-]*"
-_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 _QUOTED = r'"[^"]*"'
-_SOURCE = rf'(?:[^\[\]"@]|@(?!\s*(?:{_NUMBER}\s*)?(?:\[|$)))+'
+_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+# A sign that belongs to an unquoted path, since no other detector begins after it.
+_SIGN_OF_PATH = rf"(?<=\S)[&|](?=\S)(?![!\s]*(?:[(\"]|{_NAME}\s*(?:[:\[@&|)]|$)))"
+_AT_OF_PATH = rf"@(?!\s*(?:{_NUMBER}\s*)?(?:[\[&|)]|$))"
+_PATH = rf'(?:[^&|@\[\]()"]|{_SIGN_OF_PATH}|{_AT_OF_PATH})+'
 _LEAF = re.compile(
-    rf"(?P<name>{_NAME})(?::\s*(?P<argument>{_QUOTED}|{_SOURCE}))?\s*"
-    r"(?:\[(?P<options>[^\[\]]*)\])?\s*(?:@(?P<threshold>.+))?"
+    rf"(?P<name>{_NAME})(?=\s*(?:[:\[@&|)]|$))(?::\s*(?P<argument>{_QUOTED}|{_PATH}))?\s*"
+    r"(?:\[(?P<options>[^\[\]]*)\])?\s*(?P<at>@(?P<threshold>[^&|()\[\]]*))?"
 )
-_FILE = re.compile(rf'(?:{_QUOTED}|[^"]+)')
-_SIGN = re.compile(rf"{_QUOTED}|\[[^\[\]]*\]|[&|]")
-_OVER = re.compile(rf'[!\s]*{_NAME}|.*(?:[\]"]|\.json|@\s*{_NUMBER})')
-"""A detector that goes no further, whatever follows it."""
-_OPEN = re.compile(rf"[!\s]*{_NAME}:.*")
-"""One whose source may go on."""
-_BEGINS = re.compile(rf"[!\s]*{_NAME}\s*(?:[:\[@&|]|$)")
-"""Another detector, by its name."""
-_BEGINS_FILE = re.compile(r'[!\s]*(?:"|[^&|\[\]"]*\.json\s*(?:[&|]|$))')
-"""Another detector, by its file."""
+_FILE = re.compile(rf'"(?P<quoted>[^"]*\.json)"|(?P<plain>{_PATH}?\.json)(?=\s*(?:[&|)]|$))')
 
 
 @dataclass(frozen=True)
@@ -161,22 +155,81 @@ def parse(text: str) -> Specification:
     """Read a specification.
 
     Raises:
-        ConfigError: saying which part is none.
+        ConfigError: naming the part that cannot be read.
 
     Example:
         >>> parse("lexical").name
         'lexical'
-        >>> parse("contextual:enc[layer=4]@0.6 & !antonym").operator
+        >>> parse("(contextual:enc[layer=4]@0.6 | lexical) & !antonym").operator
         '&'
     """
-    parts, operators = _cut(text)
-    alternatives = [[_literal(parts[0])]]
-    for operator, part in zip(operators, parts[1:], strict=True):
-        if operator == "|":
-            alternatives.append([_literal(part)])
-        else:
-            alternatives[-1].append(_literal(part))
-    return _combined("|", [_combined("&", group) for group in alternatives])
+    parser = _Parser(text)
+    specification = parser.alternatives()
+    if parser.next():
+        raise parser.error()
+    return specification
+
+
+class _Parser:
+    """Recursive descent: ``a | b``, of ``a & b``, of ``!a``, ``(a)`` and single detectors."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def alternatives(self) -> Specification:
+        return self._combined("|", lambda: self._combined("&", self._factor))
+
+    def next(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+        return self._text[self._at : self._at + 1]
+
+    def error(self) -> ConfigError:
+        return ConfigError(
+            f"'{self._text}': '{self._text[self._at :].strip()}' is no detector: write NAME, NAME:SOURCE, "
+            f"NAME:SOURCE[option=value,…] or one of these with @THRESHOLD, combine them with |, & and !, group them "
+            f'with ( ), and put a path that holds one of &|!@[]()" in quotes: NAME:"SOURCE"'
+        )
+
+    def _combined(self, operator: Literal["&", "|"], part: Callable[[], Specification]) -> Specification:
+        parts = [part()]
+        while self.next() == operator:
+            self._at += 1
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Combination(operator, tuple(parts))
+
+    def _factor(self) -> Specification:
+        if self.next() == "!":
+            self._at += 1
+            return Combination("!", (self._factor(),))
+        if self.next() != "(":
+            return self._leaf()
+        self._at += 1
+        inner = self.alternatives()
+        if self.next() != ")":
+            raise self.error()
+        self._at += 1
+        return inner
+
+    def _leaf(self) -> Leaf:
+        found = _LEAF.match(self._text, self._at)
+        file = _FILE.match(self._text, self._at) if found is None else None
+        if file is not None:
+            self._at = file.end()
+            return Leaf("calibrated", (file["quoted"] or file["plain"]).strip(), text=file[0].strip())
+        if found is None:
+            raise self.error()
+        self._at = found.end()
+        text, source = found[0].strip(), (found["argument"] or "").strip()
+        if re.search(r"[&|].*\.json$", source) and not source.startswith('"'):
+            raise ConfigError(
+                f"'{self._text}': '{source}' is one path or two detectors: put a path in quotes (NAME:\"PATH\"), and "
+                f"white space around what combines detectors"
+            )
+        threshold = _threshold(text, found["threshold"]) if found["at"] else None
+        return Leaf(found["name"], source.strip('"'), _options(text, found["options"] or ""), threshold, text)
 
 
 def leaves(specification: Specification) -> Iterator[Leaf]:
@@ -186,54 +239,6 @@ def leaves(specification: Specification) -> Iterator[Leaf]:
     else:
         for part in specification.parts:
             yield from leaves(part)
-
-
-def _combined(operator: Literal["&", "|"], parts: list[Specification]) -> Specification:
-    return parts[0] if len(parts) == 1 else Combination(operator, tuple(parts))
-
-
-def _literal(text: str) -> Specification:
-    """A detector, with or without ``!``."""
-    text = text.strip()
-    if text.startswith("!"):
-        return Combination("!", (_literal(text[1:]),))
-    found = _LEAF.fullmatch(text)
-    if found is None and _FILE.fullmatch(text) and text.strip('"').endswith(".json"):
-        return Leaf("calibrated", text.strip('"'), text=text)
-    if found is None:
-        raise ConfigError(
-            f"'{text}' is no detector: write NAME, NAME:SOURCE, NAME:SOURCE[option=value,…] or one of these with "
-            f"@THRESHOLD, and combine them with |, & and !; a path that has such characters stands in quotes: "
-            f'NAME:"SOURCE"'
-        )
-    name, argument, options, threshold = found.group("name", "argument", "options", "threshold")
-    source = (argument or "").strip().strip('"')
-    return Leaf(name, source, _options(text, options or ""), _threshold(text, threshold), text)
-
-
-def _cut(text: str) -> tuple[list[str], list[str]]:
-    """What stands between the operators ``&`` and ``|``, and these: always one fewer."""
-    parts, operators, start = [], [], 0
-    for found in _SIGN.finditer(text):
-        if found.group() in ("&", "|") and _is_operator(text, start, found.start()):
-            parts.append(text[start : found.start()])
-            operators.append(found.group())
-            start = found.end()
-    return [*parts, text[start:]], operators
-
-
-def _is_operator(text: str, start: int, at: int) -> bool:
-    """Whether a sign combines what begins at ``start`` with what follows, and is no letter of a path."""
-    before, after = text[start:at], text[at + 1 :]
-    is_spaced = not (before.strip() and after.strip()) or before[-1].isspace() or after[0].isspace()
-    if is_spaced or _OVER.fullmatch(before) or _BEGINS.match(after):
-        return True
-    if _OPEN.fullmatch(before) and _BEGINS_FILE.match(after):
-        raise ConfigError(
-            f"'{text}': is '{text[at]}' part of a path? Then put the path in quotes: NAME:\"PATH\"; if not, put white "
-            f"space around it"
-        )
-    return False
 
 
 def _options(text: str, written: str) -> dict[str, str]:
@@ -248,16 +253,14 @@ def _options(text: str, written: str) -> dict[str, str]:
     return options
 
 
-def _threshold(text: str, written: str | None) -> float | None:
-    if written is None:
-        return None
+def _threshold(text: str, written: str) -> float:
     try:
         threshold = float(written)
     except ValueError as error:
-        raise ConfigError(f"detector '{text}': after @ the least score to accept is wanted, as @0.62") from error
+        raise ConfigError(f"detector '{text}': expected a threshold after @, as @0.62") from error
     if not 0 < threshold <= 1:
         raise ConfigError(
-            f"detector '{text}': @{written}: scores lie between 0 and 1; more than 0 is wanted, at most 1 (a path that "
-            f'has an @ stands in quotes: NAME:"PATH")'
+            f"detector '{text}': the threshold must be above 0 and at most 1, got {written.strip()} (put a path that "
+            f'has an @ in quotes: NAME:"PATH")'
         )
     return threshold
