@@ -8,6 +8,7 @@ help:
 	@echo 'make setup   .venv with the pinned versions, and WordNet'
 	@echo 'make demo    continue a real encoder on WordNet glosses and show what hard correction does'
 	@echo 'make test    lint, types, tests and doctests'
+	@echo 'make check   lint, types and the tests that train nothing: two minutes'
 	@echo 'make lint    ruff and mypy alone'
 	@echo 'make faults  kill, fill, flip and mutate by the hundred, and count what came of it (an hour)'
 	@echo 'make bench   what correction and regularization cost a step, measured here'
@@ -35,6 +36,9 @@ test: setup lint
 	$(BIN)/python -m pytest --doctest-modules src
 	$(BIN)/python -m pytest tests
 
+check: setup lint
+	$(BIN)/python -m pytest -m 'not slow' tests
+
 faults: setup
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS)
 
@@ -47,4 +51,4 @@ docs: setup
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/trueneg.egg-info
 
-.PHONY: help setup demo lint test faults bench docs clean
+.PHONY: help setup demo lint check test faults bench docs clean

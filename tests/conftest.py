@@ -29,3 +29,17 @@ def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iter
         patch.setenv("TRUENEG_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
     os.chdir(before)
+
+
+# What trains, attacks, kills processes or starts the command line again and again: left out by `make check`.
+SLOW_FOLDERS = {"attacks", "cli", "faults", "integrations", "loop", "models", "parity", "recipes"}
+SLOW_FILES = {"test_commands_said.py", "test_plugins.py", "test_readme.py", "test_setup.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what a folder or a file of such tests holds."""
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here) if item.path.is_relative_to(here) else item.path
+        if SLOW_FOLDERS & set(place.parts) or place.name in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
