@@ -1,4 +1,4 @@
-"""Tokenizers: load one, tell it from any other, train one, extend one."""
+"""Tokenizers: load one, and tell it from any other."""
 
 from __future__ import annotations
 

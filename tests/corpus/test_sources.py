@@ -252,7 +252,7 @@ def test_tables(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("id;body\n1;x\n", r"a\.csv:1: no column 'text': there are body, id; .*--text-field"),
-        ("id,text\n1,x\n2,y,z\n", r"a\.csv:3: 2 columns are wanted and 3 found, separated by ','"),
+        ("id,text\n1,x\n2,y,z\n", r"a\.csv:3: expected 2 columns, got 3, separated by ','"),
         ('id,text\n1,x\n2,"y\n3,z\n', r"a\.csv:3: .*quotes of the row that begins here"),
     ],
 )

@@ -302,11 +302,11 @@ def shared(wordnet: WordNet) -> Callable[[ReplacementOptions], Replacements]:
     [
         ({"senses": "frequnt"}, "did you mean 'frequent'"),
         ({"random": "bend"}, "did you mean 'band'"),
-        ({"min_share": 0.0}, "min_share is a share above 0"),
-        ({"min_count": -1}, "min_count is 0 or more"),
-        ({"min_ratio": 1.5}, "min_ratio is a share"),
-        ({"band": 0.5}, "band is 1 or more"),
-        ({"num_random": -1}, "num_random is 0 or more"),
+        ({"min_share": 0.0}, "min_share must be"),
+        ({"min_count": -1}, "min_count must be"),
+        ({"min_ratio": 1.5}, "min_ratio must be"),
+        ({"band": 0.5}, "band must be"),
+        ({"num_random": -1}, "num_random must be"),
     ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:

@@ -54,7 +54,7 @@ from trueneg.workers import follow_parent
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
-_BUILT_FILE = "built.json"  # beside a finished corpus: the fingerprint of its inputs
+_BUILT_FILE = "built.json"  # next to a finished corpus: the fingerprint of its inputs
 _AGAIN = "run the same command again to go on from the finished shards"
 
 
@@ -204,7 +204,7 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     except ValueError:
         return None, str(valid)
     if not 0 < fraction < 1:
-        raise CorpusError(f"--valid {valid}: a fraction lies between 0 and 1, and no file has this name")
+        raise CorpusError(f"--valid {valid}: a fraction must be in (0, 1), and no file has this name")
     return fraction, None
 
 
@@ -283,7 +283,7 @@ def _units(
 def _encoded(
     units: Iterator[_Unit], tokenizer_file: Path, tagger: Tagger | None, workers: int
 ) -> Iterator[tuple[_Unit, TokenizedTexts]]:
-    """Encode units, in order, with as many processes as asked for and a bounded number of units in memory."""
+    """Encode units, in order, with the given number of processes and a bounded number of units in memory."""
     if workers == 1:
         encoder = _load_encoder(tokenizer_file, tagger)
         for unit in units:
@@ -417,7 +417,7 @@ class _SplitWriter:
         self._num_tokens = self._num_documents = self._num_empty = self._num_unknown = 0
 
     def write(self, encoded: TokenizedTexts) -> None:
-        """Append documents, ending shards where their sizes ask for it."""
+        """Append documents, ending a shard once it is full."""
         ends = np.cumsum(encoded.lengths)
         document = token = 0
         while document < len(ends):

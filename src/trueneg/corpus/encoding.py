@@ -1,4 +1,4 @@
-"""Texts to token ids and word starts, at the speed of the tokenizer's own batch call; and to tags, where wanted."""
+"""Texts to token ids and word starts, at the speed of the tokenizer's own batch call; and to tags, if requested."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _words_of(
     ends: npt.NDArray[np.int64],
     is_word_start: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.int64]:
-    """The word that each token lies in, white space before it aside, int64 [num_tokens]; -1 for none."""
+    """Number the word that each token is in, white space before it aside, int64 [num_tokens]; -1 for none."""
     word = np.searchsorted(starts, spans[:, 1]) - 1  # the last one that begins before the token ends
     ends = np.concatenate([[0], ends])  # of the word before, and of the word
     lies_within = (word >= 0) & (spans[:, 1] <= ends[word + 1]) & (spans[:, 0] >= ends[word])

@@ -62,7 +62,7 @@ def permute(
     if size < 1:
         raise ValueError(f"a permutation needs a size of at least 1, not {size}")
     if index.size and not 0 <= int(index.min()) <= int(index.max()) < size:
-        raise ValueError(f"an index to permute lies outside [0, {size})")
+        raise ValueError(f"an index to permute must be in [0, {size})")
     words = np.asarray(key & _MASK64 if isinstance(key, int) else key).astype(np.uint64)
     keys = np.broadcast_to(words, index.shape).ravel()
     round_keys = _derive(keys, np.arange(_NUM_ROUNDS, dtype=np.uint64)[:, None])
@@ -76,7 +76,7 @@ def permute(
 def rows_at(seed: int, positions: npt.NDArray[np.integer[Any]], num_rows: int) -> npt.NDArray[np.int64]:
     """Rows at positions of the endless stream of shuffled epochs.
 
-    Position p lies in epoch p // num_rows; each epoch holds every row once, in an order of its own that
+    Position p is in epoch p // num_rows; each epoch holds every row once, in an order of its own that
     depends on the seed and the epoch only.
 
     Args:

@@ -54,7 +54,7 @@ class _Layout:
 
     Attributes:
         row: the row of the document's first token, int64 [num_documents], ascending.
-        column: where its start token stands in that row, int64 [num_documents].
+        column: the column of its start token in that row, int64 [num_documents].
         length: its tokens in that row, int64 [num_documents].
         last_row: the row of its last token, int64 [num_documents].
     """
@@ -130,17 +130,17 @@ class RowIndex:
         return (self.corpus.num_tokens + 2 * num_pieces) / (len(self) * self.length)
 
     def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
-        """Read rows, in the order asked for.
+        """Read rows, in the given order.
 
         Args:
             indices: row numbers in [0, len(self)), [n].
 
         Raises:
-            IndexError: if a number lies outside.
+            IndexError: if a number is out of range.
         """
         rows: _Int64s = np.asarray(indices, dtype=np.int64)
         if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
-            raise IndexError(f"a row number lies outside [0, {len(self)})")
+            raise IndexError(f"a row number must be in [0, {len(self)})")
         special, width = self.corpus.info.special_ids, self.length - 1
         line, column, place, size = self._pieces(rows)
         first = np.searchsorted(line, np.arange(len(rows)))
@@ -161,7 +161,7 @@ class RowIndex:
         tokens, begins = self.corpus.windows(place[first], width)
         if tokens.size and (largest := int(tokens.max())) >= self.corpus.info.vocab_size:
             raise CorpusError(
-                f"the corpus '{self.corpus.path}' is damaged (the id {largest} lies outside its vocabulary of "
+                f"the corpus '{self.corpus.path}' is damaged (the id {largest} is outside its vocabulary of "
                 f"{self.corpus.info.vocab_size:,}): see which file with 'trueneg corpus info {self.corpus.path} "
                 f"--verify', then copy or build the corpus again"
             )

@@ -25,7 +25,7 @@ _COMPRESSIONS = (".gz", ".xz", ".zst")
 _TEXT, _JSON, _TABLE, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
 _EXTENSIONS = (*_TEXT, *_JSON, *_TABLE)
 _KNOWN = ", ".join(_EXTENSIONS) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
-_LONGEST_DOCUMENT = 1 << 23  # of lines of a text file: more than any book has, and little beside a machine's memory
+_LONGEST_DOCUMENT = 1 << 23  # of lines of a text file: more than any book has, and little of a machine's memory
 _MANY_LINES = 1000  # a text file of so many without a blank line among them is likely to have a text a line
 _ZSTANDARD_BLOCK = 1 << 10  # of compressed bytes, of which 4 may stand for 128 KiB: 32 MiB at once at the most
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -116,7 +116,7 @@ def check_files(
 
 
 def source_files(source: str) -> list[Path] | None:
-    """The files a source stands for, in the order they are read, or None for a hub data set.
+    """List the files of a source in the order they are read; None for a hub data set.
 
     Raises:
         CorpusError: if it is none of them, or a file's extension says nothing of its format.
@@ -126,7 +126,7 @@ def source_files(source: str) -> list[Path] | None:
 
 
 def _source_files(source: str) -> tuple[list[Path], list[Path]] | None:
-    """Files that are read, and those of no known format beside them."""
+    """Files that are read, and files of no known format next to them."""
     path = Path(source)
     if path.is_file():
         _format_of(path)
@@ -387,7 +387,7 @@ def _read_table(path: Path, lines: Iterator[str], options: _Options) -> Iterator
             yield row[names.index(options.text_field)]
         elif any(row):
             raise CorpusError(
-                f"{path}:{number}: {len(names)} columns are wanted and {len(row)} found, separated by "
+                f"{path}:{number}: expected {len(names)} columns, got {len(row)}, separated by "
                 f"{chr(9) if is_tsv else delimiter_of(header)!r}: fix the line, or quote its texts"
             )
 

@@ -1,4 +1,4 @@
-"""A corpus on disk: what it says of itself, and its tokens, memory-mapped.
+"""A corpus on disk: its description, and its tokens, memory-mapped.
 
 A folder holds ``corpus.json`` (written last, so that a folder without it is unfinished), ``tokenizer/``, and
 for each split numbered shards of three flat little-endian files: ``tokens`` (uint16, or uint32 for more than
@@ -61,7 +61,7 @@ class ShardInfo:
 
 @dataclass(frozen=True)
 class SplitInfo:
-    """What a split holds and what was met on the way.
+    """Counts of a split, and of what was left out of it.
 
     Attributes:
         num_documents: documents stored.
@@ -80,7 +80,7 @@ class SplitInfo:
 
 @dataclass(frozen=True)
 class CorpusInfo:
-    """What a built corpus says of itself; equal builds have equal files, whatever the number of workers.
+    """Describes a built corpus; equal builds have equal files, whatever the number of workers.
 
     Attributes:
         tokenizer_fingerprint: ``trueneg.tokenizer.fingerprint`` of the tokenizer.
@@ -137,13 +137,13 @@ class CorpusInfo:
 
 
 def _fault(info: CorpusInfo) -> str | None:
-    """What cannot be true of any corpus, however well it is described."""
+    """Say what is impossible in a description, None if nothing is."""
     if "train" not in info.splits:
         return "it has no split 'train'"
     if not {"pad", "start", "end"} <= info.special_ids.keys():
         return "it lacks a special token"
     if not all(0 <= token < info.vocab_size for token in info.special_ids.values()):
-        return "a special token lies outside the vocabulary"
+        return "a special token is outside the vocabulary"
     for name, split in info.splits.items():
         if any(shard.num_documents < 1 or shard.num_tokens < shard.num_documents for shard in split.shards):
             return f"a shard of '{name}' has fewer tokens than documents, or none"
@@ -162,7 +162,7 @@ def _offsets_fault(offsets: npt.NDArray[np.int64], num_tokens: int) -> str | Non
 
 
 def shard_path(folder: Path, split: str, number: int, part: str) -> Path:
-    """Where a part of a shard lies."""
+    """Return the path of a part of a shard."""
     return folder / split / f"{number:05d}.{part}.bin"
 
 
@@ -182,7 +182,7 @@ class Corpus:
     Attributes:
         path: the corpus folder.
         split: its name.
-        info: what the whole corpus says of itself.
+        info: the description of the whole corpus.
         is_verified: whether its files were compared with their checksums as it was opened; annotations and tags that
             are opened for it then are, too.
     """
@@ -274,11 +274,11 @@ class Corpus:
         verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
 
     def _fault(self, number: int, part: str) -> str | None:
-        """What is wrong with a file that is what was written."""
+        """Say what is wrong with the content of a file whose checksum is right."""
         if part == "offsets":
             return _offsets_fault(self._map(number, part, _OFFSETS), self.shards[number].num_tokens)
         if part == "tokens" and (largest := int(self._map(number, part, self.dtype).max())) >= self.info.vocab_size:
-            return f"the id {largest} lies outside the vocabulary of {self.info.vocab_size:,}"
+            return f"the id {largest} is outside the vocabulary of {self.info.vocab_size:,}"
         return None
 
     @property
@@ -348,7 +348,7 @@ class Corpus:
         return self.tokens(int(self.offsets[number]), int(self.offsets[number + 1]))
 
     def gather(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Tokens at any places.
+        """Look up tokens at any positions.
 
         Args:
             places: numbers of tokens in the split, any shape.
@@ -382,7 +382,7 @@ class Corpus:
         return ids, is_word_start
 
     def by_shard(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any, npt.NDArray[np.int64]]]:
-        """Which tokens lie in which shard.
+        """Group positions by shard.
 
         Args:
             places: numbers of tokens in the split, [n, width], ascending in each row.

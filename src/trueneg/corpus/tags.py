@@ -1,4 +1,4 @@
-"""The parts of speech of a corpus's words, beside its tokens: a byte a token, and a table of the words met.
+"""The parts of speech of a corpus's words, stored next to its tokens: a byte a token, and a table of the words met.
 
 ``corpus build --tag`` adds to a corpus's folder ``tags.json`` (written last but for ``corpus.json``) and to each of its
 shards two files: ``tags`` (uint8, the number in :data:`trueneg.lexicon.tags.PENN` of the tag of the word that the
@@ -55,12 +55,12 @@ class ShardTags:
 
 @dataclass(frozen=True)
 class TagsInfo:
-    """What a corpus's tags say of themselves.
+    """Describes the tags of a corpus.
 
     Attributes:
         corpus: the corpus's fingerprint.
-        tagger: who tagged, as options name it.
-        provenance: the versions that its answers depend on.
+        tagger: the tagger, as options name it.
+        provenance: the versions that its output depends on.
         is_uncased: whether the table's words are in small letters, as the tokenizer reads them; the tagger sees
             them as they are written.
         splits: the shards of each split, in reading order.
@@ -119,7 +119,7 @@ class Tags:
 
     Attributes:
         corpus: the open corpus.
-        info: what the tags say of themselves.
+        info: their description.
     """
 
     corpus: Corpus

@@ -69,7 +69,7 @@ def train_tokenizer(
         seed: chooses the sample.
 
     Returns:
-        The tokenizer; it has fewer entries than asked for, with a warning, where the text is too small.
+        The tokenizer; it has fewer entries than requested, with a warning, where the text is too small.
 
     Raises:
         CorpusError: for sources that cannot be read, or that hold no text.
@@ -79,7 +79,7 @@ def train_tokenizer(
     if kind not in _ROLES:
         raise CorpusError(f"unknown kind of tokenizer {kind!r}: wordpiece or bpe")
     if not 0 < sample <= 1:
-        raise CorpusError(f"--sample {sample}: the share of documents lies above 0, and at most at 1")
+        raise CorpusError(f"--sample {sample}: the share of documents must be in (0, 1]")
     roles = _ROLES[kind]
     backend = _wordpiece(lowercase) if kind == "wordpiece" else _byte_level_bpe(lowercase)
     documents = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
@@ -183,7 +183,7 @@ def _trainer(kind: Kind, vocab_size: int, min_frequency: int, first: list[str], 
 
     Left to itself, the library numbers the pieces ``##x`` in the order of a randomly seeded hash table and
     breaks ties between merges by these numbers, as it does between the rarest letters of too large an
-    alphabet. So both are fixed in advance: the pieces by way of the list of special tokens.
+    alphabet. So both are fixed in advance: the pieces via the list of special tokens.
     """
     from tokenizers import pre_tokenizers, trainers
 

@@ -1,4 +1,4 @@
-"""Masking: which positions are hidden, and what stands there instead.
+"""Masking: which positions are hidden, and what replaces them.
 
 Every row gets the same number of mask *slots*, so shapes are static; a row with fewer ordinary tokens leaves
 some slots empty (``is_masked`` false), and an empty slot changes nothing and weighs nothing.
@@ -58,7 +58,7 @@ class Masking(nn.Module):
     def __init__(self, config: MaskingConfig, mask_id: int, vocab_size: int, special_ids: list[int]) -> None:
         super().__init__()
         if not 0 < config.rate < 1:
-            raise ConfigError(f"objective.masking.rate: between 0 and 1 is wanted, not {config.rate}")
+            raise ConfigError(f"objective.masking.rate must be in (0, 1), got {config.rate}")
         if min(config.mask_share, config.random_share) < 0 or config.mask_share + config.random_share > 1 + 1e-9:
             raise ConfigError("objective.masking: mask_share and random_share must be shares of one whole")
         if config.mean_span < 1 or config.max_span < 1:

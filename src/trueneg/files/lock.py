@@ -29,7 +29,7 @@ def locked(folder: Path, doing: str, name: str = LOCK) -> Iterator[None]:
 
     Args:
         folder: What is written into.
-        doing: What the other one is told: "pretrain".
+        doing: What this process does, for the message to another one: "pretrain".
         name: Of the lock's file, where a folder takes several kinds of work at once.
 
     Raises:
@@ -80,7 +80,7 @@ def _held(path: Path, folder: Path) -> int:
                 os.close(descriptor)
                 raise
             warnings.warn(
-                f"'{folder}' lies on a file system without locks: make sure that nothing else writes there",
+                f"'{folder}' is on a file system without locks: make sure that nothing else writes there",
                 TruenegWarning,
                 stacklevel=4,
             )

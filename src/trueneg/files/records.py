@@ -42,7 +42,7 @@ def parse_record(
         where: What messages begin with: a file's name in quotes, with its line if it has several.
         error: What is raised.
         remedy: What the user can do, as an order: "build the corpus again".
-        ignores_others: Pass over unknown keys of dataclasses: of a file of which only a part is wanted.
+        ignores_others: Pass over unknown keys of dataclasses: of a file of which only a part is needed.
 
     Raises:
         TruenegError: of class ``error``, naming the field.

@@ -9,7 +9,7 @@ from pathlib import Path
 from trueneg.errors import TruenegError
 
 LONGEST_TEXT = 64 << 20
-"""Characters, or bytes, of one text of a file: more than any book has, and little beside a machine's memory."""
+"""Characters, or bytes, of one text of a file: more than any book has, and little of a machine's memory."""
 
 _MARKS = {b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
@@ -82,7 +82,7 @@ def csv_rows(
                 )
             yield line
 
-    # The limit of the process, which is for programs that have no other; whoever asks for more loses nothing.
+    # The limit of the process, which is for programs that have no other; a larger limit stays as it is.
     csv.field_size_limit(max(csv.field_size_limit(), longest))
     reader = csv.reader(fed(), delimiter=delimiter, strict=True)
     try:

@@ -22,13 +22,13 @@ _MOST_THREADS = 8  # hashing lets go of Python's lock
 
 @dataclass(frozen=True)
 class Expected:
-    """A file as it must be.
+    """What a file must be.
 
     Attributes:
-        path: where it lies.
+        path: where it is.
         checksum: SHA-256, in hexadecimal digits.
         rule: names what ``fault`` looks for and with which limits; a note of another rule is none.
-        fault: says what is wrong with bytes that have this checksum, if anything is; asked right after they were
+        fault: says what is wrong with bytes that have this checksum, if anything is; called right after they were
             read.
     """
 

@@ -23,7 +23,7 @@ def flush(file: IO[Any]) -> None:
 
 @contextmanager
 def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
-    """Give a name to write to beside ``path``; what stands there in the end takes ``path``'s place.
+    """Give a name next to ``path`` to write to; the result then replaces ``path``.
 
     The mode is what the umask makes of a new file, whatever library wrote it. After an error nothing is left and
     ``path`` is what it was; after a kill ``<name>.part`` is left, which the next writer replaces.
@@ -93,7 +93,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     """Put a folder in the place of another one by two renames.
 
     A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old
-    one beside it as ``.<name>.old``: ``restore_folder`` puts that back.
+    one next to it as ``.<name>.old``: ``restore_folder`` puts that back.
 
     Args:
         path: The folder; it may be there or not.
@@ -119,7 +119,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
 
 
 def restore_folder(path: Path) -> None:
-    """Undo what a kill within ``replace_folder`` left: an old folder beside its place, or a half-written new one."""
+    """Undo what a kill within ``replace_folder`` left: an old folder next to its place, or a half-written new one."""
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     shutil.rmtree(new, ignore_errors=True)
     if not old.exists():

@@ -43,7 +43,7 @@ def agreeing_substitute(
     does every word in the place of a target whose form the dictionary does not know.
 
     A form of a verb can be past and participle ("stayed"). Most substitutes make no difference there; for the
-    others ("went", "gone") it is read as a participle where a form of *have*, *be* or *get* stands before it.
+    others ("went", "gone") it is read as a participle where a form of *have*, *be* or *get* precedes it.
 
     Args:
         target: the word in the text, as cased there.

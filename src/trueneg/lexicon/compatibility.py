@@ -51,7 +51,7 @@ class Profile:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Kinds of which no word stands for another."""
+        """Kinds of words that never replace each other."""
         kinds = {"date": self.is_date, "unit": self.is_unit, "number": self.is_number}
         return frozenset(kind for kind, is_one in kinds.items() if is_one)
 

@@ -64,7 +64,7 @@ def fetch_wordnet(
         The folder.
 
     Raises:
-        LexiconError: if the archive cannot be had, is not the one asked for, is not WordNet, or is too large to be
+        LexiconError: if the archive cannot be fetched, is not the expected one, is not WordNet, or is too large to be
             it, or if ``out`` holds something else.
     """
     if url is not None and archive is not None:

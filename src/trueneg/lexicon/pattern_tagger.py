@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from trueneg.lexicon.tags import coarse
 
-_EDGE = "STAART"  # as the file of rules spells what lies around a sentence
+_EDGE = "STAART"  # how the file of rules writes the borders of a sentence
 _ANY = "*"  # for the tag of the word, as that file has it in rules about single words ("* IN CURWD from")
 _REACH = 3
 _CACHED_WORDS = 1 << 18

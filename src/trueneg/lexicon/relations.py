@@ -1,4 +1,4 @@
-"""How two words are related in WordNet: synonyms, antonyms, sisters, and what lies a step away."""
+"""How two words are related in WordNet: synonyms, antonyms, sisters, and what is one step away."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Relation = Literal[
 ]
 """``synonym`` shares a synset; ``first synonym`` that of the word's most frequent sense (of each part of speech, where
 none is given); ``sister`` has a hypernym in common (a co-hyponym); ``similar`` is an adjective of the same cluster;
-``antonym`` is WordNet's own opposite, ``opposite`` that or one by way of a synonym or a cluster's head; ``derived`` is
+``antonym`` is WordNet's own antonym, ``opposite`` that or one via a synonym or a cluster's head; ``derived`` is
 of the same root."""
 
 RELATIONS: tuple[Relation, ...] = get_args(Relation)

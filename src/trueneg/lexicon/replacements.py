@@ -2,7 +2,7 @@
 
 The paper says only that synonyms, hypernyms and morphological changes keep a meaning, and that antonyms and random
 words change it. Its released code takes every sense of a word, puts the candidate's base form there, and allows
-several words: :meth:`ReplacementOptions.released`. The defaults ask more of a candidate, because most senses in a
+several words: :meth:`ReplacementOptions.released`. The defaults require more of a candidate, because most senses in a
 dictionary are rare ones, and a base form in the place of an inflected one gives the replacement away by grammar alone.
 """
 
@@ -62,14 +62,14 @@ KINDS: tuple[Kind, ...] = tuple(Kind)
 
 @dataclass(frozen=True)
 class ReplacementOptions:
-    """What is asked of a candidate.
+    """What a candidate must satisfy.
 
     Attributes:
         senses: which meanings of a word supply synonyms, hypernyms and antonyms. With "frequent", a synonym's or
             hypernym's own frequent meaning must be that one, too: "class" is no synonym of "year", though one is.
         min_share: what a frequent meaning has, at least, of a word's occurrences in WordNet's tagged text. The first
             meaning always counts. Unused with other ``senses``.
-        agree: put the candidate into the inflection that the tag asks for, and leave it out where the dictionary of
+        agree: put the candidate into the inflection that the tag requires, and leave it out where the dictionary of
             inflections lacks that; else its base form as WordNet has it (the paper's code).
         multiword: admit candidates of several words, or with a hyphen.
         indirect: admit as antonyms those of the other words of a synset, and of the head of a satellite adjective.
@@ -101,14 +101,14 @@ class ReplacementOptions:
         if self.random not in POOLS:
             raise ConfigError(unknown_name("random", self.random, POOLS))
         for name, is_right, wanted in (
-            ("min_share", 0 < self.min_share <= 1, "a share above 0 and up to 1"),
-            ("min_count", self.min_count >= 0, "0 or more"),
-            ("min_ratio", 0 <= self.min_ratio <= 1, "a share from 0 to 1"),
-            ("band", self.band >= 1, "1 or more"),
-            ("num_random", self.num_random >= 0, "0 or more"),
+            ("min_share", 0 < self.min_share <= 1, "in (0, 1]"),
+            ("min_count", self.min_count >= 0, "at least 0"),
+            ("min_ratio", 0 <= self.min_ratio <= 1, "in [0, 1]"),
+            ("band", self.band >= 1, "at least 1"),
+            ("num_random", self.num_random >= 0, "at least 0"),
         ):
             if not is_right:
-                raise ConfigError(f"{name} is {wanted}, not {getattr(self, name)}")
+                raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
 
     @classmethod
     def released(cls) -> ReplacementOptions:
@@ -127,7 +127,7 @@ class Replacements:
 
     Args:
         wordnet: where they come from: WordNet, or a lexicon of another language, whose words are not inflected.
-        options: what is asked of them.
+        options: what they must satisfy.
 
     Raises:
         LexiconError: if ``senses`` is "frequent" and the WordNet has no counts.
@@ -241,7 +241,7 @@ class Replacements:
         )
 
     def _placed(self, form: str, tag: str, base: str, lemma: str, pos: PartOfSpeech, slot: str) -> str:
-        """A candidate's base form as it stands in the place of the form; empty if it cannot."""
+        """A candidate's base form inflected to replace the form; empty if it cannot be."""
         if " " in lemma and self.options.agree:
             # A participle that the text before does not show is known from the tag.
             return agreeing_substitute(form, base, lemma, pos, before="has " if tag == "VBN" else "")

@@ -99,7 +99,7 @@ def is_candidate(word: str) -> bool:
 
 
 def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:
-    """How this tokenizer's tokens become text and prefix, told from its own rules."""
+    """How this tokenizer's tokens become text and prefix, read from its own rules."""
     from tokenizers import decoders
 
     rules = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -45,7 +45,7 @@ _FILE = ArrayFile("lookup table", TABLE_VERSION, LexiconError, "build it again w
 
 @dataclass(frozen=True)
 class _About:
-    """What a file says beside the keys."""
+    """What a file holds besides the keys."""
 
     vocab_size: int
     tokenizer_fingerprint: str

@@ -26,12 +26,12 @@ TAGGERS: Mapping[str, str] = {
 _LONGEST_SENTENCE = 256  # words: text without full stops must not fill the memory of a model
 
 # A run of letters and digits, their combining accents among them, is a word; a contraction is two, as in the Penn
-# Treebank ("do n't", "we 'll"); every other character but white space stands for itself.
+# Treebank ("do n't", "we 'll"); every other character but white space is a word of its own.
 _RUN = r"[^\W_]+(?:(?<!n)|(?!['’]t\b))(?:[\u0300-\u036f]+[^\W_]*)*"
 _WORD = re.compile(rf"{_RUN}|n['’]t\b|['’](?:s|m|d|ll|re|ve)\b|[^\w\s]|_", re.IGNORECASE)
 
 # A sentence ends with its punctuation and what closes it, before white space. It does not where a small letter
-# follows, which also mends lines broken within sentences, nor after a title or an initial.
+# follows, which also joins lines broken within sentences, nor after a title or an initial.
 _ABBREVIATIONS = ("Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr", "Prof", "Rev", "Gen", "Col", "Capt", "Lt", "vs")
 _NOT_ENDED = "".join(rf"(?<!\b{word}\.)" for word in (*_ABBREVIATIONS, "[A-Z]"))
 _BOUNDARY = re.compile(rf"[.!?…]{_NOT_ENDED}['\"”’)\]]*\s+(?![a-z\s])|\n\s*(?![a-z\s])")
@@ -56,7 +56,7 @@ def make_tagger(name: str) -> Tagger:
     """Load a tagger by its name in :data:`TAGGERS`, with what it needs after a colon.
 
     Raises:
-        ConfigError: for a name that is not in the table, or a model's name that is missing or unwanted.
+        ConfigError: for a name that is not in the table, or a model's name that is missing or superfluous.
         MissingExtraError: if its package is not installed.
         LexiconError: if its model is not.
 
@@ -70,7 +70,7 @@ def make_tagger(name: str) -> Tagger:
         raise ConfigError(unknown_name("tagger", kind, TAGGERS))
     if (kind == "spacy") != bool(model):
         wanted = "spacy:MODEL, such as spacy:en_core_web_sm" if kind == "spacy" else kind
-        raise ConfigError(f"the tagger '{name}' is written {wanted}")
+        raise ConfigError(f"the tagger '{name}' must be written {wanted}")
     make = load("tagger", kind, TAGGERS)
     return cast(Tagger, make(model) if model else make())
 

@@ -167,7 +167,7 @@ def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]
         if not dimension:
             dimension = len(fields) - 1
             if dimension < 1:
-                raise LexiconError(f"'{path}', line {number}: a word and its numbers are wanted")
+                raise LexiconError(f"'{path}', line {number}: expected a word and its numbers")
         if len(fields) < dimension + 1:
             raise LexiconError(
                 f"'{path}', line {number}: {len(fields) - 1} numbers, not {dimension} as before it: the file is torn "
@@ -224,7 +224,7 @@ def _header(path: Path, fields: list[bytes]) -> tuple[int, int]:
         promised, dimension = (int(field) for field in fields)
     except ValueError as error:
         raise LexiconError(
-            f"'{path}', line 1: the number of words and their dimension are wanted, not '{_excerpt(b' '.join(fields))}'"
+            f"'{path}', line 1: expected the number of words and their dimension, got '{_excerpt(b' '.join(fields))}'"
         ) from error
     if promised < 1 or dimension < 1:
         raise LexiconError(f"'{path}', line 1: {promised} words of {dimension} numbers are no vectors")

@@ -1,6 +1,6 @@
-"""Wordnets of other languages, by way of the package ``wn`` (the extra of that name): ``wn:odenet``, ``wn:omw-fr``, ….
+"""Wordnets of other languages, via the package ``wn`` (the extra of that name): ``wn:odenet``, ``wn:omw-fr``, ….
 
-It looks like :class:`~trueneg.lexicon.wordnet.WordNet` to whoever asks for meanings, as replacements do. Synsets are
+It looks like :class:`~trueneg.lexicon.wordnet.WordNet` to whatever looks up meanings, as replacements do. Synsets are
 numbered in the order that ``wn`` lists them, and relations have the symbols of Princeton's files.
 """
 
@@ -60,7 +60,7 @@ class WnLexicon:
         """BCP 47: ``en``, ``de``, ``pt-BR``."""
         self.version = str(found[0].version)
         self.path = Path(self.name)
-        """Its name: it lies in the database of ``wn``."""
+        """Its name in the database of ``wn``."""
 
     @property
     def is_english(self) -> bool:
@@ -94,7 +94,7 @@ class WnLexicon:
         return tuple(str(lemma) for lemma in self._synsets[offset].lemmas())
 
     def synset(self, pos: PartOfSpeech, offset: int) -> Synset:
-        """A synset by its number, with the relations that replacements ask for."""
+        """A synset by its number, with the relations that replacements need."""
         synset = self._synsets[offset]
         return Synset(
             pos=_POS_OF_TYPE[synset.pos],

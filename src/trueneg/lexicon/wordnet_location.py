@@ -23,7 +23,7 @@ FILES: tuple[str, ...] = tuple(name for s in SUFFIX.values() for name in (f"inde
 """What makes a folder WordNet: an index, the synsets and the irregular forms of each part of speech."""
 
 COUNTS = "cntlist.rev"
-"""How often each sense occurs in WordNet's tagged text; it need not be there, but frequent senses ask for it."""
+"""How often each sense occurs in WordNet's tagged text; optional, but required for frequent senses."""
 
 LARGEST_FILE = 64 << 20
 """Bytes of a file at most; WordNet's largest one has 15 MB."""
@@ -32,7 +32,7 @@ DEBIAN = Path("/usr/share/wordnet")
 """Where Debian's and Ubuntu's package ``wordnet-base`` puts it."""
 
 SYSTEM_NLTK = tuple(Path(p, "nltk_data") for p in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib"))
-"""Where NLTK looks for its data besides a user's own folders."""
+"""Where NLTK looks for its data, apart from a user's own folders."""
 
 HOW_TO_GET = (
     "run  apt-get install --no-install-recommends wordnet-base  or  trueneg lexicon fetch , "

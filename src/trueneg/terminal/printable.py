@@ -39,7 +39,7 @@ def printable_json(text: str) -> str:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """Text of a CSV cell that no spreadsheet takes for a formula: an apostrophe stands before what looks like one.
+    """Text of a CSV cell that no spreadsheet takes for a formula: an apostrophe is put before what looks like one.
 
     Example:
         >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5"), spreadsheet_cell("plain")

@@ -19,7 +19,7 @@ from trueneg.terminal.streams import lasting
 T = TypeVar("T")
 
 FIRST_SECONDS, MOST_SECONDS = 10.0, 300.0
-"""A log is told after so long first, then at intervals that double, up to so long."""
+"""Seconds until the first line of a log, and the longest interval; intervals double in between."""
 
 Tell = Callable[[int, int], None]
 """Told how much is done, of how much."""
@@ -87,7 +87,7 @@ class Bar:
         self.reach(self._done + num)
 
     def reach(self, done: int, reading: str = "") -> None:
-        """So much is done, with something to show beside it from now on."""
+        """So much is done, with something to show next to it from now on."""
         self._done, self._reading, self._reached = done, reading or self._reading, time.monotonic()
         if self.is_live:
             left = f"{self._left()} left" if self._left() else ""

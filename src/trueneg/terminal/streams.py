@@ -74,6 +74,6 @@ def lasting_streams() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # whoever wrote it has been told
+        with suppress(OSError):  # the writer has reported it
             sys.stdout.flush()
         sys.stdout, sys.stderr = before
