@@ -73,7 +73,7 @@ CALLS: list[tuple[Verb, Verb]] = [
     (corpus.build, trueneg.build_corpus),
     (corpus.info, trueneg.describe_corpus),
     (compare.compare, trueneg.compare),
-    (attack.attack, trueneg.run_attack),
+    (attack.attack, trueneg.run_attacks),
     (lexicon.fetch, trueneg.fetch_wordnet),
     (lexicon.build, trueneg.cached_table),
     (main.doctor, trueneg.diagnose),

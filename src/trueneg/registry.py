@@ -117,17 +117,17 @@ class Registry(Mapping[str, str]):
     def described(self) -> dict[str, str]:
         """Say of each name what it is, and of those of plugins where they come from.
 
-        What a plugin's name is, is the first line of its docstring.
+        What a plugin's name is, and a built-in one of a registry without ``about``, is the first line of its docstring.
         """
         described = dict(self._about)
         for name, entry in self._entries().items():
-            if entry.origin == _BUILT_IN:
+            if name in described or (self._about and entry.origin == _BUILT_IN):
                 continue
             try:
                 about = (self.load(name).__doc__ or "").strip().partition("\n")[0]
             except ConfigError as error:
                 about = str(error)
-            described[name] = f"{about} [{entry.origin}]".strip()
+            described[name] = about if entry.origin == _BUILT_IN else f"{about} [{entry.origin}]".strip()
         return described
 
     def _entries(self) -> dict[str, Entry]:

@@ -54,7 +54,7 @@ def test_a_set_comes_back_as_it_was_and_in_the_same_bytes(tmp_path: Path) -> Non
 @pytest.mark.parametrize("separator", ["\x85", "\u2028"])
 def test_a_text_may_hold_what_looks_like_the_end_of_a_line(tmp_path: Path, separator: str) -> None:
     example = TextExample("0", f"A film{separator} that was liked.", None, 1)
-    made = replace(make_set(), adversaries=[AdversarialExample(example, example, "failed")])
+    made = replace(make_set(), examples=[AdversarialExample(example, example, "failed")])
     save_attack_set(made, tmp_path / "a.jsonl")
     assert load_attack_set(tmp_path / "a.jsonl") == made
     answers = [{"key": f"a{separator}b", "predicted": 1}, {"key": "c", "predicted": 0}]
@@ -125,7 +125,7 @@ def test_what_is_no_json_of_ours(tmp_path: Path, content: bytes) -> None:
 
 def test_a_label_in_words_is_the_label_of_that_name(tmp_path: Path) -> None:
     assert load_attack_set(edited(tmp_path, 2, original__label="positive")) == make_set()
-    assert load_attack_set(edited(tmp_path, 2, original__label="negative")).adversaries[0].original.label == 0
+    assert load_attack_set(edited(tmp_path, 2, original__label="negative")).examples[0].original.label == 0
 
 
 def test_a_set_that_was_cut_is_refused_and_one_without_a_number_is_taken_with_a_note(tmp_path: Path) -> None:

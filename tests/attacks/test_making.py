@@ -7,43 +7,46 @@ from typing import Any
 
 import pytest
 
-from trueneg.attacks.registry import ABOUT, ATTACKS, AttackConfig, make_attack
+from trueneg.attacks.registry import ATTACKS, AttackConfig, make_attack
 from trueneg.errors import ConfigError
-from trueneg.registry import load
 
 
-def test_the_tables_name_the_same() -> None:
-    assert ATTACKS.keys() == ABOUT.keys()
-    assert all(callable(load("attack", name, ATTACKS)) for name in ATTACKS)
+def test_each_is_described_by_its_function() -> None:
+    described = ATTACKS.described()
+    assert described.keys() == ATTACKS.keys() and all(described.values())
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_unknown_profile_or_option_is_refused_before_anything_is_read(name: str) -> None:
     with pytest.raises(ConfigError, match=f"profile of {name}"):
-        make_attack(AttackConfig(name, profile="nobody's"))
+        make_attack(AttackConfig(name=name, profile="nobody's"))
     with pytest.raises(ConfigError, match="unknown option 'nothing'"):
-        make_attack(AttackConfig(name, settings=("nothing=1",)))
+        make_attack(AttackConfig(name=name, settings=("nothing=1",)))
 
 
 def test_its_description_is_json_and_holds_every_option() -> None:
-    attack = make_attack(AttackConfig("typos", seed=3, settings=("share=0.2",)))
+    attack = make_attack(AttackConfig(name="typos", seed=3, settings=("share=0.2",)))
     assert json.loads(json.dumps(attack.description)) == attack.description
     assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
-    assert not attack.asks_victim and set(attack.of) == {"text", "squad"}
+    assert not attack.queries_victim and set(attack.kinds) == {"text", "squad"}
 
 
 @pytest.mark.parametrize(
     ("request_of", "name", "remedy"),
     [
-        (AttackConfig("swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
+        (AttackConfig(name="swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
         (
-            AttackConfig("swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)),
+            AttackConfig(name="swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)),
             "min_ratio",
             "--profile strict",
         ),
-        (AttackConfig("textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
-        (AttackConfig("textfooler", encoder="none", settings=("unknown=[MASK]",)), "unknown", "importance=jin2019"),
-        (AttackConfig("masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
+        (AttackConfig(name="textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
+        (
+            AttackConfig(name="textfooler", encoder="none", settings=("unknown=[MASK]",)),
+            "unknown",
+            "importance=jin2019",
+        ),
+        (AttackConfig(name="masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
     ],
 )
 def test_settings_that_do_nothing_are_refused(request_of: AttackConfig, name: str, remedy: str) -> None:
@@ -56,11 +59,10 @@ def test_settings_that_do_nothing_are_refused(request_of: AttackConfig, name: st
     "given",
     [
         {"profile": "jia2017"},
-        {"parses": "trees.jsonl"},
         {"settings": ("answers=jia2017",)},
         {"settings": ("fake=fixed",)},
     ],
 )
 def test_what_add_sentence_has_no_more_names_the_remedy(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"no more.*adversarial SQuAD.*--load"):
-        make_attack(AttackConfig("add-sentence", **given))
+        make_attack(AttackConfig(name="add-sentence", **given))

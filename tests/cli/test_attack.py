@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from command_line import WORDNET, World, fails, works
 
+from trueneg.attacks.attack_set import load_attack_set
 from trueneg.attacks.registry import AttackConfig, make_attack
-from trueneg.attacks.runner import run_attack
+from trueneg.attacks.runner import run_attack, run_attacks
 from trueneg.errors import BusyError, TaskError
+from trueneg.runs.finetuned_models import open_finetuned
 
 NEIGHBOURS = {
     "happy": ["glad", "small", "sad"],
@@ -139,6 +142,74 @@ def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path)
     assert "log.tsv:2: a pair of texts" in fails("attack", texts / "seed-1", "--load", log.with_suffix(".tsv"))
 
 
+def test_adversarial_squad_is_read_for_a_model_of_squad(questions: Path, tmp_path: Path) -> None:
+    answer = {"text": "25", "answer_start": CONTEXT.index("25")}
+    paragraphs = [
+        {"context": CONTEXT + more, "qas": [{"id": key, "question": "How many films ?", "answers": [answer]}]}
+        for key, more in (("aa", ""), ("aa-turk0", " They see 9 towns ."), ("aa-turk1", " They see 8 ."), ("bb", " ."))
+    ]
+    path = tmp_path / "addsent.json"
+    path.write_text(json.dumps({"data": [{"title": "beasts", "paragraphs": paragraphs}]}))
+    said = works("attack", questions, "--load", path, "--json").data["attacked"]
+    assert [one["num_examples"] for one in said] == [2, 2], "questions, not versions"
+    assert said[0]["counts"]["changed"] == 2 and said[0]["attack"]["file"] == "addsent.json"
+    assert (questions / "seed-2" / "attack-addsent.json").is_file()
+    assert "no adversarial SQuAD" in fails("attack", questions, "--load", questions.parents[1] / "dev-v1.1.json")
+
+
+def test_an_attack_is_one_file_outside_the_package_and_the_model_is_loaded_once(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plugin_shouting.py").write_text(
+        dedent("""
+            from dataclasses import dataclass, replace
+            from trueneg.attacks.base import AdversarialExample, Attack
+
+            TRUENEG = {"attacks": {"shout": "plugin_shouting:make_shout"}}
+
+            @dataclass(frozen=True)
+            class Options:
+                mark: str = "!"
+
+            def make_shout(setup):
+                \"\"\"Ends texts with a mark that the victim is not moved by.\"\"\"
+                options = setup.options({"loud": Options(), "doubtful": Options("?")})
+
+                def run(victim, examples, *, progress):
+                    victim.probabilities(examples)
+                    changed = (replace(example, text=example.text + options.mark) for example in examples)
+                    return [AdversarialExample(*pair, "failed", 1) for pair in zip(examples, changed)]
+
+                return Attack(run, options, queries_victim=True)
+        """)
+    )
+    monkeypatch.setattr("trueneg.registry._PLUGINS", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    opened: list[Path] = []
+
+    def open_counted(folder: Path, settings: list[str]) -> object:
+        opened.append(folder)
+        return open_finetuned(folder, settings)
+
+    monkeypatch.setattr("trueneg.attacks.runner.open_finetuned", open_counted)
+    given = ["--plugin", "plugin_shouting", "attack", texts, "--attack", "shout"]
+    said = works(*given, "--set", "mark=?!", "--max-examples", 4, "--json").data["attacked"]
+    assert opened == [texts / "seed-1", texts / "seed-2"], "for the search and the evaluation"
+    assert said[0]["attack"]["options"] == {"mark": "?!"} and said[0]["attack"]["profile"] == "loud"
+    assert (said[0]["counts"]["failed"], said[0]["counts"]["queries"]) == (4, 4)
+    assert "shout takes no --encoder" in fails(*given, "--encoder", "none")
+    assert "Ends texts" in works("--plugin", "plugin_shouting", "list", "attacks").out
+
+
+def test_the_api_attacks_all_seeds_with_one_set(texts: Path, tmp_path: Path) -> None:
+    kept, told = tmp_path / "set.jsonl", []
+    config = AttackConfig(name="typos", seed=5)
+    first, second = run_attacks(texts, config, max_examples=6, save=kept, on_result=told.append)
+    assert first.attack_set is second.attack_set and told == [first, second]
+    again = run_attacks([texts / "seed-2"], load_attack_set(kept))
+    assert again[0].result.metrics == second.result.metrics
+
+
 def test_one_set_of_questions_for_all_models(questions: Path, tmp_path: Path) -> None:
     wordnet = tmp_path / "wordnet"
     shutil.copytree(WORDNET, wordnet)
@@ -176,7 +247,7 @@ def test_a_search_with_the_words_of_a_masked_model(texts: Path, world: World, tm
 def test_one_attack_at_a_time_is_made_on_a_model(texts: Path, neighbours: Path) -> None:
     model, refused = texts / "seed-1", []
     made, other = (
-        make_attack(AttackConfig("textfooler", profile, neighbours=str(neighbours), encoder="none"))
+        make_attack(AttackConfig(name="textfooler", profile=profile, neighbours=str(neighbours), encoder="none"))
         for profile in ("jin2019", "textattack")
     )
 
@@ -267,7 +338,7 @@ def test_a_set_is_kept_whatever_comes_after_and_one_example_has_no_interval(
     def broken(*_: object, **__: object) -> None:
         raise TaskError("the disk is full")
 
-    monkeypatch.setattr("trueneg.attacks.runner.evaluate_attack", broken)
+    monkeypatch.setattr("trueneg.attacks.runner.predict_split", broken)
     assert "the disk is full" in fails(*given)
     assert kept.is_file()
 
@@ -283,13 +354,13 @@ def test_amounts_are_refused_before_anything_is_done(world: World, tmp_path: Pat
         *("--length", 16, "--set", "train.steps=1", "--set", "train.device=cpu", "--label-column", "score"),
     )
     model, kept = tmp_path / "results" / "scores", tmp_path / "set.jsonl"
-    assert "scores gives amounts" in fails("attack", model, "--attack", "typos", "--save", kept)
+    assert "scores is a regression task" in fails("attack", model, "--attack", "typos", "--save", kept)
     assert not kept.exists()
     head = {"schema": 1, "attack": {"name": "typos", "profile": "default"}, "task": "x", "split": "dev", "labels": []}
     text = {"key": "0", "text": "the film", "second": None, "label": 1.5, "group": None}
     entry = {"outcome": "changed", "num_queries": 0, "original": text, "adversarial": {"text": "a film"}, "notes": {}}
     kept.write_text(f"{json.dumps(head)}\n{json.dumps(entry)}\n")
-    assert "gives amounts" in fails("attack", model, "--load", kept)
+    assert "regression task" in fails("attack", model, "--load", kept)
 
 
 def test_an_option_that_would_count_for_nothing_is_refused(texts: Path, neighbours: Path, tmp_path: Path) -> None:
@@ -316,7 +387,7 @@ def test_invalid_distractors_are_told(questions: Path, tmp_path: Path) -> None:
     kept.write_text("\n".join([head, json.dumps(noted), *rest]) + "\n")
     said = works("attack", questions / "seed-1", "--load", kept, "--json")
     assert said.data["attacked"][0]["counts"] == {"changed": 4, "invalid": 1}
-    assert "1 of 4 are noted as invalid adversaries" in said.err
+    assert "1 of 4 are noted as invalid" in said.err
 
 
 def test_what_can_go_wrong(texts: Path, questions: Path, neighbours: Path, world: World, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_both_ways_on_both_sets_with_seeds(encoder: Path, snli: Path, tmp_path: 
     assert results["arms"] == ["vanilla", "freelb"]
     assert said == [f"{arm}, seed {seed}: done" for seed in (1, 2) for arm in ("vanilla", "freelb")]
     shown = {(row["split"], row["metric"]) for row in results["rows"]}
-    assert {("dev", "accuracy"), ("contrast-test", "revised"), ("attack-adversaries", "accuracy")} <= shown
+    assert {("dev", "accuracy"), ("contrast-test", "revised"), ("attack-adversaries", "accuracy_under_attack")} <= shown
     assert all(set(row["left"]) == {1, 2} for row in results["rows"])
     config = json.loads((tmp_path / "freelb" / "snli" / "seed-1" / "config.json").read_text())
     assert config["adversarial"] == "freelb" and config["freelb"]["steps"] == 3

@@ -1,6 +1,6 @@
-"""Attacks kept in a file: what was made once is asked of every model, byte for byte the same.
+"""Attacks kept in a file: every model is evaluated on what was made once, byte for byte the same.
 
-The first line says how the set was made, each other one is an adversary; both are JSON.
+The first line says how the set was made, each other one is an adversarial example; both are JSON.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class AttackSet:
     split: str
     labels: tuple[str, ...]
     """What the examples' labels stand for; none for SQuAD."""
-    adversaries: Sequence[AdversarialExample[Any]]
+    examples: Sequence[AdversarialExample[Any]]
 
     @property
     def name(self) -> str:
-        """Of the attack."""
+        """The attack's name."""
         return str(self.attack["name"])
 
 
@@ -77,10 +77,10 @@ def save_attack_set(attacked: AttackSet, path: Path) -> None:
         "task": attacked.task,
         "split": attacked.split,
         "labels": attacked.labels,
-        "num_adversaries": len(attacked.adversaries),
+        "num_adversaries": len(attacked.examples),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [head, *(_entry(adversary) for adversary in attacked.adversaries)]
+    lines = [head, *(_entry(example) for example in attacked.examples)]
     write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 

@@ -1,17 +1,20 @@
-"""What an attack gives for an example, whatever the attack and the task."""
+"""What every attack is, and what it makes of an example."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 E = TypeVar("E")
 """A task's example: ``TextExample`` or ``SquadExample``."""
 
+Progress = Callable[[int, int], None]
+"""Called with the number of examples done, and of all."""
+
 Outcome = Literal["succeeded", "failed", "skipped", "changed", "unchanged"]
-"""A search against a victim ``succeeded`` or ``failed``, or was ``skipped`` because the victim was wrong already. An
-attack that asks no victim has ``changed`` an example, or left it ``unchanged`` because it found nothing to change."""
+"""A search against a victim ``succeeded`` or ``failed``, or was ``skipped`` because the victim was wrong already. A
+query-free attack has ``changed`` an example, or left it ``unchanged`` because it found nothing to change."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,25 @@ class AdversarialExample(Generic[E]):
     attack failed."""
     outcome: Outcome
     num_queries: int = 0
-    """How many texts the victim was asked about, as the attack's authors count them."""
+    """How many texts the victim was queried about, as the attack's authors count them."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What was done, as JSON: the rules that were used, the words that changed, what may be wrong with the result."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack, ready to run: what each function in :data:`trueneg.attacks.registry.ATTACKS` returns."""
+
+    run: Callable[..., list[AdversarialExample[Any]]]
+    """Of a query-free attack ``run(examples)``, else ``run(victim, examples, progress=…)``. It returns one
+    adversarial example for each, in order."""
+    options: Any
+    """A dataclass."""
+    kinds: tuple[Literal["text", "squad"], ...] = ("text",)
+    """Kinds of examples that it takes."""
+    queries_victim: bool = False
+    """Whether it depends on the model; else one set serves all models."""
+    name: str = ""
+    """Filled in, as what follows, by :func:`~trueneg.attacks.registry.make_attack`."""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """Name, profile, seed, options and resources, as JSON: what a set of it is labelled with."""

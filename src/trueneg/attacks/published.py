@@ -1,4 +1,4 @@
-"""Adversaries that others have published: what TextAttack logs, what TextFooler's authors wrote, or a table.
+"""Adversarial examples that others have published.
 
 ======================  ================================================================================================
 TextAttack's log        CSV with ``original_text``, ``perturbed_text`` (changed words in ``[[ ]]``), ``result_type``, …
@@ -6,23 +6,25 @@ TextFooler's output     ``orig sent (1):`` and ``adv sent (0):``, or ``orig prem
                         ``adv hypothesis (0):``, a blank line after each
 a table of one's own    TSV, CSV or JSONL with ``original``, ``adversarial``, ``label`` and, of pairs, ``first``, the
                         text that both share
+adversarial SQuAD       SQuAD's JSON; versions of question ``56be…02ec`` have ids such as ``56be…02ec-high-conf-turk0``
 ======================  ================================================================================================
 
-The first two hold attacks on *their* victim: asking another model is a matter of transfer, not of that model's own
-robustness, and TextFooler's files have only what succeeded.
+The first two hold attacks on *their* victim: evaluating another model is a matter of transfer, not of that model's
+own robustness, and TextFooler's files have only what succeeded.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from trueneg.attacks.base import AdversarialExample, Outcome
 from trueneg.errors import TaskError
 from trueneg.tasks.records import Records, read_lines, read_records
+from trueneg.tasks.squad_reading import SquadExample, read_squad
 from trueneg.tasks.text import TextExample
 
 _OUTCOMES: Mapping[str, Outcome] = {
@@ -38,7 +40,10 @@ _LINE_BREAK = "<SPLIT>"  # TextAttack's log has it for each, also for those betw
 _LINE = re.compile(r"(orig|adv) (sent|premise|hypothesis)(?: \((.*?)\))?:\s*(.*)")
 _Texts = tuple[str | None, str]
 """Of a pair: the first text, which TextFooler's files and tables share, and the second; else None and the text."""
-FORMATS = "give a log of TextAttack's, TextFooler's output, or a table with the columns original, adversarial and label"
+FORMATS = (
+    "give a log of TextAttack's, TextFooler's output, a table with the columns original, adversarial and label, or, "
+    "for a model of SQuAD, adversarial SQuAD"
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,40 @@ def read_published(
             there, wanted = ("a single text", "pairs of texts") if is_of_pairs else ("a pair of texts", "single texts")
             raise TaskError(f"{path}:{row.line}: {there}, and the task is of {wanted}: give adversaries of its kind")
     return [_adversary(path, row, labels, names) for row in rows]
+
+
+def read_published_squad(path: Path) -> list[AdversarialExample[SquadExample]]:
+    """Read adversarial SQuAD (Jia and Liang 2017): AddSent has up to five versions of a question, AddOneSent one.
+
+    The outcome of a version is ``changed``, its note ``version`` what follows the question's id. A question without any
+    version counts as it is (``failed``), as in the authors' evaluation. Keys are those of the questions, so several
+    examples may have the same.
+
+    Args:
+        path: A file in SQuAD's format, with the original questions.
+
+    Raises:
+        TaskError: if it cannot be read, holds no version, or a version of a question that it does not have.
+    """
+    read = read_squad(path, path.stem, with_impossible=False).examples
+    originals = {example.key: example for example in read if "-" not in example.key}
+    versions = [example for example in read if "-" in example.key]
+    if not versions:
+        raise TaskError(f"'{path}' is no adversarial SQuAD: no question's id is that of another and '-…': {FORMATS}")
+    changed: dict[str, list[AdversarialExample[SquadExample]]] = {key: [] for key in originals}
+    for version in versions:
+        key, _, name = version.key.partition("-")
+        if key not in originals:
+            raise TaskError(f"'{path}' has '{version.key}' without its original '{key}': give the whole file")
+        original = originals[key]
+        adversarial = replace(version, key=key, group=original.group)
+        changed[key].append(AdversarialExample(original, adversarial, "changed", notes={"version": name}))
+    untouched = {"reason": "no version was published"}
+    return [
+        found
+        for key, original in originals.items()
+        for found in changed[key] or [AdversarialExample(original, original, "failed", notes=untouched)]
+    ]
 
 
 def _rows(path: Path) -> Iterator[_Row]:

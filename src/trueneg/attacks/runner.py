@@ -1,19 +1,21 @@
-"""``attack``: from fine-tuned models and an attack to figures before and after."""
+"""From fine-tuned models and an attack to figures before and after: what ``trueneg attack`` calls."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from trueneg.attacks.attack_set import AttackSet, is_attack_set, load_attack_set
-from trueneg.attacks.published import read_published
-from trueneg.attacks.registry import Attack, Progress
+from trueneg.attacks.attack_set import AttackSet, is_attack_set, load_attack_set, save_attack_set
+from trueneg.attacks.base import AdversarialExample, Attack, Progress
+from trueneg.attacks.published import read_published, read_published_squad
+from trueneg.attacks.registry import AttackConfig, make_attack
 from trueneg.attacks.scores import (
     SQUAD_DROPS,
     SQUAD_METRICS,
@@ -32,7 +34,7 @@ from trueneg.evaluation.predictions import SUBSET_SEED, make_result, pad_id, pre
 from trueneg.evaluation.results.store import Result, columns_of, load_result, save_result
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
-from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned
+from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned, seed_folders
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.squad import SquadTask
@@ -41,11 +43,12 @@ from trueneg.tasks.squad_windows import Windows
 from trueneg.tasks.text import TextTask
 from trueneg.training.folder import HUGGING_FACE
 
+_CHUNK = 100  # examples of a query-free attack between two calls of progress
 _KINDS: Mapping[str, type] = {"text": TextTask, "squad": SquadTask}
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackResult:
     """One model under one attack."""
 
     folder: Path
@@ -53,7 +56,91 @@ class Attacked:
     result: Result
     drops: list[Drop]
     path: Path
-    """Of the result file."""
+    """The result file."""
+
+
+@dataclass
+class _Model:
+    """A fine-tuned model of one seed, whose weights are loaded once and when they are needed."""
+
+    folder: Path
+    data: str = ""
+
+    @cached_property
+    def task(self) -> Task[Any]:
+        return self.opened.task if "opened" in self.__dict__ else finetuned_task(self.folder, self._settings)[1]
+
+    @cached_property
+    def opened(self) -> FinetunedModel:
+        return open_finetuned(self.folder, self._settings)
+
+    @property
+    def _settings(self) -> list[str]:
+        return [f"task.data={self.data}"] if self.data else []
+
+
+def _ignore(*_: Any) -> None:
+    return None
+
+
+def run_attacks(
+    models: str | Path | Sequence[str | Path],
+    attack: AttackConfig | AttackSet | Path,
+    *,
+    split: str = "",
+    data: str = "",
+    max_examples: int = 500,
+    label_names: Sequence[str] = (),
+    save: str | Path | None = None,
+    progress: Callable[[str], AbstractContextManager[Progress]] = lambda title: nullcontext(_ignore),
+    on_result: Callable[[AttackResult], None] = _ignore,
+) -> list[AttackResult]:
+    """Attack fine-tuned models, and evaluate each before and after; see ``evaluate_attack`` for what is left.
+
+    A query-free attack is made once for all models of a task. A search is made for each model, which is loaded once.
+
+    Args:
+        models: Folders ``<out>/<task>`` of all seeds, or ``<out>/<task>/seed-<seed>`` of one.
+        attack: What is made, or a set that is made already, or its file: one of ``save``, or published adversarial
+            examples, see ``load_adversarial_examples``.
+        split: See ``run_attack``, as ``data`` and ``max_examples``.
+        data: The task's files, if they are elsewhere now.
+        max_examples: How many, the same for every model; 0 for all.
+        label_names: What the labels 0, 1, … of published examples stand for.
+        save: Where the attacked examples are written; there must be one set for all models.
+        progress: From what is being attacked to a context whose value is called with the number of examples done.
+        on_result: Called with each result once it is saved.
+
+    Raises:
+        BusyError: if another process makes the same attack.
+        ConfigError: if a folder holds no fine-tuned model, or for an attack that is not for its task.
+        TaskError: if the attack changed nothing, or for examples that cannot be read.
+    """
+    named = [models] if isinstance(models, str | Path) else models
+    opened = [_Model(folder, data) for model in named for folder in seed_folders(model)]
+    made = make_attack(attack) if isinstance(attack, AttackConfig) else None
+    sets: dict[str, AttackSet] = {}
+    if isinstance(attack, Path):
+        attack = load_adversarial_examples(attack, opened[0].folder, label_names, data)
+    # Whom a set serves: one model, all models of a task, or all.
+    served = ["" if made is None else str(model.folder) if made.queries_victim else model.task.name for model in opened]
+    if save is not None and len(set(served)) > 1:
+        what = "models" if made and made.queries_victim else "tasks"
+        raise ConfigError(f"--save: there are other examples for each of {len(set(served))} {what}: name one")
+    results = []
+    for model, whom in zip(opened, served, strict=True):
+        if whom not in sets:
+            if isinstance(attack, AttackSet):
+                sets[whom] = attack
+            else:
+                assert made is not None
+                with progress(f"{made.name} {model.folder}") as tell:
+                    sets[whom] = _made(model, made, split, max_examples, tell)
+            if save is not None:  # at once: a search takes hours, and what follows may fail
+                save_attack_set(sets[whom], Path(save))
+        results.append(_evaluated(model, sets[whom]))
+        on_result(results[-1])
+    return results
 
 
 def run_attack(
@@ -63,50 +150,33 @@ def run_attack(
     split: str = "",
     data: str = "",
     max_examples: int = 500,
-    progress: Progress = lambda done, of: None,
+    progress: Progress = _ignore,
 ) -> AttackSet:
     """Attack a split's examples.
 
     Args:
-        folder: Of a fine-tuned model of one seed: the victim, or, for an attack that asks none, whose task it is.
+        folder: A fine-tuned model of one seed: the victim, or, of a query-free attack, whose task it is.
         attack: See ``make_attack``.
         split: One of the task's with labels; by default the first that results are reported on.
-        data: The task's files, if they lie elsewhere now.
+        data: The task's files, if they are elsewhere now.
         max_examples: How many, the same for every model; 0 for all.
-        progress: Told how many are done, of how many.
+        progress: Called with the number of examples done, and of all.
 
     Raises:
         BusyError: if another process makes this attack on this model.
-        ConfigError: for an attack on another kind of task, or one that gives amounts.
+        ConfigError: for an attack on another kind of task, or a regression task.
         TaskError: for a split without labels.
     """
-    settings = [f"task.data={data}"] if data else []
-    task: Task[Any] = finetuned_task(folder, settings)[1]
-    if not isinstance(task, tuple(_KINDS[kind] for kind in attack.of)):
-        raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
-    _refuse_amounts(task)
-    split = split or task.dev_splits[0]
-    read: Split[Any] = task.read(split)
-    if not read.is_labelled:
-        raise TaskError(f"{task.name}: '{split}' has no labels, so nothing says when an attack succeeds")
-    examples = read.examples
-    if 0 < max_examples < len(examples):
-        examples = task.subset(examples, max_examples, SUBSET_SEED)
-    if not attack.asks_victim:
-        return AttackSet(attack.description, task.name, split, task.labels, attack.run(examples, None, progress))
-    with _holding(folder, f"attack-{attack.name}-{attack.description['profile']}"):
-        victim = _victim(open_finetuned(folder, settings))
-        described = {**attack.description, "victim": _fingerprint(folder)}
-        return AttackSet(described, task.name, split, task.labels, attack.run(examples, victim, progress))
+    return _made(_Model(Path(folder), data), attack, split, max_examples, progress)
 
 
-def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -> Attacked:
-    """Ask a fine-tuned model about every example of a set, before and after.
+def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -> AttackResult:
+    """Evaluate a fine-tuned model on every example of a set, before and after.
 
     Of SQuAD only the questions that were changed count: what the first paper's Table 5 calls the original score is on
-    these too. Of texts all count, and those that a victim had wrong already count as wrong.
+    these too. Of a question with several adversarial versions the worst counts. Of texts all count.
 
-    The result lies beside those of the model's own task under the name of ``result_name``, for ``compare`` and
+    The result is written next to those of the model's own task under the name of ``result_name``, for ``compare`` and
     ``report``. Its ``counts`` have the outcomes and what happened to the adversarial texts: how many were
     ``truncated``, and of how many the model reads the very tokens of the original (``truncated_away``).
 
@@ -114,65 +184,94 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
         TruenegWarning: if the set is of another task, or its result takes the place of another attack's.
 
     Raises:
-        BusyError: if another process asks about the same attack.
+        BusyError: if another process evaluates the same attack.
         ConfigError: if the set is of another kind of task, or of other labels.
         TaskError: if the attack changed nothing.
     """
+    return _evaluated(_Model(Path(folder), data), attack_set)
+
+
+def _made(model: _Model, attack: Attack, split: str, max_examples: int, progress: Progress) -> AttackSet:
+    task = model.task
+    if not isinstance(task, tuple(_KINDS[kind] for kind in attack.kinds)):
+        raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
+    _refuse_regression(task)
+    split = split or task.dev_splits[0]
+    read: Split[Any] = task.read(split)
+    if not read.is_labelled:
+        raise TaskError(f"{task.name}: '{split}' has no labels, so nothing says when an attack succeeds")
+    examples = read.examples
+    if 0 < max_examples < len(examples):
+        examples = task.subset(examples, max_examples, SUBSET_SEED)
+    description = attack.description
+    if not attack.queries_victim:
+        return AttackSet(description, task.name, split, task.labels, _in_chunks(attack, examples, progress))
+    with _holding(model.folder, f"attack-{attack.name}-{description['profile']}"):
+        opened = model.opened
+        victim = Victim(opened.model, cast(TextTask, task), opened.tokenizer, opened.config.task.length)
+        description = {**description, "victim": _fingerprint(model.folder)}
+        return AttackSet(description, task.name, split, task.labels, attack.run(victim, examples, progress=progress))
+
+
+def _in_chunks(attack: Attack, examples: Sequence[Any], progress: Progress) -> list[AdversarialExample[Any]]:
+    found: list[AdversarialExample[Any]] = []
+    for start in range(0, len(examples), _CHUNK):
+        found += attack.run(examples[start : start + _CHUNK])
+        progress(len(found), len(examples))
+    return found
+
+
+def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
     started = time.monotonic()
-    opened = open_finetuned(folder, [f"task.data={data}"] if data else [])
+    folder, opened = model.folder, model.opened
     task, config = opened.task, opened.config
     _refuse_other(task, attack_set, folder)
     is_squad = isinstance(task, SquadTask)
-    adversaries = attack_set.adversaries
-    asked = [a for a in adversaries if a.outcome != "unchanged"] if is_squad else list(adversaries)
-    if not asked:
-        raise TaskError(f"{attack_set.name} changed none of {len(adversaries):,} examples: nothing to ask about")
+    examples = [a for a in attack_set.examples if a.outcome != "unchanged" or not is_squad]
+    if not examples:
+        raise TaskError(f"{attack_set.name} changed none of {len(attack_set.examples):,} examples: nothing to evaluate")
     name = result_name(attack_set, task.name, folder)
     with _holding(folder, name):
-        (before, seen_before), (after, seen_after) = (
-            _answers(opened, examples) for examples in ([a.original for a in asked], [a.adversarial for a in asked])
-        )
-        is_unseen = [
-            adversary.adversarial != adversary.original and then == now
-            for adversary, then, now in zip(
-                asked, _rows(seen_before, len(asked)), _rows(seen_after, len(asked)), strict=True
-            )
-        ]
+        before, read_before = _predictions(opened, [example.original for example in examples])
+        after, read_after = _predictions(opened, [example.adversarial for example in examples])
+        rows = (_rows_read(read, len(examples)) for read in (read_before, read_after))
         happened = {
-            **seen_after.counts,
-            "missing_predictions": sum(bool(given.get("is_missing")) for given in after),
-            "truncated_away": sum(is_unseen),
+            **read_after.counts,
+            "missing_predictions": sum(bool(prediction.get("is_missing")) for prediction in after),
+            "truncated_away": sum(
+                example.adversarial != example.original and then == now
+                for example, then, now in zip(examples, *rows, strict=True)
+            ),
         }
-        answers = (squad_predictions if is_squad else text_predictions)(asked, before, after)
-        metrics = SQUAD_METRICS if is_squad else TEXT_METRICS
-        columns = columns_of(answers)
+        predictions = (squad_predictions if is_squad else text_predictions)(examples, before, after)
+        columns = columns_of(predictions)
         result = make_result(
             task,
             name,
-            answers,
+            predictions,
             config,
-            metrics={metric: METRICS[metric](columns) for metric in metrics},
-            counts=outcomes(adversaries) | {name: num for name, num in happened.items() if num},
+            metrics={metric: METRICS[metric](columns) for metric in (SQUAD_METRICS if is_squad else TEXT_METRICS)},
+            counts=outcomes(attack_set.examples) | {name: num for name, num in happened.items() if num},
             step=config.train.steps,
             trained=opened.trained,
             started=started,
         )
         described = {**attack_set.attack, "task": attack_set.task, "split": attack_set.split}
         result = replace(result, config={**result.config, "attack": described})
-        _warn_of_others(task, attack_set, Path(folder) / f"{result.split}.json", described)
-        path = save_result(result, answers, Path(folder))
-        return Attacked(Path(folder), attack_set, result, drops(answers, SQUAD_DROPS if is_squad else TEXT_DROPS), path)
+        _warn_of_others(task, attack_set, folder / f"{result.split}.json", described)
+        path = save_result(result, predictions, folder)
+    return AttackResult(folder, attack_set, result, drops(predictions, SQUAD_DROPS if is_squad else TEXT_DROPS), path)
 
 
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
-    """What the result of a set is called, without ``.json``.
+    """Name the result of a set, without ``.json``.
 
     ``attack-<name>-<profile>``, or ``attack-<file>`` of published adversaries; with ``-of-<its fingerprint>`` for a set
     that was searched against another model, and ``-on-<its task>`` for one of another task: neither is the attack of
     this name on this model.
 
     Args:
-        attack_set: What is asked about.
+        attack_set: What the model is evaluated on.
         task: The model's own.
         folder: The model's.
     """
@@ -186,32 +285,36 @@ def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
 
 
 def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[str] = (), data: str = "") -> AttackSet:
-    """Read a set that was saved, or published adversaries: those of their authors' attacks that succeeded.
+    """Read a set that was saved, or published adversarial examples: those of their authors' attacks that succeeded.
 
     Args:
-        path: A file of ``save_attack_set``, or one that ``read_published`` reads.
-        folder: Of a fine-tuned model whose task and labels published ones are read with.
+        path: A file of ``save_attack_set``, or one that ``read_published`` or ``read_published_squad`` reads.
+        folder: A fine-tuned model with whose task and labels published ones are read.
         names: What the labels 0, 1, … of published ones stand for.
-        data: The task's files, if they lie elsewhere now: whether it is of pairs is told from its examples.
+        data: The task's files, if they are elsewhere now: whether it is of pairs is told from its examples.
 
     Raises:
         TaskError: naming file and line, for what is neither, or for pairs where the task is of single texts.
     """
     if is_attack_set(path):
         return load_attack_set(path)
-    _, task = finetuned_task(folder, [f"task.data={data}"] if data else [])
+    task = _Model(Path(folder), data).task
+    attack = {"name": "published", "file": path.name}
+    if isinstance(task, SquadTask):
+        return AttackSet(attack, task.name, path.stem, task.labels, read_published_squad(path))
     if not isinstance(task, TextTask):
-        raise ConfigError(f"--load {path}: published adversaries are texts with labels, '{folder}' is of {task.name}")
-    _refuse_amounts(task)
+        raise ConfigError(
+            f"--load {path}: published examples are texts with labels or SQuAD, '{folder}' is of {task.name}"
+        )
+    _refuse_regression(task)
     is_of_pairs = any(example.second is not None for example in task.read(task.dev_splits[0]).examples)
-    adversaries = read_published(path, task.labels, names, is_of_pairs=is_of_pairs)
-    asked = [adversary for adversary in adversaries if adversary.outcome in ("succeeded", "changed")]
-    attack = {"name": "published", "file": path.name, "left_out": len(adversaries) - len(asked)}
-    return AttackSet(attack, task.name, path.stem, task.labels, asked)
+    examples = read_published(path, task.labels, names, is_of_pairs=is_of_pairs)
+    kept = [example for example in examples if example.outcome in ("succeeded", "changed")]
+    return AttackSet({**attack, "left_out": len(examples) - len(kept)}, task.name, path.stem, task.labels, kept)
 
 
 def _holding(folder: str | Path, name: str) -> AbstractContextManager[None]:
-    """One process at a time makes the same attack on a model; others attack it otherwise meanwhile.
+    """Let one process at a time make the same attack on a model; others may make other attacks meanwhile.
 
     Raises:
         BusyError: if another process does.
@@ -219,15 +322,15 @@ def _holding(folder: str | Path, name: str) -> AbstractContextManager[None]:
     return locked(Path(folder), name, f".{name}.lock")
 
 
-def _refuse_amounts(task: Task[Any]) -> None:
+def _refuse_regression(task: Task[Any]) -> None:
     if isinstance(task, TextTask) and not task.labels:
-        raise ConfigError(f"{task.name} gives amounts, and attacks change labels: attack a classification")
+        raise ConfigError(f"{task.name} is a regression task, and attacks change labels: attack a classification task")
 
 
 def _refuse_other(task: Task[Any], attack_set: AttackSet, folder: str | Path) -> None:
     """A set must be of the model's kind of examples, with its labels."""
-    _refuse_amounts(task)
-    is_of_questions = any(isinstance(adversary.original, SquadExample) for adversary in attack_set.adversaries)
+    _refuse_regression(task)
+    is_of_questions = any(isinstance(example.original, SquadExample) for example in attack_set.examples)
     if not isinstance(task, SquadTask if is_of_questions else TextTask):
         raise ConfigError(f"the set is of {attack_set.task}, '{folder}' is of {task.name}")
     if task.labels != attack_set.labels:
@@ -265,20 +368,15 @@ def _fingerprint(folder: str | Path) -> str:
     return digest.hexdigest()[:8]
 
 
-def _victim(opened: FinetunedModel) -> Victim:
-    task = cast(TextTask, opened.task)
-    return Victim(opened.model, task, opened.tokenizer, opened.config.task.length)
-
-
-def _answers(opened: FinetunedModel, examples: Sequence[Any]) -> tuple[list[Prediction], Encoded]:
-    """In float32, as the search: near ties decide, and with what a text shares a batch shows in bf16's digits."""
+def _predictions(opened: FinetunedModel, examples: Sequence[Any]) -> tuple[list[Prediction], Encoded]:
+    """Predict in float32, as the search does: in bf16 near ties would depend on what a text shares a batch with."""
     length = opened.config.task.length
     encoded = opened.task.encode(examples, opened.tokenizer, length, is_training=False)
     return predict_split(opened.model, opened.task, examples, encoded, pad_id(opened.tokenizer)), encoded
 
 
-def _rows(encoded: Encoded, num: int) -> list[list[bytes]]:
-    """What a model reads of each of so many examples."""
+def _rows_read(encoded: Encoded, num: int) -> list[list[bytes]]:
+    """Collect what a model reads of each of so many examples."""
     found: list[list[bytes]] = [[] for _ in range(num)]
     numbers = encoded.example.tolist() if isinstance(encoded, Windows) else range(num)
     for number, row in zip(numbers, row_names(encoded.features), strict=True):

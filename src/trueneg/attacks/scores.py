@@ -66,11 +66,18 @@ def text_predictions(
 def squad_predictions(
     examples: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> list[Prediction]:
-    """Make one record a question, as ``SQUAD_METRICS`` read them."""
-    return [
-        {**now, **{f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}, "outcome": example.outcome}
-        for example, then, now in zip(examples, before, after, strict=True)
-    ]
+    """Make one record a question, as ``SQUAD_METRICS`` read them.
+
+    Of several examples with one key the prediction with the lowest F1 counts, the first of equals, as Jia and Liang's
+    evaluation has it.
+    """
+    worst: dict[str, Prediction] = {}
+    for example, then, now in zip(examples, before, after, strict=True):
+        was = {f"{name}_before": then[name] for name in ("predicted", "exact", "f1")}
+        known = worst.get(now["key"])
+        if known is None or now["f1"] < known["f1"]:
+            worst[now["key"]] = {**now, **was, "outcome": example.outcome}
+    return list(worst.values())
 
 
 def outcomes(examples: Sequence[AdversarialExample[Any]]) -> dict[str, int]:

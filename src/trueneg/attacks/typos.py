@@ -9,10 +9,12 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
-from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.registry import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.words import Attacked, Passage
 from trueneg.errors import ConfigError, unknown_name
@@ -49,6 +51,15 @@ class TypoOptions:
             raise ConfigError(f"min_letters: at least 1 is wanted, not {self.min_letters}")
         if self.attacked not in get_args(Attacked):
             raise ConfigError(unknown_name("attacked", self.attacked, get_args(Attacked)))
+
+
+PROFILES: Mapping[str, TypoOptions] = MappingProxyType({"default": TypoOptions()})
+
+
+def make_typos(setup: AttackSetup) -> Attack:
+    """Slips of the keyboard in texts or SQuAD contexts: a query-free control."""
+    options = setup.options(PROFILES)
+    return Attack(partial(typos, seed=setup.config.seed, options=options), options, ("text", "squad"))
 
 
 def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[AdversarialExample[E]]:

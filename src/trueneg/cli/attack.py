@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from itertools import repeat
+from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
-from trueneg.cli.results import runs_of
 from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.attacks.attack_set import AttackSet
-    from trueneg.attacks.registry import Attack
-    from trueneg.attacks.runner import Attacked
+    from trueneg.attacks.base import Progress
+    from trueneg.attacks.runner import AttackResult
     from trueneg.attacks.scores import Figure
-
-_OF_MAKING = ("profile", "split", "max_examples", "seed", "neighbours", "encoder", "masked_lm", "parses", "tagger",
-              "wordnet", "settings")  # fmt: skip
-"""Parameters that say how adversaries are made: a set of --load is made already."""
 
 
 def attack(
@@ -33,7 +27,9 @@ def attack(
     profile: Annotated[str, typer.Option(help="Whose variant of it; by default its first.")] = "",
     load: Annotated[
         Path | None,
-        typer.Option(help="Ask about a set instead: one of --save, TextAttack's log, TextFooler's output, or a table."),
+        typer.Option(
+            help="Evaluate on a set instead: one of --save, or published (a log, a table, adversarial SQuAD)."
+        ),
     ] = None,
     label_names: Annotated[str, typer.Option(help="What 0,1,… of a published set stand for, by comma.")] = "",
     save: Annotated[Path | None, typer.Option(help="Write the attacked examples, to be loaded again.")] = None,
@@ -42,7 +38,9 @@ def attack(
     max_examples: Annotated[int, typer.Option(min=0, help="How many, the same for every model; 0 for all.")] = 500,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     neighbours: Annotated[str, typer.Option(help="textfooler: word vectors, or a JSON table of neighbours.")] = "",
-    encoder: Annotated[str, typer.Option(help="textfooler, masked-lm: what says how alike texts are, or none.")] = "",
+    encoder: Annotated[
+        str, typer.Option(help="textfooler, masked-lm: what measures how similar texts are, or none.")
+    ] = "",
     masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
     parses: Annotated[str, typer.Option(hidden=True)] = "",
     tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
@@ -52,82 +50,59 @@ def attack(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attack fine-tuned models, or ask them about a set of adversaries, and show their figures before and after.
+    """Attack fine-tuned models, or evaluate them on a set of adversarial examples, and show figures before and after.
 
-    Results lie beside each model's own, as attack-NAME-PROFILE.json, so that `trueneg compare` and `report` read them.
-    Intervals are of a bootstrap over the examples (SQuAD: over paragraphs). An attack that asks no model is made
-    once for all models of a task; a search is done for each model, and `--save` then takes one model's.
+    Results are written next to each model's own, as attack-NAME-PROFILE.json, so that `trueneg compare` and `report`
+    read them. Intervals are of a bootstrap over the examples (SQuAD: over paragraphs). A query-free attack is made once
+    for all models of a task; a search is made for each model, and `--save` then takes one model's.
 
     Example: `trueneg attack results/hc/mr --attack textfooler --neighbours counter-fitted.txt --encoder runs/hc`
 
-    Published adversaries: `trueneg attack results/hc/mr --load adversaries.tsv`
+    Published examples: `trueneg attack results/hc/mr --load adversaries.tsv`
     """
-    from trueneg.attacks.attack_set import save_attack_set
-    from trueneg.attacks.registry import AttackConfig, make_attack
-    from trueneg.attacks.runner import evaluate_attack, load_adversarial_examples
+    from trueneg.attacks.registry import AttackConfig
+    from trueneg.attacks.runner import run_attacks
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")
-    folders = runs_of(models)
-    output = Output(as_json, quiet)
+    if parses:
+        raise ConfigError("add-sentence has no --parses any more: evaluate on adversarial SQuAD with --load")
+    options = [option.name for option in fields(AttackConfig) if option.name != "name"]
     if load is not None:
-        refuse_given(context, _OF_MAKING, "--load")
+        refuse_given(context, (*options, "split", "max_examples"), "--load")
     else:
         refuse_given(context, ("label_names",), "--attack")
-    sets: Iterator[AttackSet]
-    if load is not None:
-        names = [label.strip() for label in label_names.split(",")] if label_names else []
-        sets = repeat(load_adversarial_examples(load, folders[0], names, data))
-    else:
-        made = make_attack(
-            AttackConfig(
-                name, profile, seed, neighbours, encoder, masked_lm, parses, tagger, wordnet, tuple(settings or ())
-            )
-        )
-        served = _served(folders, made, data)
-        if save is not None and len(set(served)) > 1:
-            what = "models" if made.asks_victim else "tasks"
-            raise ConfigError(f"--save: {name} finds other adversaries for each of {len(set(served))} {what}: name one")
-        sets = _found(folders, served, made, data, split, max_examples, quiet)
-    done: list[Attacked] = []
-    for folder, attack_set in zip(folders, sets, strict=False):
-        if save is not None and not done:  # at once: a search takes hours, and what follows may fail
-            save_attack_set(attack_set, save)
-            output.say(f"wrote {save}")
-        done.append(evaluate_attack(folder, attack_set, data=data))
-        for remark in _remarks(done[-1]):
-            output.say(remark)
+    given = {option: context.params[option] for option in options if option != "settings"}
+    config = AttackConfig(name=name, settings=tuple(settings or ()), **given)
+    output = Output(as_json, quiet)
+
+    @contextmanager
+    def progress(title: str) -> Iterator[Progress]:
+        with Bar(title, unit="examples", quiet=quiet) as bar:
+            yield bar.tell
+
+    def remark(one: AttackResult) -> None:
+        for said in _remarks(one):
+            output.say(said)
+
+    done = run_attacks(
+        models,
+        load or config,
+        split=split,
+        data=data,
+        max_examples=max_examples,
+        label_names=[label.strip() for label in label_names.split(",")] if label_names else [],
+        save=save,
+        progress=progress,
+        on_result=remark,
+    )
+    if save is not None:
+        output.say(f"wrote {save}")
     _show(done, out, output)
 
 
-def _served(folders: Sequence[Path], made: Attack, data: str) -> list[str]:
-    """Whom each model's set serves: the model itself, or, of an attack that asks none, all models of its task."""
-    from trueneg.runs.finetuned_models import finetuned_task
-
-    if made.asks_victim:
-        return [str(folder) for folder in folders]
-    return [finetuned_task(folder, [f"task.data={data}"] if data else [])[1].name for folder in folders]
-
-
-def _found(
-    folders: Sequence[Path], served: Sequence[str], made: Attack, data: str, split: str, max_examples: int, quiet: bool
-) -> Iterator[AttackSet]:
-    """Each model's set, made when it is first wanted."""
-    from trueneg.attacks.runner import run_attack
-
-    def run(folder: Path) -> AttackSet:
-        with Bar(f"{made.name} {folder}", unit="examples", quiet=quiet) as bar:
-            return run_attack(folder, made, split=split, data=data, max_examples=max_examples, progress=bar.tell)
-
-    known: dict[str, AttackSet] = {}
-    for folder, whom in zip(folders, served, strict=True):
-        if whom not in known:
-            known[whom] = run(folder)
-        yield known[whom]
-
-
-def _remarks(one: Attacked) -> Iterator[str]:
-    """What to know before a model's figures are believed."""
+def _remarks(one: AttackResult) -> Iterator[str]:
+    """Say what to know before a model's figures are believed."""
     counts, where = one.result.counts, f"{one.folder}, {one.result.split}"
     if num := counts.get("truncated_away"):
         yield (
@@ -135,10 +110,10 @@ def _remarks(one: Attacked) -> Iterator[str]:
             f"{one.result.config['task']['length']} tokens), and count as they are"
         )
     if invalid := counts.get("invalid"):
-        yield f"{where}: {invalid:,} of {one.result.num_examples:,} are noted as invalid adversaries, and count"
+        yield f"{where}: {invalid:,} of {one.result.num_examples:,} are noted as invalid, and count"
 
 
-def _show(done: Sequence[Attacked], out: Path | None, output: Output) -> None:
+def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> None:
     from trueneg.files.names import tell_apart
     from trueneg.files.whole import write_json
 
@@ -186,7 +161,7 @@ def _percent(figure: Figure) -> str:
     return f"{100 * figure.estimate:.1f}{interval}"
 
 
-def _queries(one: Attacked) -> str:
+def _queries(one: AttackResult) -> str:
     counts = one.result.counts
     num_attacked = counts.get("succeeded", 0) + counts.get("failed", 0)
     return f"{counts['queries'] / num_attacked:.1f}" if "queries" in counts and num_attacked else "–"

@@ -26,14 +26,9 @@ def runs_of(models: Sequence[str]) -> list[Path]:
     Raises:
         ConfigError: naming a folder that holds none.
     """
-    runs: list[Path] = []
-    for model in models:
-        path = Path(model)
-        found = [path] if path.name.startswith("seed-") else sorted(path.glob("seed-*"))
-        if not found:
-            raise ConfigError(f"'{model}' holds no fine-tuned model: give OUT/TASK, or OUT/TASK/seed-N")
-        runs += found
-    return runs
+    from trueneg.runs.finetuned_models import seed_folders
+
+    return [run for model in models for run in seed_folders(model)]
 
 
 def show_results(results: Sequence[Result], output: Output) -> None:

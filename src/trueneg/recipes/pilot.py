@@ -137,8 +137,8 @@ def reproduce(
 
 def _successful(attacked: AttackSet) -> AttackSet:
     """What misled the model that it was made for: both ways are asked about the same examples."""
-    kept = [adversary for adversary in attacked.adversaries if adversary.outcome in ("succeeded", "changed")]
-    return replace(attacked, adversaries=kept)
+    kept = [example for example in attacked.examples if example.outcome in ("succeeded", "changed")]
+    return replace(attacked, examples=kept)
 
 
 def _needs(arms: Sequence[str]) -> Needs:

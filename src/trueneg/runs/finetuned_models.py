@@ -42,6 +42,22 @@ class FinetunedModel:
     """What its results say of its training."""
 
 
+def seed_folders(folder: str | Path) -> list[Path]:
+    """Find the folders of each seed of a fine-tuned model.
+
+    Args:
+        folder: ``<out>/<task>``, or that of one seed.
+
+    Raises:
+        ConfigError: if there are none.
+    """
+    path = Path(folder)
+    found = [path] if path.name.startswith("seed-") else sorted(path.glob("seed-*"))
+    if not found:
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: give OUT/TASK, or OUT/TASK/seed-N")
+    return found
+
+
 def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[FinetuneConfig, Task[Any]]:
     """How a model was fine-tuned, and its task with its labels, without reading its weights.
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Literal, get_args
 
-from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.registry import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
+from trueneg.config.validation import Needs
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.articles import agreeing_article
 from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements
@@ -81,6 +85,25 @@ class SwapOptions:
     def textflint(cls) -> SwapOptions:
         """As TextFlint does it."""
         return cls(profile="textflint", agree=False, num_candidates=0)
+
+
+PROFILES: Mapping[str, SwapOptions] = MappingProxyType({"strict": SwapOptions(), "textflint": SwapOptions.textflint()})
+_NEEDS: Needs = (
+    (("profile",), lambda options: False, "but change a name: choose a profile with --profile"),
+    (
+        ("min_share", "min_ratio", "agree"),
+        lambda options: options.profile == "strict",
+        "but for --profile strict: choose it, or leave it out",
+    ),
+)
+
+
+def make_swap_synonyms(setup: AttackSetup) -> Attack:
+    """Words of a SQuAD context become synonyms from WordNet (TextFlint's SwapSynWordNet)."""
+    options = setup.options(PROFILES, _NEEDS)
+    seed = setup.config.seed
+    run = partial(swap_synonyms, seed=seed, wordnet=setup.wordnet, tagger=setup.tagger, options=options)
+    return Attack(run, options, ("squad",))
 
 
 def swap_synonyms(

@@ -1,7 +1,7 @@
 """Greedy word substitution: rank words by what the victim loses without them, then replace one after another.
 
 The search of TextFooler (Jin et al. 2020) as two implementations of it have it, with any source of candidates. Where
-they differ, an option says whose way it is: the authors' (https://github.com/jind11/TextFooler, ``jin2019``) or
+they differ, an option says whose is followed: the authors' (https://github.com/jind11/TextFooler, ``jin2019``) or
 TextAttack's (``TextFoolerJin2019`` of 0.3.11, ``textattack``).
 """
 
@@ -22,18 +22,20 @@ from trueneg.attacks.word_substitution.batched_search import run_batched
 from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
 from trueneg.attacks.word_substitution.similarity import Similarity
 from trueneg.attacks.words import WORDS, Attacked, Passage
+from trueneg.config.validation import Needs
 from trueneg.errors import ConfigError, TaskError
 from trueneg.lexicon.tagging import Tagger
 from trueneg.tasks.text import TextExample
 
-Way = Literal["jin2019", "textattack"]
+Implementation = Literal["jin2019", "textattack"]
+"""Whose implementation of the search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyOptions:
     """How words are chosen, replaced and judged; by default as TextAttack does."""
 
-    words: Way = "textattack"
+    words: Implementation = "textattack"
     """What a word is: see ``words.WORDS``."""
     attacked: Attacked = "second"
     """Which texts of a pair may change: of NLI the hypothesis."""
@@ -43,7 +45,7 @@ class GreedyOptions:
     """Words that stay."""
     ignores_case: bool = False
     """Whether a stop word with a capital is one (``jin2019``, whose texts are all small letters: yes)."""
-    importance: Way = "textattack"
+    importance: Implementation = "textattack"
     """A word's importance. ``textattack``: how improbable the label is once the word is deleted; asked of the words
     that may change. ``jin2019``: by how much it is less probable with ``unknown`` in the word's place, and if the
     label changes, also by how much the new one is more probable; asked of every word."""
@@ -60,7 +62,7 @@ class GreedyOptions:
     """The same for texts with fewer words than the window; at pi, no limit, these are not read (``jin2019``: 0.9)."""
     window: int = 15
     """Words of the window; compared with what they were before this change."""
-    steps: Way = "textattack"
+    steps: Implementation = "textattack"
     """What a word becomes. ``textattack``: the candidate with the lowest probability of the label, if that is lower
     than before; if it and others next to it in that order change the label, the most similar of these.
     ``jin2019``: the most similar of all that change the label; if none does, the one with the lowest probability, if
@@ -75,6 +77,26 @@ class GreedyOptions:
         """The options as JSON, the stop words by their number and digest."""
         digest = hashlib.sha256(" ".join(sorted(self.stop_words)).encode()).hexdigest()[:16]
         return {**asdict(self), "stop_words": f"{len(self.stop_words)} words, {digest}"}
+
+
+def greedy_needs(encoder: str) -> Needs:
+    """Return which options do nothing without others, given the encoder that was named."""
+    needs: Needs = (
+        (
+            ("unknown",),
+            lambda options: options.importance == "jin2019",
+            "where a word's importance is that of deleting it: choose importance=jin2019, or leave it out",
+        ),
+        (
+            ("max_pieces",),
+            lambda options: not options.is_masked,
+            "where the word is masked, which one token replaces: leave it out",
+        ),
+    )
+    if encoder not in ("", "none"):
+        return needs
+    remedy = "where nothing measures how similar texts are: name an --encoder, or leave it out"
+    return (*needs, (("max_angle", "max_angle_short", "window"), lambda options: False, remedy))
 
 
 class Candidates(Protocol):

@@ -15,16 +15,19 @@ of which many are made up. The search is that of ``greedy``. What differs from t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.attacks.word_substitution.greedy import GreedyOptions, Place, Way
+from trueneg.attacks.base import AdversarialExample, Attack, Progress
+from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.victim import Victim
+from trueneg.attacks.word_substitution.greedy import GreedyOptions, Implementation, Place, greedy_attack, greedy_needs
 from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS
 from trueneg.attacks.words import WORDS, Passage, with_case_of
 from trueneg.bounded_cache import BoundedCache
@@ -34,6 +37,7 @@ from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import Relations
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.tasks.text import TextExample
 from trueneg.tokenizer import load_tokenizer, special_ids
 
 BERT_MASK = "[MASK]"
@@ -51,9 +55,9 @@ class MaskedLMOptions(GreedyOptions):
 
     stop_words: frozenset[str] = TEXTFOOLER_STOP_WORDS
     ignores_case: bool = True
-    importance: Way = "jin2019"
+    importance: Implementation = "jin2019"
     unknown: str = BERT_MASK
-    """What hides a word from the victim: its own mask token, which ``make_masked_lm`` puts in BERT's place."""
+    """What hides a word from the victim: its own mask token, which :func:`make_masked_lm` puts in BERT's place."""
     part_of_speech: Literal["jin2019", "textattack", "any"] = "any"
     is_masked: bool = False
     """Whether the masked LM sees a mask in the word's place, in the text as it is; else the word, in the original."""
@@ -94,6 +98,26 @@ PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
 ``strict``: the first, with fewer changes of meaning."""
 
 
+def make_masked_lm(setup: AttackSetup) -> Attack:
+    """Words become what a masked LM proposes until a classifier errs (Li et al. 2020): --masked-lm FOLDER."""
+    options = setup.options(PROFILES, greedy_needs(setup.config.encoder))
+    checkpoint = setup.masked_lm
+    # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
+    similarity = setup.similarity(is_optional=not options.is_masked)
+    tagger = setup.tagger if options.part_of_speech != "any" else None
+    relations = Relations(setup.wordnet) if not options.opposites else None
+    candidates = MaskedLMCandidates(checkpoint, options, relations)
+
+    def run(victim: Victim, examples: Sequence[TextExample], *, progress: Progress) -> list[AdversarialExample[Any]]:
+        mask = victim.tokenizer.mask_token if options.unknown == BERT_MASK else None
+        chosen = replace(options, unknown=mask) if mask else options
+        return greedy_attack(
+            victim, examples, candidates, options=chosen, tagger=tagger, similarity=similarity, progress=progress
+        )
+
+    return Attack(run, options, queries_victim=True)
+
+
 class MaskedLMCandidates:
     """Candidates for a word, the most probable first.
 
@@ -122,7 +146,6 @@ class MaskedLMCandidates:
         if relations is None and not options.opposites:
             raise ConfigError("opposites=false: WordNet says which words are opposites, and none was given")
         self._relations = relations
-        self.provenance: Mapping[str, str] = {"masked_lm": source}
         self.options = options
         self._tokenizer = load_tokenizer(resolve_checkpoint(source))
         self._model = load_masked_lm(ModelConfig(start_from=source), self._tokenizer).to(device).eval()

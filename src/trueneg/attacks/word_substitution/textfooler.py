@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
-from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.registry import AttackSetup
 from trueneg.attacks.victim import Classifier
-from trueneg.attacks.word_substitution.greedy import Candidates, GreedyOptions, Place, greedy_attack
+from trueneg.attacks.word_substitution.greedy import Candidates, GreedyOptions, Place, greedy_attack, greedy_needs
 from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors
 from trueneg.attacks.word_substitution.similarity import Similarity
 from trueneg.attacks.words import WORDS, Passage, with_case_of
-from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.vectors import Vectors
@@ -70,19 +71,12 @@ PROFILES: Mapping[str, TextFoolerOptions] = MappingProxyType(
 that they advise. They also write texts small and drop most punctuation first, which here stays as it is."""
 
 
-def textfooler_options(profile: str) -> TextFoolerOptions:
-    """Find a profile.
-
-    Raises:
-        ConfigError: for an unknown name.
-
-    Example:
-        >>> textfooler_options("textattack").max_angle
-        0.5
-    """
-    if profile not in PROFILES:
-        raise ConfigError(unknown_name("profile of TextFooler", profile, PROFILES))
-    return PROFILES[profile]
+def make_textfooler(setup: AttackSetup) -> Attack:
+    """Words become counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE."""
+    options = setup.options(PROFILES, greedy_needs(setup.config.encoder))
+    neighbours, similarity, tagger = setup.neighbours, setup.similarity(), setup.tagger
+    run = partial(textfooler, neighbours=neighbours, tagger=tagger, similarity=similarity, options=options)
+    return Attack(run, options, queries_victim=True)
 
 
 def neighbour_candidates(neighbours: NeighbourTable, num: int = 50, min_cosine: float = 0.5) -> Candidates:

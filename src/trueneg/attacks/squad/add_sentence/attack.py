@@ -18,10 +18,12 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.registry import AttackSetup
 from trueneg.attacks.squad.add_sentence.declarative import declarative, expected_answer
 from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
 from trueneg.attacks.squad.add_sentence.fake_answer import fake_answer
@@ -37,6 +39,11 @@ from trueneg.tasks.squad_reading import SquadExample
 Position = Literal["append", "prepend", "before_answer", "random"]
 POSITIONS: tuple[Position, ...] = get_args(Position)
 
+REMEDY = (
+    "for Jia and Liang's own sentences evaluate on their adversarial SQuAD, `trueneg attack MODEL --load FILE.json`; "
+    "else choose --profile strict or textflint"
+)
+"""What to do where a former version's rules of AddSent are named."""
 _TRIES = 5
 _REASONS = {
     "is_question_changed": "the sentence has nothing of what was altered",
@@ -77,6 +84,18 @@ class AddOptions:
 PROFILES: Mapping[str, AddOptions] = MappingProxyType(
     {"strict": AddOptions(), "textflint": AddOptions("before_answer", require_valid=False, last_resort=True)}
 )
+
+
+def make_add_sentence(setup: AttackSetup) -> Attack:
+    """A SQuAD context gets a sentence that answers another question (Jia and Liang 2017)."""
+    given = [setting.partition("=")[0].strip() for setting in setup.config.settings]
+    names = [name for name in ("fake", "alteration", "answers", "profile", "require_change") if name in given]
+    if names or setup.config.profile == "jia2017":
+        raise ConfigError(f"add-sentence has {', '.join(names) or '--profile jia2017'} no more: {REMEDY}")
+    options = setup.options(PROFILES)
+    seed = setup.config.seed
+    run = partial(add_sentence, seed=seed, wordnet=setup.wordnet, tagger=setup.tagger, options=options)
+    return Attack(run, options, ("squad",))
 
 
 @dataclass(frozen=True)
