@@ -92,7 +92,7 @@ def their_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, rows:
             )
             loss = generated.loss + weight * found.loss
         loss.backward()
-        nn.utils.clip_grad_norm_(both.parameters(), config.optimizer.max_norm)
+        nn.utils.clip_grad_norm_(both.parameters(), config.optimizer.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 

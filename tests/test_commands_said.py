@@ -145,7 +145,7 @@ def test_the_program_takes_what_is_said(place: str) -> None:
         ("trueneg pretrain electra-mini --steps many --seed N --out RUN", "--steps"),
         ("trueneg lexicon show", ""),
         ("trueneg inspect RUN one two three", "three"),
-        ("trueneg pretrain electra-mini --out runs/x --set objective.corection.use=set", "corection"),
+        ("trueneg pretrain electra-mini --out runs/x --set objective.corection.use=marginal", "corection"),
         ("OMP_NUM_THREADS=1 torchrun -m trueneg pretrain … --stepz 5", "--stepz"),
     ],
 )

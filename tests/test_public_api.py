@@ -108,6 +108,6 @@ def test_an_error_says_in_a_traceback_what_options_are_in_python() -> None:
     shown = "".join(traceback.format_exception(error))
     assert "resume=True for --resume" in shown and "out=… for --out" in shown
     with pytest.raises(ConfigError) as raised:
-        trueneg.configure("electra-mini", settings=["correction.use=set"])
+        trueneg.configure("electra-mini", settings=["correction.use=marginal"])
     assert any("objective.correction.detector=" in note for note in raised.value.__notes__)
     assert not hasattr(ConfigError("unknown option 'x'"), "__notes__")

@@ -77,7 +77,7 @@ def test_a_bert_from_elsewhere_continued_with_set_correction(world: World, tmp_p
     tokenizer.save_pretrained(tmp_path / "bert")
     said = works(
         *("pretrain", "--from", tmp_path / "bert", "--corpus", world.corpus, "--out", tmp_path / "run"),
-        *("--hard-correction", "lexical", "--set", "correction.use=set", "--steps", 3, "--length", 24, "--pack"),
+        *("--hard-correction", "lexical", "--set", "correction.use=marginal", "--steps", 3, "--length", 24, "--pack"),
     )
     assert "training: mlm" in said.err
     assert "finished at step 3 of 3" in said.out

@@ -186,7 +186,7 @@ def test_a_table_written_down_is_the_table(
         ):
             assert torch.equal(ours[batch.is_masked], theirs[batch.is_masked])
     assert num_credited > 50
-    for use in ("drop", "soft", "set"):
+    for use in ("drop", "soft_targets", "marginal"):
         outcomes = []
         for detector in (lexical, annotated):
             generator = MaskedLM(tiny.make_masking(), HardCorrection(detector, use), prediction="sampled")

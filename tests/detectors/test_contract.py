@@ -89,7 +89,7 @@ def test_detectors(name: str, kind: str, written: dict[str, str]) -> None:
     tokenizer = wordpiece() if kind == "wordpiece" else byte_level()
     detector = make_detector(CorrectionConfig(detector=written[name], wordnet=str(WORDNET)), tokenizer)
     model = tiny.make_masked_lm(vocab_size=len(tokenizer) + 2)  # padded beyond the tokenizer
-    objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(detector, "set"))
+    objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(detector, "marginal"))
     objective.attach(model)
     batch, predicted = batch_of(tokenizer)
     check_credit(detector, batch, predicted, len(tokenizer) + 2)

@@ -26,7 +26,13 @@ def test_default_substitutes_are_the_prediction_and_its_credit() -> None:
 
 @pytest.mark.parametrize(
     ("use", "denominator"),
-    [("drop", "masked"), ("drop", "kept"), ("weigh", "masked"), ("soft", "masked"), ("set", "masked")],
+    [
+        ("drop", "masked"),
+        ("drop", "kept"),
+        ("down_weight", "masked"),
+        ("soft_targets", "masked"),
+        ("marginal", "masked"),
+    ],
 )
 @pytest.mark.parametrize("how", ["original", "ignore", "soft"])
 def test_fractional_credit_in_every_mode(use: str, denominator: str, how: str) -> None:
@@ -56,7 +62,7 @@ def test_credit_has_no_gradient() -> None:
             return self.scale.expand(gold.shape)
 
     detector = Learned()
-    for use in ("drop", "weigh", "soft", "set"):
+    for use in ("drop", "down_weight", "soft_targets", "marginal"):
         objective = MaskedLM(tiny.make_masking(), HardCorrection(detector, use))
         objective(tiny.make_masked_lm(), tiny.padded_batch()).terms["mlm"].backward()
     assert detector.scale.grad is None

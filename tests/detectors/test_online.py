@@ -220,9 +220,9 @@ def models_of(kind: str, vocab_size: int) -> MaskedLanguageModel | ElectraPair:
 
 
 @pytest.mark.parametrize("kind", ["mlm", "electra"])
-@pytest.mark.parametrize("use", ["drop", "set", "soft"])
+@pytest.mark.parametrize("use", ["drop", "marginal", "soft_targets"])
 def test_training_goes_on_with_it(
-    kind: str, use: Literal["drop", "set", "soft"], tokenizer: PreTrainedTokenizerFast
+    kind: str, use: Literal["drop", "marginal", "soft_targets"], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     scorer = EverythingGoes()
     detector = OnlineDetector(scorer, tokenizer)

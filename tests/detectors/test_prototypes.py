@@ -212,7 +212,7 @@ def test_the_detector_agrees_with_the_judge(file: str, rows: tiny.Rows) -> None:
 
 
 @pytest.mark.parametrize("detector", ["P", "ema", "P & ema & !lexical", "P | lexical | !ema"])
-@pytest.mark.parametrize("use", ["drop", "set", "soft"])
+@pytest.mark.parametrize("use", ["drop", "marginal", "soft_targets"])
 def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, file: str, rows: tiny.Rows) -> None:
     """Credit for the log and substitutes for the loss come from one forward pass."""
     tokenizer = wordpiece()

@@ -58,7 +58,7 @@ def parts(kind: str, dropout: float = 0.0) -> tuple[torch.nn.Module, Any]:
     """A model and its objective, with hard correction and soft regularization."""
     objective = MaskedLM(
         make_masking(mask_share=0.8, random_share=0.1),
-        HardCorrection(FractionalDetector(), use="weigh"),
+        HardCorrection(FractionalDetector(), use="down_weight"),
         [SoftRegularization()],
         prediction="sampled" if kind == "electra" else "argmax",
     )

@@ -45,9 +45,9 @@ def annotated(config: PretrainConfig, folder: Path) -> PretrainConfig:
     "settings",
     [
         (),
-        ("objective.correction.use=set",),
+        ("objective.correction.use=marginal",),
         ("corpus.pack=true", "corpus.length=40"),
-        ("train.accumulation=2", "objective.correction.use=soft", "objective.correction.discriminator=soft"),
+        ("train.accumulation=2", "objective.correction.use=soft_targets", "objective.correction.discriminator=soft"),
     ],
     ids=["drop", "set", "packed", "accumulated"],
 )

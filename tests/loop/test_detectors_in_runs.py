@@ -58,7 +58,7 @@ def test_a_run_with_a_moving_average_resumes_bit_for_bit(
     objective: str, config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ("objective.correction.detector=ema[momentum=0.9]@0.01", "train.steps=9", "train.save_every=4")
-    config = config_of(objective, *settings, "model.dropout=0.1", "objective.correction.use=set")
+    config = config_of(objective, *settings, "model.dropout=0.1", "objective.correction.use=marginal")
     pretrain(config, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patch, pytest.raises(PowerCut):
         before_step(patch, 6, cut_power)

@@ -147,7 +147,7 @@ def test_the_gradient_is_clipped_to_its_norm(config_of: MakeConfig, tmp_path: Pa
             "optimizer.schedule=constant",
             "optimizer.warmup_steps=0",
             "optimizer.learning_rate=1e6",
-            f"optimizer.max_norm={max_norm}",
+            f"optimizer.max_grad_norm={max_norm}",
         )
         run = pretrain(config, tmp_path / str(max_norm), quiet=True).folder
         start = config_of("electra", *scaled, "model.dropout=0", "train.steps=1", "optimizer.learning_rate=0")

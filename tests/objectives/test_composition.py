@@ -36,7 +36,7 @@ DETECTORS = {
     ),
     "fractional": tiny.FractionalDetector,
 }
-CORRECTIONS = ["none", "drop-masked", "drop-kept", "soft-masked", "set-masked"]
+CORRECTIONS = ["none", "drop-masked", "drop-kept", "soft_targets-masked", "marginal-masked"]
 
 
 def make_correction(name: str, detector: str) -> HardCorrection | None:
@@ -90,7 +90,7 @@ def test_nothing_masked_is_no_loss(objective: str, correction: str) -> None:
     assert all(gradient.isfinite().all() for gradient in tiny.gradients(model).values())
 
 
-@pytest.mark.parametrize("correction", ["none", "drop-masked", "soft-masked", "set-masked"])
+@pytest.mark.parametrize("correction", ["none", "drop-masked", "soft_targets-masked", "marginal-masked"])
 @pytest.mark.parametrize("objective", ["mlm", "electra"])
 def test_sums_add_up_over_micro_batches(objective: str, correction: str) -> None:
     """A batch cut in two gives the same terms, counts and statistics: nothing is a mean inside."""
@@ -146,7 +146,9 @@ def test_weights_are_those_asked_for() -> None:
     assert weights == {"mlm": 0.5, "rtd": 10.0, "sr": 0.5, "sr_sentence": 0.25}
 
 
-@pytest.mark.parametrize(("use", "denominator"), [("weigh", "masked"), ("soft", "masked"), ("drop", "kept")])
+@pytest.mark.parametrize(
+    ("use", "denominator"), [("down_weight", "masked"), ("soft_targets", "masked"), ("drop", "kept")]
+)
 @pytest.mark.parametrize("name", OBJECTIVES.builtin)
 def test_every_option_reaches_its_place(
     name: str, use: str, denominator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

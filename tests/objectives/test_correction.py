@@ -14,7 +14,7 @@ import tiny
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.table import TableDetector
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegDeprecationWarning
 from trueneg.lexicon.table import LookupTable
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection, corrected_labels, weigh
@@ -43,10 +43,10 @@ def loss_and_gradients(model: nn.Module, objective: Any, batch: MaskedRows = BAT
     return loss.detach(), tiny.gradients(model)
 
 
-WEIGHED = [("drop", "masked"), ("drop", "kept"), ("weigh", "masked")]
+WEIGHED = [("drop", "masked"), ("drop", "kept"), ("down_weight", "masked")]
 
 
-@pytest.mark.parametrize("use", ["weigh", "soft", "set"])
+@pytest.mark.parametrize("use", ["down_weight", "soft_targets", "marginal"])
 def test_kept_is_refused_where_every_position_is_left(use: str) -> None:
     with pytest.raises(ConfigError, match="denominator=kept"):
         HardCorrection(tiny.ConstantDetector(1.0), use, "kept")
@@ -81,7 +81,7 @@ def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("use", ["drop", "weigh"])
+@pytest.mark.parametrize("use", ["drop", "down_weight"])
 def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use: str) -> None:
     plain_loss, plain_gradients = loss_and_gradients(*make())
     detector = TableDetector(LookupTable.empty(tiny.make_tokenizer()))
@@ -94,7 +94,7 @@ def test_empty_table_is_the_plain_loss_bit_for_bit(make: Callable[..., Any], use
 def test_set_without_substitutes_is_the_plain_loss(make: Callable[..., Any]) -> None:
     plain_loss, plain_gradients = loss_and_gradients(*make())
     for detector in (TableDetector(tiny.make_table([])), tiny.ConstantDetector(0.0)):
-        loss, gradients = loss_and_gradients(*make(correction=HardCorrection(detector, "set")))
+        loss, gradients = loss_and_gradients(*make(correction=HardCorrection(detector, "marginal")))
         torch.testing.assert_close(loss, plain_loss, rtol=1e-6, atol=0)
         # The discriminator's weight of 50 is in these gradients.
         tiny.assert_same(plain_gradients, gradients, tolerance=1e-6)
@@ -131,7 +131,7 @@ def test_right_predictions_are_never_forgiven() -> None:
 def test_empty_slots_weigh_nothing() -> None:
     """Whatever the logits at an unused slot, the terms stay as they are."""
     model, objective = mlm(
-        correction=HardCorrection(tiny.FractionalDetector(), "weigh"), regularizers=(SoftRegularization("soft"),)
+        correction=HardCorrection(tiny.FractionalDetector(), "down_weight"), regularizers=(SoftRegularization("soft"),)
     )
     prediction = objective.predict(model, BATCH)
     assert not BATCH.is_masked.all()
@@ -142,7 +142,7 @@ def test_empty_slots_weigh_nothing() -> None:
     assert {n: v.item() for n, v in after.stats.items()} == {n: v.item() for n, v in before.stats.items()}
 
 
-@pytest.mark.parametrize("use", ["drop", "weigh", "soft", "set"])
+@pytest.mark.parametrize("use", ["drop", "down_weight", "soft_targets", "marginal"])
 def test_more_credit_never_costs_more(use: str) -> None:
     losses = []
     for credit in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -158,8 +158,8 @@ def test_more_credit_never_costs_more(use: str) -> None:
         (0.49, "drop", 2.0),
         (0.5, "drop", 0.0),
         (1.0, "drop", 0.0),
-        (0.25, "soft", 1.5),
-        (1.0, "soft", 0.0),
+        (0.25, "down_weight", 1.5),
+        (1.0, "down_weight", 0.0),
     ],
 )
 def test_weigh(credit: float, use: str, expected: float) -> None:
@@ -189,7 +189,7 @@ def test_set_takes_each_token_once() -> None:
         def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
             return Proposals(torch.zeros(gold.shape), gold.unsqueeze(-1), torch.ones(*gold.shape, 1))
 
-    model, objective = mlm(correction=HardCorrection(ListsGold(), "set"))
+    model, objective = mlm(correction=HardCorrection(ListsGold(), "marginal"))
     plain = MaskedLM(tiny.make_masking())(model, BATCH).terms["mlm"]
     torch.testing.assert_close(objective(model, BATCH).terms["mlm"], plain, rtol=1e-6, atol=0)
 
@@ -199,7 +199,7 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     logits = torch.tensor([[[1.0, 2.0, 0.0, -1.0]]], requires_grad=True)
     gold = torch.tensor([[0]])
     batch = MaskedRows(BATCH.rows, gold, gold, gold, torch.tensor([[True]]), torch.tensor([[True]]), torch.zeros(1, 1))
-    correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "set")
+    correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "marginal")
     token_loss = -logits.log_softmax(-1)[..., 0]
     credit, proposals = correction.assess(torch.tensor([[2]]), batch)
     correction.masked_lm_loss(token_loss, logits, credit, proposals, batch).backward()
@@ -301,3 +301,11 @@ def test_same_text_has_no_divergence() -> None:
     prediction = objective.predict(model, BATCH)
     right = type(prediction)(BATCH, prediction.logits, BATCH.gold, prediction.credit)
     assert SentenceRegularization()(model.eval(), right).item() == 0
+
+
+def test_uses_are_checked_and_old_names_read() -> None:
+    detector = tiny.FractionalDetector()
+    with pytest.warns(TruenegDeprecationWarning, match="marginal"):
+        assert HardCorrection(detector, "set").use == "marginal"
+    with pytest.raises(ConfigError, match=r"objective.correction.use 'margnal': did you mean 'marginal'"):
+        HardCorrection(detector, "margnal")

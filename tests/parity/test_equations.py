@@ -103,7 +103,7 @@ def test_eq_2_drop_with_fractional_credit_rounds_it() -> None:
 
 def test_weigh() -> None:
     expected = sum((1 - fraction(k)) * loss for k, loss in enumerate(NLL)) / len(NLL)
-    assert mlm_loss(HardCorrection(tiny.FractionalDetector(), "weigh")) == pytest.approx(expected, rel=1e-6)
+    assert mlm_loss(HardCorrection(tiny.FractionalDetector(), "down_weight")) == pytest.approx(expected, rel=1e-6)
 
 
 def test_set_over_a_table() -> None:
@@ -116,7 +116,7 @@ def test_set_over_a_table() -> None:
     ]
     expected = sum(losses) / len(losses)
     assert expected < sum(NLL) / len(NLL) - 0.1
-    assert mlm_loss(HardCorrection(TableDetector(TABLE), "set")) == pytest.approx(expected, rel=1e-6)
+    assert mlm_loss(HardCorrection(TableDetector(TABLE), "marginal")) == pytest.approx(expected, rel=1e-6)
 
 
 def test_soft_over_a_table() -> None:
@@ -125,7 +125,7 @@ def test_soft_over_a_table() -> None:
     for k, place in enumerate(POSITIONS):
         accepted = {GOLD[k]} | (SYNONYMS.get(GOLD[k], set()) if WHOLE[k] else set())
         losses.append(-np.mean([LOG_P[place][v] for v in sorted(accepted)]))
-    ours = mlm_loss(HardCorrection(TableDetector(TABLE), "soft"))
+    ours = mlm_loss(HardCorrection(TableDetector(TABLE), "soft_targets"))
     assert ours == pytest.approx(sum(losses) / len(losses), rel=1e-6)
     assert abs(ours - sum(NLL) / len(NLL)) > 0.01
 
@@ -136,7 +136,7 @@ def test_soft_with_fractional_credit() -> None:
         / (1 + fraction(k) * (BEST[k] != GOLD[k]))
         for k, place in enumerate(POSITIONS)
     ]
-    ours = mlm_loss(HardCorrection(tiny.FractionalDetector(), "soft"))
+    ours = mlm_loss(HardCorrection(tiny.FractionalDetector(), "soft_targets"))
     assert ours == pytest.approx(sum(losses) / len(losses), rel=1e-6)
 
 
@@ -146,7 +146,7 @@ def test_set_with_fractional_credit() -> None:
         -np.log(np.exp(LOG_P[place][GOLD[k]]) + fraction(k) * np.exp(LOG_P[place][BEST[k]]))
         for k, place in enumerate(POSITIONS)
     ]
-    ours = mlm_loss(HardCorrection(tiny.FractionalDetector(), "set"))
+    ours = mlm_loss(HardCorrection(tiny.FractionalDetector(), "marginal"))
     assert ours == pytest.approx(sum(losses) / len(losses), rel=1e-6)
 
 

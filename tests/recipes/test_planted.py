@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trueneg.cli.main import app
-from trueneg.errors import ConfigError, Interrupted
+from trueneg.errors import ConfigError, Interrupted, TruenegDeprecationWarning
 from trueneg.recipes import RECIPES, planted
 from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, reproduce
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
@@ -19,11 +19,11 @@ SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 def made_up(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
-    """What a run might come to: ``set`` gains 0.1 nats and a little that differs between seeds."""
-    gain = 0.1 + 0.01 * seed if arm.use == "set" else 0.0
+    """What a run might come to: ``marginal`` gains 0.1 nats and a little that differs between seeds."""
+    gain = 0.1 + 0.01 * seed if arm.use == "marginal" else 0.0
     metrics = {"nll": 5 + seed - gain, "accuracy": 0.1, "planted_nll": 4.0, "planted_accuracy": 0.2}
     extra = {"auc": 0.7, "masked_auc": 0.6} if arm.is_electra else {}
-    return ArmResult(str(arm), seed, metrics | extra, {"precision": 0.5} if arm.use == "set" else {}, 0.3, 1.0)
+    return ArmResult(str(arm), seed, metrics | extra, {"precision": 0.5} if arm.use == "marginal" else {}, 0.3, 1.0)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_recipe_is_in_the_table() -> None:
 def test_groups_and_grid() -> None:
     assert [str(arm) for arm in parse_arms(["all"])] == list(ARMS)
     assert len(parse_arms(["grid"])) == len(GRID) == 45
-    assert [str(arm) for arm in parse_arms(["set", "baseline", "set@1/1"])] == ["set", "baseline"]
+    assert [str(arm) for arm in parse_arms(["marginal", "baseline", "marginal@1/1"])] == ["marginal", "baseline"]
     assert set(GROUPS["mlm"]) | set(GROUPS["rtd"]) == set(ARMS)
     assert not set(GROUPS) & set(ARMS), "a name means an arm or a group"
     assert SCALES["mini"].steps == 1200
@@ -55,19 +55,19 @@ def test_groups_and_grid() -> None:
 def test_runs_are_done_seed_by_seed_and_once(
     fake_runs: list[tuple[str, int]], ring_corpus: Path, tmp_path: Path
 ) -> None:
-    reproduce(tmp_path, arms=["baseline", "set"], seeds=2, corpus=ring_corpus)
-    assert fake_runs == [("baseline", 1), ("set", 1), ("baseline", 2), ("set", 2)]
-    results, _ = reproduce(tmp_path, arms=["baseline", "set@0.5/1", "relabel"], seeds=3, corpus=ring_corpus)
+    reproduce(tmp_path, arms=["baseline", "marginal"], seeds=2, corpus=ring_corpus)
+    assert fake_runs == [("baseline", 1), ("marginal", 1), ("baseline", 2), ("marginal", 2)]
+    results, _ = reproduce(tmp_path, arms=["baseline", "marginal@0.5/1", "relabel"], seeds=3, corpus=ring_corpus)
     assert fake_runs[4:] == [
-        *(("set@0.5/1", 1), ("relabel", 1), ("set@0.5/1", 2), ("relabel", 2)),
-        *(("baseline", 3), ("set@0.5/1", 3), ("relabel", 3)),
+        *(("marginal@0.5/1", 1), ("relabel", 1), ("marginal@0.5/1", 2), ("relabel", 2)),
+        *(("baseline", 3), ("marginal@0.5/1", 3), ("relabel", 3)),
     ]
-    assert [arm["arm"] for arm in results["arms"]] == ["baseline", "set", "set@0.5/1", "relabel"]
+    assert [arm["arm"] for arm in results["arms"]] == ["baseline", "marginal", "marginal@0.5/1", "relabel"]
     assert [len(arm["seeds"]) for arm in results["arms"]] == [3, 2, 3, 3]
 
 
 def test_differences_are_paired_by_seed(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
-    results, table = reproduce(tmp_path, arms=["baseline", "set", "electra"], seeds=3, corpus=ring_corpus)
+    results, table = reproduce(tmp_path, arms=["baseline", "marginal", "electra"], seeds=3, corpus=ring_corpus)
     assert results == json.loads((tmp_path / "results.json").read_text())
     assert table == (tmp_path / "table.md").read_text()
     baseline, gained, electra = results["arms"]
@@ -79,13 +79,13 @@ def test_differences_are_paired_by_seed(fake_runs: list[Any], ring_corpus: Path,
     assert gained["mean"]["nll"] == pytest.approx(7 - 0.12)
     assert results["settings"]["config"]["steps"] == 1200
     assert {"trueneg", "torch", "transformers"} == results["versions"].keys()
-    assert "| set | 3 | 6.880 (-0.120 [-0.145, -0.095]) | 0.100 (+0.000 [+0.000, +0.000]) |" in table
+    assert "| marginal | 3 | 6.880 (-0.120 [-0.145, -0.095]) | 0.100 (+0.000 [+0.000, +0.000]) |" in table
     assert "| 0.50 |  |" in table
     assert "| electra | 3 | 0.700 | 0.600 |" in table
 
 
 def test_one_seed_has_no_intervals(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
-    results, table = reproduce(tmp_path, arms=["baseline", "set"], seeds=1, corpus=ring_corpus)
+    results, table = reproduce(tmp_path, arms=["baseline", "marginal"], seeds=1, corpus=ring_corpus)
     assert results["arms"][1]["difference"] == {}
     assert "[" not in table.partition("\n\n")[2]
 
@@ -93,7 +93,7 @@ def test_one_seed_has_no_intervals(fake_runs: list[Any], ring_corpus: Path, tmp_
 def test_results_of_other_settings_are_not_mixed(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
     reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus)
     with pytest.raises(ConfigError, match=r"other settings \(config.steps: 1200 -> 9\): give another --out"):
-        reproduce(tmp_path, arms=["set"], seeds=1, corpus=ring_corpus, settings=["steps=9"])
+        reproduce(tmp_path, arms=["marginal"], seeds=1, corpus=ring_corpus, settings=["steps=9"])
     assert len(fake_runs) == 1
 
 
@@ -107,14 +107,28 @@ def test_a_torn_result_is_named(fake_runs: list[Any], ring_corpus: Path, tmp_pat
 
 def test_an_interruption_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, ring_corpus: Path, tmp_path: Path) -> None:
     def interrupted(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
-        if arm.use == "set":
+        if arm.use == "marginal":
             raise KeyboardInterrupt
         return made_up(arm, seed, config, corpus)
 
     monkeypatch.setattr(planted, "run_arm", interrupted)
     with pytest.raises(Interrupted, match="the same command goes on"):
-        reproduce(tmp_path, arms=["baseline", "set"], seeds=1, corpus=ring_corpus)
+        reproduce(tmp_path, arms=["baseline", "marginal"], seeds=1, corpus=ring_corpus)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["baseline.seed1.json"]
+
+
+def test_runs_of_an_arm_under_its_old_name_are_taken_for_its_own(
+    fake_runs: list[tuple[str, int]], ring_corpus: Path, tmp_path: Path
+) -> None:
+    reproduce(tmp_path, arms=["baseline", "marginal"], seeds=1, corpus=ring_corpus)
+    new = tmp_path / "runs" / "marginal.seed1.json"
+    old = new.with_name("set.seed1.json")
+    old.write_text(new.read_text().replace('"marginal"', '"set"'))
+    new.unlink()
+    fake_runs.clear()
+    with pytest.warns(TruenegDeprecationWarning, match="arm=set is now called marginal"):
+        results, _ = reproduce(tmp_path, arms=["baseline", "set"], seeds=1, corpus=ring_corpus)
+    assert fake_runs == [] and [arm["arm"] for arm in results["arms"]] == ["baseline", "marginal"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +159,7 @@ def test_a_corpus_without_held_out_text_is_refused(ring_corpus: Path, tmp_path: 
 
 @pytest.mark.slow
 def test_the_verb_on_two_workers_gives_the_same_numbers(ring_corpus: Path, tmp_path: Path) -> None:
-    options = ["planted", "--scale", "tiny", "--seeds", "1", "--arms", "set, baseline", *SETTINGS]
+    options = ["planted", "--scale", "tiny", "--seeds", "1", "--arms", "marginal, baseline", *SETTINGS]
     found = []
     for workers in (1, 2):
         out = tmp_path / str(workers)
@@ -155,4 +169,4 @@ def test_the_verb_on_two_workers_gives_the_same_numbers(ring_corpus: Path, tmp_p
         found.append({arm["arm"]: arm["seeds"] for arm in json.loads(said.stdout)["arms"]})
         assert "2 of 2" in said.stderr
     assert found[0] == found[1]
-    assert found[0].keys() == {"baseline", "set"}
+    assert found[0].keys() == {"baseline", "marginal"}

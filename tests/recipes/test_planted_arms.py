@@ -30,22 +30,22 @@ def results(ring_corpus: Path) -> dict[str, ArmResult]:
 
 
 def test_an_arm_is_written_as_it_is_read() -> None:
-    for text in ("drop", "set@0.5/0.25", "relabel@1/0.5", "ceiling"):
+    for text in ("drop", "marginal@0.5/0.25", "relabel@1/0.5", "ceiling"):
         assert str(Arm.parse(text)) == text
-    assert Arm.parse("set@1.0/1") == Arm("set")
+    assert Arm.parse("marginal@1.0/1") == Arm("marginal")
     assert str(Arm.parse("relabel@0.5/1").yardstick) == "electra"
-    assert str(Arm.parse("set@0.5/1").yardstick) == "baseline"
+    assert str(Arm.parse("marginal@0.5/1").yardstick) == "baseline"
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("sets", "did you mean 'set'"),
-        ("set@0.5", "such as set@0.5/0.25"),
-        ("set@half/1", "such as set@0.5/0.25"),
+        ("marginl", "did you mean 'marginal'"),
+        ("marginal@0.5", "such as marginal@0.5/0.25"),
+        ("marginal@half/1", "such as marginal@0.5/0.25"),
         ("baseline@0.5/1", "'baseline' has no detector"),
-        ("set@0/1", "above 0"),
-        ("set@0.5/1.5", "at most at 1"),
+        ("marginal@0/1", "above 0"),
+        ("marginal@0.5/1.5", "at most at 1"),
     ],
 )
 def test_what_is_no_arm_is_refused(text: str, message: str) -> None:
@@ -61,8 +61,8 @@ def test_an_experiment_of_nothing_is_refused(name: str) -> None:
 
 def test_using_the_known_synonyms_pays_and_dropping_them_does_not(results: dict[str, ArmResult]) -> None:
     nll = {use: result.metrics["planted_nll"] for use, result in results.items() if "auc" not in result.metrics}
-    assert nll["ceiling"] < nll["set"] < nll["baseline"] < nll["drop"]
-    assert nll["soft"] < nll["baseline"]
+    assert nll["ceiling"] < nll["marginal"] < nll["baseline"] < nll["drop"]
+    assert nll["soft_targets"] < nll["baseline"]
     assert len(set(nll.values())) == len(nll), "every arm does something else"
 
 
@@ -72,7 +72,7 @@ def test_the_model_learns(results: dict[str, ArmResult]) -> None:
 
 
 def test_an_oracle_is_always_right(results: dict[str, ArmResult]) -> None:
-    for use in ("drop", "weigh", "set", "soft", "relabel"):
+    for use in ("drop", "down_weight", "marginal", "soft_targets", "relabel"):
         detector = results[use].detector
         assert (detector["precision"], detector["recall"]) == (1.0, 1.0)
         assert detector["num_credited"] > 100
@@ -80,17 +80,17 @@ def test_an_oracle_is_always_right(results: dict[str, ArmResult]) -> None:
 
 
 def test_a_run_can_be_done_again_to_the_bit(results: dict[str, ArmResult], ring_corpus: Path) -> None:
-    for use in ("set", "relabel"):
+    for use in ("marginal", "relabel"):
         torch.manual_seed(0)
         again = run_arm(Arm(use), 1, CONFIG, ring_corpus)
         assert replace(again, seconds=0) == replace(results[use], seconds=0)
-    other = run_arm(Arm("set"), 2, CONFIG, ring_corpus)
-    assert other.metrics != results["set"].metrics
+    other = run_arm(Arm("marginal"), 2, CONFIG, ring_corpus)
+    assert other.metrics != results["marginal"].metrics
 
 
 def test_a_poor_detector_gains_less(results: dict[str, ArmResult], ring_corpus: Path) -> None:
-    poor = run_arm(Arm("set", precision=0.5, recall=0.25), 1, CONFIG, ring_corpus)
-    assert poor.metrics["planted_nll"] > results["set"].metrics["planted_nll"]
+    poor = run_arm(Arm("marginal", precision=0.5, recall=0.25), 1, CONFIG, ring_corpus)
+    assert poor.metrics["planted_nll"] > results["marginal"].metrics["planted_nll"]
     assert poor.detector["recall"] < 0.7
     assert poor.detector["precision"] < 1
 

@@ -31,11 +31,11 @@ from trueneg.training.optimizer import (
         # Warm-up of 4 steps, 20 steps in all; shares at steps 0, 1, 3, 4, 12, 19, 20.
         ({"schedule": "constant"}, [0.25, 0.5, 1, 1, 1, 1, 1]),
         ({"schedule": "linear"}, [0.25, 0.5, 1, 1, 0.5, 1 / 16, 0]),
-        ({"schedule": "linear", "final_share": 0.2}, [0.25, 0.5, 1, 1, 0.6, 0.2 + 0.8 / 16, 0.2]),
+        ({"schedule": "linear", "min_lr_ratio": 0.2}, [0.25, 0.5, 1, 1, 0.6, 0.2 + 0.8 / 16, 0.2]),
         ({"schedule": "cosine"}, [0.25, 0.5, 1, 1, 0.5, (1 + np.cos(np.pi * 15 / 16)) / 2, 0]),
-        ({"schedule": "wsd", "decay_share": 0.4}, [0.25, 0.5, 1, 1, 1, 1 / 8, 0]),
-        ({"schedule": "wsd", "decay_share": 0.5}, [0.25, 0.5, 1, 1, 0.8, 0.1, 0]),
-        ({"schedule": "wsd", "decay_share": 1.0}, [0.25, 0.5, 1, 1, 0.5, 1 / 16, 0]),
+        ({"schedule": "wsd", "decay_ratio": 0.4}, [0.25, 0.5, 1, 1, 1, 1 / 8, 0]),
+        ({"schedule": "wsd", "decay_ratio": 0.5}, [0.25, 0.5, 1, 1, 0.8, 0.1, 0]),
+        ({"schedule": "wsd", "decay_ratio": 1.0}, [0.25, 0.5, 1, 1, 0.5, 1 / 16, 0]),
         # Google's ELECTRA: warm-up x decay, and the decay runs from the first step.
         (
             {"schedule": "linear", "name": "electra-code"},

@@ -150,8 +150,8 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {
     "detectors": ("who finds false negatives", _detectors),
     "tasks": ("what is fine-tuned for, and evaluated", _tasks),
     "attacks": ("what fine-tuned models are attacked with", _attacks),
-    "options": ("what --set changes of pretrain, with defaults", _options),
-    "finetune-options": ("what --set changes of finetune, with defaults", _finetune_options),
+    "options": ("what --set changes of pretrain: defaults, bounds, what an option needs", _options),
+    "finetune-options": ("what --set changes of finetune, likewise", _finetune_options),
 }
 
 
@@ -179,9 +179,19 @@ def list_names(
         output.table({kind: entries}, (kind, ""), list(entries.items()))
 
 
+RESUMES = {"same": [], "free": ["may change on resume"], "unfinished": ["may change on resume until finished"]}
+
+
 def _explained(option: Option) -> str:
     default = "(empty)" if option.default == "" else str(option.default)
-    return f"{option.about} ({option.values}; default {default.lower() if option.values == 'bool' else default})"
+    notes = [
+        f"{option.values}, {option.bounds}" if option.bounds else option.values,
+        f"default {default.lower() if option.values == 'bool' else default}",
+        *(f"only if {need}" for need in option.needs),
+        *RESUMES[option.resume],
+        *(f"formerly {old}" for old in option.formerly),
+    ]
+    return f"{option.about} ({'; '.join(notes)})"
 
 
 @app.command(rich_help_panel=START)

@@ -25,7 +25,7 @@ def reproduce(
     arms: Annotated[
         str,
         typer.Option(
-            help="By comma. planted: drop,set@0.5/0.25 (PRECISION/RECALL), all, mlm, rtd, grid; pilot: freelb,smart."
+            help="planted: drop,marginal@0.5/0.25 (PRECISION/RECALL), all, mlm, rtd, grid; pilot: freelb,smart."
         ),
     ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 5,

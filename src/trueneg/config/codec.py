@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from trueneg.config.fields import Rule, current_value, explain, own_rules, rules, warn_renamed
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
@@ -36,8 +37,7 @@ OTHER_NAMES = {
     "eval_steps": "eval_every",
     "bf16": "precision",
     "dtype": "precision",
-    "grad_clip": "max_norm",
-    "max_grad_norm": "max_norm",
+    "grad_clip": "max_grad_norm",
     "grad_accum": "accumulation",
     "gradient_accumulation": "accumulation",
     "gradient_accumulation_steps": "accumulation",
@@ -63,7 +63,8 @@ OTHER_NAMES = {
     "save_steps": "save_every",
     "soft_regularization": "level",
     "warmup": "warmup_steps",
-    "warmup_ratio": "warmup_share",
+    "warmup_proportion": "warmup_ratio",
+    "min_lr": "min_lr_ratio",
     "wd": "weight_decay",
 }
 """What options are called elsewhere: no option's name, but what is suggested."""
@@ -84,19 +85,47 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
         >>> from trueneg.config.options import MaskingConfig
         >>> decode(MaskingConfig, {"rate": 0.3}).rate
         0.3
-        >>> from trueneg.config.options import MaskingConfig
         >>> decode(MaskingConfig, {"rat": 0.3})
         Traceback (most recent call last):
         trueneg.errors.ConfigError: unknown option 'rat': did you mean 'rate'? Known: ...
     """
-    hints = get_type_hints(kind)
+    hints, own = get_type_hints(kind), own_rules(kind)
     values: dict[str, Any] = {}
-    for key, value in data.items():
-        path = f"{where}.{key}" if where else key
+    for key, value in with_current_names(kind, data, where).items():
+        path = _joined(where, key)
         if key not in hints:
-            raise ConfigError(unknown_name("option", path, [f"{where}.{k}" if where else k for k in hints]))
-        values[key] = _decode_value(hints[key], value, path)
+            raise ConfigError(unknown_name("option", path, [_joined(where, name) for name in hints]))
+        values[key] = _decode_value(hints[key], value, path, own[key])
     return kind(**values)
+
+
+def with_current_names(kind: type[Any], data: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Rename what stands under old names, of options and of values; what is unknown stays as it is.
+
+    Args:
+        kind: The dataclass that ``data`` is of.
+        data: Field names to values, nested as the dataclass is.
+        where: Dotted path of ``data``, for messages.
+
+    Raises:
+        ConfigError: if an option is there under its old and its current name.
+    """
+    hints, own = get_type_hints(kind), own_rules(kind)
+    current = {old: name for name, rule in own.items() for old in rule.formerly}
+    renamed: dict[str, Any] = {}
+    for key, value in data.items():
+        name = current.get(key, key)
+        path = _joined(where, name)
+        if name != key:
+            if name in data:
+                raise ConfigError(f"{path} is given twice: {_joined(where, key)} is its old name, leave it out")
+            warn_renamed(f"option {_joined(where, key)}", path)
+        hint = hints.get(name)
+        if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+            renamed[name] = with_current_names(cast(type[Any], hint), value, path)
+        else:
+            renamed[name] = current_value(own[name], value, path) if name in own else value
+    return renamed
 
 
 def encode(config: Any) -> dict[str, Any]:
@@ -121,7 +150,10 @@ def override(config: T, assignments: Sequence[str]) -> T:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
-        config = _replace(config, full_name(config, name.strip()).split("."), text.strip())
+        path = full_name(config, name.strip())
+        if (old := name.strip()).rpartition(".")[2] != path.rpartition(".")[2]:
+            warn_renamed(f"option {old}", path)
+        config = _replace(config, path.split("."), text.strip())
     return config
 
 
@@ -169,25 +201,51 @@ class Option:
     default: Any
     about: str
     """What it does."""
+    bounds: str = ""
+    """Bounds of a number."""
+    resume: str = "same"
+    """Whether a resumed run may change it: ``same``, ``free``, or ``unfinished`` (until the run has finished)."""
+    needs: tuple[str, ...] = ()
+    """What has to be so for it to have an effect."""
+    formerly: tuple[str, ...] = ()
+    """Its old names, which are still read."""
 
 
-def describe(kind: type[Any], prefix: str = "") -> dict[str, Option]:
-    """Dotted name of every option to its values, its default and what it does.
+def describe(kind: type[Any]) -> dict[str, Option]:
+    """Dotted name of every option to its values, default, bounds and rules, and what it does.
 
     Example:
-        >>> from trueneg.config.options import TrainConfig
-        >>> describe(TrainConfig)["steps"]
-        Option(values='int', default=1000, about='Optimizer steps of the whole run.')
+        >>> from trueneg.config.options import PretrainConfig
+        >>> described = describe(PretrainConfig)["train.steps"]
+        >>> described.values, described.bounds, described.about
+        ('int', 'at least 1', 'Optimizer steps of the whole run.')
     """
-    described: dict[str, Option] = {}
-    default, about = kind(), _field_docstrings(kind)
+    described, known, default = {}, rules(kind), flatten(encode(kind()))
+    hints_and_docs = _hints_and_docstrings(kind)
+    for name, rule in known.items():
+        hint, about = hints_and_docs[name]
+        choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
+        described[name] = Option(
+            values=choices or hint.__name__,
+            default=default[name],
+            about=about,
+            bounds=rule.bounds,
+            resume=rule.resume,
+            needs=tuple(explain(condition, known) for condition in rule.needs),
+            formerly=rule.formerly,
+        )
+    return described
+
+
+def _hints_and_docstrings(kind: type[Any], prefix: str = "") -> dict[str, tuple[Any, str]]:
+    found: dict[str, tuple[Any, str]] = {}
+    about = _field_docstrings(kind)
     for name, hint in get_type_hints(kind).items():
         if dataclasses.is_dataclass(hint):
-            described |= describe(cast(type[Any], hint), f"{prefix}{name}.")
-            continue
-        choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
-        described[prefix + name] = Option(choices or hint.__name__, getattr(default, name), about.get(name, ""))
-    return described
+            found |= _hints_and_docstrings(cast(type[Any], hint), f"{prefix}{name}.")
+        else:
+            found[prefix + name] = hint, about.get(name, "")
+    return found
 
 
 def _field_docstrings(kind: type[Any]) -> dict[str, str]:
@@ -201,11 +259,15 @@ def _field_docstrings(kind: type[Any]) -> dict[str, str]:
     return found
 
 
-def _decode_value(hint: Any, value: Any, path: str) -> Any:
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{path}: a group of options is wanted, not {value!r}")
+            raise ConfigError(f"{path} must be a group of options, got {value!r}")
         return decode(hint, value, path)  # type: ignore[arg-type]
+    value = current_value(rule, value, path)
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
@@ -213,11 +275,11 @@ def _decode_value(hint: Any, value: Any, path: str) -> Any:
             raise ConfigError(unknown_name(f"value of {path}", str(value), known))
         return value
     if isinstance(value, int) and abs(value) > LARGEST:
-        raise ConfigError(f"{path}: must be at most {LARGEST:.3g}, got a number of {len(str(abs(value)))} digits")
+        raise ConfigError(f"{path} must be at most {LARGEST:.3g}, got a number of {len(str(abs(value)))} digits")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise ConfigError(f"{path}: {hint.__name__} is wanted, not {value!r}")
+        raise ConfigError(f"{path} must be {_NAMES.get(hint, hint.__name__)}, got {value!r}")
     return value
 
 
@@ -226,27 +288,30 @@ def _parse(hint: Any, text: str, path: str) -> Any:
     if hint is bool:
         words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
         if text.lower() not in words:
-            raise ConfigError(f"{path}: true or false is wanted, not {text!r}")
+            raise ConfigError(f"{path} must be true or false, got {text!r}")
         return words[text.lower()]
     if hint in (int, float):
         try:
             number = float(text) if hint is float or "e" in text.lower() else int(text)
         except ValueError as error:
-            raise ConfigError(f"{path}: {hint.__name__} is wanted, not {text!r}") from error
+            raise ConfigError(f"{path} must be {_NAMES[hint]}, got {text!r}") from error
         if hint is int and isinstance(number, float) and not number.is_integer():
-            raise ConfigError(f"{path}: a whole number is wanted, not {text!r}")
+            raise ConfigError(f"{path} must be a whole number, got {text!r}")
         return hint(number)
     return text
 
 
 def full_name(config: Any, name: str) -> str:
-    """Dotted name of an option, given its last parts.
+    """Dotted name of an option, given its last parts, or those of an old name of it.
 
     Raises:
         ConfigError: for a name that no option has, or several.
     """
-    known = list(flatten(encode(config)))
+    known = rules(type(config))
     matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
+    if not matches:
+        old = {_joined(key.rpartition(".")[0], former): key for key, rule in known.items() for former in rule.formerly}
+        matches = [key for former, key in old.items() if f".{former}".endswith(f".{name}")]
     if not matches:
         # Someone who left the sections out is compared with names without sections.
         by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
@@ -259,13 +324,17 @@ def full_name(config: Any, name: str) -> str:
     return matches[0]
 
 
+def _joined(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
 def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> Any:
     key, rest = path[0], path[1:]
-    full = f"{where}.{key}" if where else key
+    full = _joined(where, key)
     if rest:
         return dataclasses.replace(config, **{key: _replace(getattr(config, key), rest, text, full)})
-    hint = get_type_hints(type(config))[key]
-    return dataclasses.replace(config, **{key: _decode_value(hint, _parse(hint, text, full), full)})
+    hint, rule = get_type_hints(type(config))[key], own_rules(type(config))[key]
+    return dataclasses.replace(config, **{key: _decode_value(hint, _parse(hint, text, full), full, rule)})
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,62 +1,78 @@
-"""Every option there is: frozen dataclasses, with what a run does by default."""
+"""Every option of a run: frozen dataclasses, with the defaults and rules of their fields."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+from trueneg.config.fields import option
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """What is read: a folder made by ``trueneg corpus build``."""
+    """The corpus to train on."""
 
-    path: str = ""
+    path: str = option("", resume="free")
     """Folder made by ``trueneg corpus build``."""
-    length: int = 128
+    length: int = option(128, at_least=3)
     """Tokens of a row, its start and end tokens included."""
     pack: bool = False
     """Fill rows with pieces of several documents, under attention that stops at their borders."""
-    eval_rows: int = 512
+    eval_rows: int = option(512, at_least=0, resume="free")
     """Held-out rows that an evaluation reads; 0 for none. Without a held-out split there is no evaluation."""
 
 
 PROJECTED = ("electra", "albert")
 """Architectures whose embeddings have a width of their own, so that encoders of different widths can share them."""
 
+# Conditions that several options share; see ``fields.holds``.
+WITH_PROJECTION = f"model.start_from or model.architecture={'|'.join(PROJECTED)}"
+OF_TOKENS = "objective.regularization.level=token|token+sentence"
+OF_SENTENCES = "objective.regularization.level=sentence|token+sentence"
+OF_CONTRAST = "objective.cline.contrast=true"
+OF_VIEWS = "objective.cline.rtd=true or objective.cline.contrast=true"
+OF_ANTONYMS = "objective.cline.negatives=antonyms"
+OF_SQUAD = "task.name=squad*"
+OF_OWN_DATA = "task.name=classification|regression"
+
 
 @dataclass(frozen=True)
 class ModelConfig:
     """The encoder: a Hugging Face architecture from nothing, or a checkpoint to continue."""
 
-    start_from: str = ""
+    start_from: str = option("", flag="--from")
     """The checkpoint to continue: a run folder, a Hugging Face folder or a hub name; empty for random weights of the
     sizes below."""
-    architecture: str = "electra"
+    architecture: str = option("electra", needs="not model.start_from")
     """A Hugging Face ``model_type`` with a masked-LM head."""
-    num_layers: int = 12
+    num_layers: int = option(12, at_least=1, needs="not model.start_from")
     """Number of Transformer layers."""
-    hidden_size: int = 256
+    hidden_size: int = option(256, at_least=1, needs="not model.start_from")
     """Width of the hidden states."""
-    num_heads: int = 4
+    num_heads: int = option(4, at_least=1, needs="not model.start_from")
     """Attention heads of a layer; they share the hidden size."""
-    intermediate_size: int = 1024
+    intermediate_size: int = option(1024, at_least=1, needs="not model.start_from")
     """Width of the feed-forward layers."""
-    embedding_size: int = 128
+    embedding_size: int = option(128, at_least=1, needs=("not model.start_from", "model.architecture=electra|albert"))
     """Width of the embeddings, where the architecture has one of its own (ELECTRA)."""
-    max_positions: int = 512
+    max_positions: int = option(512, at_least=1, needs="not model.start_from")
     """Positions of the model, and so the longest row it can ever read."""
-    dropout: float = -1.0
+    dropout: float = option(-1.0, below=1)
     """Dropout of every layer; negative for the checkpoint's own, or the architecture's usual one."""
-    generator_width: float = 0.25
+    generator_width: float = option(
+        0.25, above=0, at_most=1, needs=("objective.name=electra", WITH_PROJECTION, "not model.generator_from")
+    )
     """The generator's hidden size, heads and feed-forward size as a share of the discriminator's (ELECTRA)."""
-    generator_depth: float = 1.0
+    generator_depth: float = option(
+        1.0, above=0, at_most=1, needs=("objective.name=electra", "not model.generator_from")
+    )
     """The generator's layers as a share of the discriminator's (ELECTRA)."""
-    frozen_steps: int = 0
+    frozen_steps: int = option(0, at_least=0, needs="model.start_from")
     """Steps at the start in which the continued encoder stays as it is and heads learn (of ELECTRA: the discriminator's
     encoder with the shared embeddings stays, its head and the generator's layers learn)."""
-    generator_from: str = ""
-    """A masked-LM checkpoint for the generator; empty: the ``generator/`` beside ``start_from``, or new."""
-    extend_vocabulary: bool = False
+    generator_from: str = option("", needs=("model.start_from", "objective.name=electra"))
+    """A masked-LM checkpoint for the generator; empty: the ``generator/`` next to ``start_from``, or new."""
+    extend_vocabulary: bool = option(False, needs="model.start_from")
     """Allow a corpus tokenizer that adds entries to the checkpoint's: a new row is the mean of its pieces."""
     attention: Literal["sdpa", "eager"] = "sdpa"
     """How transformers computes attention: fused (``sdpa``) or step by step (``eager``)."""
@@ -66,36 +82,45 @@ class ModelConfig:
 class MaskingConfig:
     """Which positions are masked and what stands there instead."""
 
-    rate: float = 0.15
+    rate: float = option(0.15, above=0, below=1)
     """Share of a row's ordinary tokens that are chosen to be predicted."""
     unit: Literal["token", "word", "span"] = "token"
     """What is chosen at once: single tokens, whole words, or spans of words."""
-    mask_share: float = 0.85
+    mask_share: float = option(0.85, at_least=0, at_most=1)
     """Share of the chosen positions that show the mask token."""
-    random_share: float = 0.0
+    random_share: float = option(0.0, at_least=0, at_most=1)
     """Share of the chosen positions that show a random ordinary token; what is left shows the gold token."""
-    mean_span: float = 3.8
+    mean_span: float = option(3.8, at_least=1, needs="objective.masking.unit=span")
     """Mean words of a span before clipping to ``max_span`` (geometric, Joshi et al. 2020)."""
-    max_span: int = 10
-    """Words of a span at most."""
+    max_span: int = option(10, at_least=1, needs="objective.masking.unit=span")
+    """Largest number of words of a span."""
 
 
 @dataclass(frozen=True)
 class CorrectionConfig:
     """Hard correction (Zhang et al. 2023, Eq. 2 and App. A)."""
 
-    detector: str = ""
+    detector: str = option("", flag="--hard-correction")
     """Detector of false negatives, such as ``lexical`` or ``contextual:ENCODER``; empty for none."""
-    forms: Literal["agree", "lemma"] = "agree"
+    forms: Literal["agree", "lemma"] = option(
+        "agree", needs="objective.correction.detector=*lexical*|*.json* or objective.cline.guard=*lexical*|*.json*"
+    )
     """Lexical table: the form of a synonym that agrees with gold, or its base form."""
-    wordnet: str = ""
+    wordnet: str = option("", resume="free", needs="objective.correction.detector or objective.name=cline")
     """WordNet's folder; empty to look in the usual places."""
-    use: Literal["drop", "weigh", "set", "soft"] = "drop"
-    """What credit does to the masked-LM loss of a position: takes it out (``drop``), weighs it down (``weigh``), lets
-    the model choose among all accepted tokens (``set``), or spreads the target over them (``soft``)."""
-    denominator: Literal["masked", "kept"] = "masked"
+    use: Literal["drop", "down_weight", "marginal", "soft_targets"] = option(
+        "drop",
+        needs="objective.correction.detector",
+        old_values={"weigh": "down_weight", "set": "marginal", "soft": "soft_targets"},
+    )
+    """What credit does to the masked-LM loss of a position: takes it out (``drop``), weighs it by 1 - credit
+    (``down_weight``), replaces it by that of the total probability of all accepted tokens (``marginal``), or spreads
+    the target over them (``soft_targets``)."""
+    denominator: Literal["masked", "kept"] = option("masked", needs="objective.correction.detector")
     """Divide the corrected loss by all masked positions, or by those that are kept."""
-    discriminator: Literal["original", "ignore", "soft"] = "original"
+    discriminator: Literal["original", "ignore", "soft"] = option(
+        "original", needs=("objective.name=electra", "objective.correction.detector")
+    )
     """What credit does to ELECTRA's label of a replaced token: it becomes original, leaves the loss, or becomes the
     credit's remainder (``soft``)."""
 
@@ -104,19 +129,19 @@ class CorrectionConfig:
 class RegularizationConfig:
     """Soft regularization (Zhang et al. 2023, Eq. 3 and section 5)."""
 
-    level: Literal["", "token", "sentence", "token+sentence"] = ""
+    level: Literal["", "token", "sentence", "token+sentence"] = option("", flag="--soft-regularization")
     """What is regularized: token embeddings, sentence predictions, both; empty for nothing."""
-    weight: float = 1.0
+    weight: float = option(1.0, at_least=0, needs="objective.regularization.level")
     """Weight of the regularization in the loss."""
-    variant: Literal["predicted", "soft"] = "predicted"
+    variant: Literal["predicted", "soft"] = option("predicted", needs=OF_TOKENS)
     """Token level: embedding of the predicted token (Eq. 3), or its expectation under the model."""
-    stop_gradient: Literal["none", "gold", "predicted"] = "none"
+    stop_gradient: Literal["none", "gold", "predicted"] = option("none", needs=OF_TOKENS)
     """Token level: a side whose embedding is held constant."""
-    direction: Literal["predicted-original", "original-predicted"] = "predicted-original"
+    direction: Literal["predicted-original", "original-predicted"] = option("predicted-original", needs=OF_SENTENCES)
     """Sentence level: KL(predicted || original), or the other way round."""
-    sentence_stop_gradient: Literal["none", "original", "predicted"] = "original"
+    sentence_stop_gradient: Literal["none", "original", "predicted"] = option("original", needs=OF_SENTENCES)
     """Sentence level: a side that is held constant."""
-    collapse_threshold: float = 0.5
+    collapse_threshold: float = option(0.5, at_least=-1, at_most=1, needs=OF_TOKENS)
     """Token level: warn when the mean pairwise cosine of the embeddings passes this."""
 
 
@@ -126,9 +151,9 @@ class ViewsConfig:
 
     lexicon: str = ""
     """Where replacements come from: empty for WordNet, or ``wn:LEXICON`` of the package ``wn``, for other languages."""
-    synonym_share: float = 0.4
+    synonym_share: float = option(0.4, at_least=0, at_most=1)
     """Of a text's tokens, those that the synonym view replaces, as far as there are words to put there."""
-    antonym_share: float = 0.2
+    antonym_share: float = option(0.2, at_least=0, at_most=1, needs=OF_ANTONYMS)
     """Of a text's tokens, those that the antonym view replaces, as far as there are words to put there."""
     synonym_kinds: Literal["synonym+hypernym+inflection", "synonym+hypernym", "synonym+inflection", "synonym"] = (
         "synonym+hypernym+inflection"
@@ -142,9 +167,9 @@ class ViewsConfig:
     """Inflect what replaces a word as the word was; the paper's code puts base forms."""
     multiword: bool = False
     """Candidates of several words, or with a hyphen, too (the authors' code)."""
-    indirect: bool = False
-    """Antonyms by way of similar words too."""
-    random: Literal["band", "uniform", "none"] = "band"
+    indirect: bool = option(False, needs=OF_ANTONYMS)
+    """Antonyms via similar words too."""
+    random: Literal["band", "uniform", "none"] = option("band", needs=OF_ANTONYMS)
     """Words that fill the antonym view where there is no antonym: of the same class and about as frequent, of the same
     class, or none."""
     articles: bool = True
@@ -164,54 +189,54 @@ class ClineConfig:
     """Find the words that were replaced; False is Table 6's "w/o RTD"."""
     contrast: bool = True
     """Contrast the original with its views."""
-    negatives: Literal["antonyms", "random"] = "antonyms"
+    negatives: Literal["antonyms", "random"] = option("antonyms", needs=OF_VIEWS)
     """What the original is contrasted with: its antonym view, or another row ("w/o Hard Negative")."""
-    similarity: Literal["dot", "cosine"] = "dot"
+    similarity: Literal["dot", "cosine"] = option("dot", needs=OF_CONTRAST)
     """How alike two vectors are, in the contrast: their dot product (the paper) or their cosine."""
-    temperature: float = 1.0
+    temperature: float = option(1.0, above=0, needs=(OF_CONTRAST, "objective.cline.variant=paper"))
     """Similarities in the contrast are divided by this."""
-    in_batch_negatives: bool = False
+    in_batch_negatives: bool = option(False, needs=OF_CONTRAST)
     """Contrast with all other rows of the micro-batch too."""
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Literal["cls", "mean"] = option("cls", needs=OF_CONTRAST)
     """What is contrasted: the vector of the first token (the paper), or the mean over text that most sentence encoders
     are read by."""
     weights: Literal["learned", "fixed"] = "learned"
     """Weights of the loss's terms: learned (Eq. 7), or fixed."""
-    mlm_weight: float = 1.0
-    """Weight of the masked-LM term, beside learned weights or not; an encoder that is there to give sentence vectors,
-    and has no head for masked words yet, keeps more of them with a small one."""
-    rtd_weight: float = 1.0
+    mlm_weight: float = option(1.0, at_least=0)
+    """Weight of the masked-LM term, next to learned weights or not; an encoder that gives sentence vectors and has
+    no head for masked words yet keeps more of them with a small one."""
+    rtd_weight: float = option(1.0, at_least=0, needs="objective.cline.rtd=true")
     """Weight of finding replaced words."""
-    contrast_weight: float = 1.0
+    contrast_weight: float = option(1.0, at_least=0, needs=OF_CONTRAST)
     """Weight of the contrast."""
-    guard: str = ""
+    guard: str = option("", needs=(OF_VIEWS, f"{OF_CONTRAST} or objective.cline.variant=released"))
     """A detector, as ``correction.detector``: a row whose synonym view it discredits, or whose antonym view it credits,
     counts less in the contrast. Empty for none."""
-    guard_floor: float = 0.0
-    """The least that a view is trusted."""
-    views: ViewsConfig = field(default_factory=ViewsConfig)
+    guard_floor: float = option(0.0, at_least=0, at_most=1, needs=("objective.cline.guard", OF_CONTRAST))
+    """Smallest weight of a row in the contrast."""
+    views: ViewsConfig = option(ViewsConfig(), needs=OF_VIEWS)
 
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
     """What is minimised."""
 
-    name: str = "electra"
+    name: str = option("electra", flag="--objective")
     """What is minimised: ``electra``, ``mlm``, ``cline`` or a plugin's; see ``trueneg list objectives``."""
     options: str = ""
     """Options of a plugin's objective: ``key=value``, with commas between them."""
     prediction: Literal["sampled", "argmax"] = "sampled"
     """The predicted token: drawn from the model, or its best guess."""
-    temperature: float = 1.0
+    temperature: float = option(1.0, above=0, needs="objective.prediction=sampled")
     """Sampled predictions are drawn after the logits are divided by this."""
-    generator_weight: float = 1.0
+    generator_weight: float = option(1.0, at_least=0, needs="objective.name=electra")
     """Weight of the generator's masked-LM loss (ELECTRA)."""
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = option(50.0, at_least=0, needs="objective.name=electra")
     """Weight of the discriminator's loss of telling replaced tokens from original ones (ELECTRA)."""
-    masking: MaskingConfig = field(default_factory=MaskingConfig)
-    correction: CorrectionConfig = field(default_factory=CorrectionConfig)
-    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
-    cline: ClineConfig = field(default_factory=ClineConfig)
+    masking: MaskingConfig = option(MaskingConfig())
+    correction: CorrectionConfig = option(CorrectionConfig())
+    regularization: RegularizationConfig = option(RegularizationConfig())
+    cline: ClineConfig = option(ClineConfig(), needs="objective.name=cline")
 
 
 @dataclass(frozen=True)
@@ -220,28 +245,30 @@ class OptimizerConfig:
 
     name: Literal["adamw", "electra-code"] = "adamw"
     """AdamW, or as Google's ELECTRA was trained, without bias correction (``electra-code``)."""
-    learning_rate: float = 5e-4
+    learning_rate: float = option(5e-4, at_least=0)
     """Peak of the learning rate, which warm-up leads to."""
     schedule: Literal["linear", "cosine", "wsd", "constant"] = "linear"
-    """Course after warm-up: down to ``final_share`` in a line or a cosine; constant with a decay at the end (wsd);
+    """Course after warm-up: down to ``min_lr_ratio`` in a line or a cosine; constant with a decay at the end (wsd);
     constant."""
-    warmup_steps: int = 0
+    warmup_steps: int = option(0, at_least=0)
     """Steps in which the learning rate rises from 0 to its peak."""
-    decay_share: float = 0.1
+    decay_ratio: float = option(0.1, at_least=0, at_most=1, needs="optimizer.schedule=wsd", formerly=("decay_share",))
     """Share of the steps in which a warm-up-stable-decay schedule decays."""
-    final_share: float = 0.0
-    """Share of the learning rate that is left at the last step."""
-    weight_decay: float = 0.01
+    min_lr_ratio: float = option(
+        0.0, at_least=0, at_most=1, needs="optimizer.schedule!=constant", formerly=("final_share",)
+    )
+    """Learning rate of the last step as a share of the peak."""
+    weight_decay: float = option(0.01, at_least=0)
     """Decoupled weight decay, of matrices only: biases and norms have none."""
-    beta1: float = 0.9
+    beta1: float = option(0.9, at_least=0, below=1)
     """Decay of AdamW's mean of gradients."""
-    beta2: float = 0.999
+    beta2: float = option(0.999, at_least=0, below=1)
     """Decay of AdamW's mean of squared gradients."""
-    epsilon: float = 1e-6
+    epsilon: float = option(1e-6, above=0)
     """Added to AdamW's denominator."""
-    max_norm: float = 1.0
+    max_grad_norm: float = option(1.0, at_least=0, formerly=("max_norm",))
     """Gradients are clipped to this norm; 0 for no clipping."""
-    layer_decay: float = 1.0
+    layer_decay: float = option(1.0, above=0, at_most=1)
     """Each layer's learning rate as a share of the one above it."""
 
 
@@ -249,36 +276,36 @@ class OptimizerConfig:
 class TrainConfig:
     """How long, how much at once, and what is written when."""
 
-    steps: int = 1000
+    steps: int = option(1000, at_least=1)
     """Optimizer steps of the whole run."""
-    batch_size: int = 32
+    batch_size: int = option(32, at_least=1)
     """Rows of an optimizer step, over all processes and micro-batches."""
-    accumulation: int = 1
+    accumulation: int = option(1, at_least=1, resume="free")
     """Micro-batches that a step is cut into, to save memory."""
-    seed: int = 1
+    seed: int = option(1, compared=False)
     """Everything random follows from it."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Full float32, or bfloat16 where autocast allows it, with weights in float32."""
-    compile: bool = False
+    compile: bool = option(False, resume="free")
     """Compile the step with ``torch.compile``: slow to begin, then faster."""
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: bool = option(False, resume="free")
     """Compute activations again in the backward pass: less memory, slower."""
-    log_every: int = 50
+    log_every: int = option(50, at_least=1, resume="free")
     """Steps between records of the training loss."""
-    eval_every: int = 500
+    eval_every: int = option(500, at_least=0, resume="free")
     """Steps between evaluations on held-out rows; 0 for one at the end only."""
-    save_every: int = 500
+    save_every: int = option(500, at_least=0, resume="free")
     """Steps between checkpoints; 0 for one at the end, and by ``save_minutes``."""
-    save_minutes: float = 30.0
-    """Save also when the last checkpoint is so old; 0 for not."""
-    keep: int = 2
+    save_minutes: float = option(30.0, at_least=0, resume="free")
+    """Save also when the last checkpoint is so many minutes old; 0 disables it."""
+    keep: int = option(2, at_least=2, resume="free")
     """Checkpoints kept; at least 2, so that a torn one has a predecessor."""
-    max_minutes: float = 0.0
+    max_minutes: float = option(0.0, at_least=0, resume="free")
     """Save and stop after this many minutes; 0 for no limit."""
-    device: str = ""
+    device: str = option("", resume="free")
     """Where the model is trained: ``cpu``, ``cuda`` or ``cuda:N``; empty for this process's GPU if there is one, else
     the CPU."""
-    tracker: Literal["", "trackio", "wandb", "tensorboard"] = ""
+    tracker: Literal["", "trackio", "wandb", "tensorboard"] = option("", resume="free")
     """Experiment tracker that is sent every record; empty for none."""
 
 
@@ -286,50 +313,50 @@ class TrainConfig:
 class PretrainConfig:
     """One pre-training run, whole: ``runs/x/config.json`` holds it and re-runs it."""
 
-    preset: str = ""
+    preset: str = option("", resume="free", is_record=True)
     """Name of the preset that the run began with, for the record."""
-    plugins: str = ""
+    plugins: str = option("", resume="free")
     """Modules that add names to trueneg's own, with commas between them: what ``--plugin`` named."""
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
+    corpus: CorpusConfig = option(CorpusConfig())
+    model: ModelConfig = option(ModelConfig())
+    objective: ObjectiveConfig = option(ObjectiveConfig())
+    optimizer: OptimizerConfig = option(OptimizerConfig())
+    train: TrainConfig = option(TrainConfig())
 
 
 @dataclass(frozen=True)
 class TaskConfig:
-    """Labelled data, and how it is read."""
+    """The task's labelled data, and how it is read."""
 
-    name: str = ""
+    name: str = option("", flag="--task")
     """``glue/mrpc``, ``squad``, …; over one's own data ``classification``, ``regression`` or ``tagging``."""
-    data: str = ""
+    data: str = option("", resume="free")
     """The task's files: a folder or a file, or ``hub:NAME``."""
-    text_column: str = ""
+    text_column: str = option("", needs=OF_OWN_DATA)
     """Column of the text, in one's own data."""
-    second_column: str = ""
+    second_column: str = option("", needs=OF_OWN_DATA)
     """Column of the second text, in one's own data of pairs; empty for single texts."""
-    label_column: str = ""
+    label_column: str = option("", needs=OF_OWN_DATA)
     """Column of the label, in one's own data."""
-    length: int = 128
-    """Tokens of a row at most."""
-    train_fraction: float = 1.0
+    length: int = option(128, at_least=3)
+    """Largest number of tokens of a row."""
+    train_fraction: float = option(1.0, above=0, at_most=1)
     """Share of the training examples that is used, drawn by the seed with each label's share kept."""
-    max_train_examples: int = 0
-    """At most so many of them, drawn likewise; 0 for no limit."""
-    max_dev_examples: int = 0
+    max_train_examples: int = option(0, at_least=0)
+    """Largest number of training examples, drawn likewise; 0 for no limit."""
+    max_dev_examples: int = option(0, at_least=0, resume="unfinished", compared=True)
     """Evaluate on so many examples of each split, the same for every seed; 0 for all."""
     swap_pairs: bool = False
     """Train on each pair in both orders (ELECTRA's code, for MRPC and STS-B)."""
-    doc_stride: int = 128
+    doc_stride: int = option(128, at_least=1, needs=OF_SQUAD)
     """Reading comprehension: tokens between the starts of windows over a long text."""
-    max_query: int = 64
-    """Reading comprehension: tokens of a question at most."""
-    max_answer: int = 30
-    """Reading comprehension: tokens of an answer at most."""
-    num_best: int = 20
+    max_query: int = option(64, at_least=1, needs=OF_SQUAD)
+    """Reading comprehension: largest number of tokens of a question."""
+    max_answer: int = option(30, at_least=1, needs=OF_SQUAD)
+    """Reading comprehension: largest number of tokens of an answer."""
+    num_best: int = option(20, at_least=1, needs=OF_SQUAD)
     """Reading comprehension: starts and ends that are combined."""
-    null_threshold: float = 0.0
+    null_threshold: float = option(0.0, needs="task.name=squad/v2.0")
     """SQuAD 2.0 says "no answer" where its score exceeds that of the best span by more than this."""
 
 
@@ -337,14 +364,14 @@ class TaskConfig:
 class FreeLBConfig:
     """Free large-batch adversarial training (Zhu et al. 2020, Algorithm 1)."""
 
-    steps: int = 3
+    steps: int = option(3, at_least=1)
     """Passes forward and backward, each at a perturbation; fairseq's ``--adv-steps`` counts one less."""
-    step_size: float = 0.1
+    step_size: float = option(0.1, at_least=0)
     """Length of a step of ascent, in ``norm``."""
-    magnitude: float = 0.1
+    magnitude: float = option(0.1, at_least=0)
     """Length of the perturbation that the first pass sees, drawn at random; 0 for none."""
-    bound: float = 0.0
-    """Norm of a perturbation at most; 0 for no limit."""
+    bound: float = option(0.0, at_least=0)
+    """Largest norm of a perturbation; 0 for no limit."""
     norm: Literal["l2", "linf"] = "l2"
     """Norm in which a perturbation is measured, over all tokens and dimensions of an example."""
 
@@ -353,16 +380,16 @@ class FreeLBConfig:
 class SmartConfig:
     """Smoothness-inducing adversarial regularization (Jiang et al. 2020, section 3.1)."""
 
-    weight: float = 1.0
+    weight: float = option(1.0, at_least=0)
     """Weight of the regularization in the loss."""
-    steps: int = 1
+    steps: int = option(1, at_least=1)
     """Steps of gradient ascent to the worst perturbation."""
-    step_size: float = 1e-3
+    step_size: float = option(1e-3, at_least=0)
     """Largest change of a dimension in a step of ascent."""
-    noise: float = 1e-5
+    noise: float = option(1e-5, at_least=0)
     """Standard deviation of the random perturbation from which the first step ascends: at the text itself all
     directions are equal. bf16 rounds the paper's 1e-5 away; 1e-2 it keeps."""
-    bound: float = 0.0
+    bound: float = option(0.0, at_least=0)
     """Largest value of a perturbation's dimension; 0 for no limit (the paper's is 1e-5)."""
 
 
@@ -370,34 +397,41 @@ class SmartConfig:
 class FinetuneConfig:
     """One fine-tuning run, whole: of one checkpoint, on one task, with one seed (``train.seed``)."""
 
-    preset: str = ""
+    preset: str = option("", resume="free", is_record=True)
     """Name of the hyper-parameters that the run began with, for the record."""
-    plugins: str = ""
+    plugins: str = option("", resume="free")
     """Modules that add names to trueneg's own, with commas between them: what ``--plugin`` named."""
-    start_from: str = ""
+    start_from: str = option("", compared=False)
     """The checkpoint to fine-tune: a run folder, a Hugging Face folder or a hub name."""
-    task: TaskConfig = field(default_factory=TaskConfig)
-    epochs: float = 3.0
+    task: TaskConfig = option(TaskConfig())
+    epochs: float = option(3.0, above=0, needs="not train.steps")
     """Times that the training examples are seen, unless ``train.steps`` says how many steps."""
-    warmup_share: float = 0.1
+    warmup_ratio: float = option(
+        0.1, at_least=0, at_most=1, needs="not optimizer.warmup_steps", formerly=("warmup_share",)
+    )
     """Share of the steps that warm up, unless ``optimizer.warmup_steps`` says how many."""
-    dropout: float = -1.0
+    dropout: float = option(-1.0, below=1)
     """Dropout of every layer; negative for the checkpoint's own."""
-    select: Literal["last", "best"] = "last"
+    select: Literal["last", "best"] = option("last", flag="--select")
     """Weights that are evaluated: the last, or those best on a validation part split off the training examples."""
-    valid_fraction: float = 0.1
+    valid_fraction: float = option(0.1, above=0, below=1, needs="select=best")
     """Share of the training examples that ``select=best`` holds out for choosing."""
-    evals_per_epoch: float = 1.0
+    evals_per_epoch: float = option(
+        1.0, above=0, at_most=100, compared=False, needs=("select=best", "not train.eval_every")
+    )
     """Times an epoch that ``select=best`` looks."""
-    length_window: int = 64
+    length_window: int = option(64, at_least=1)
     """Batches among which rows are sorted by length; 1 for plain shuffling."""
-    keep_model: bool = True
+    keep_model: bool = option(True, resume="unfinished")
     """Leave the fine-tuned model in the result's folder."""
     attention: Literal["sdpa", "eager"] = "sdpa"
     """How transformers computes attention: fused (``sdpa``) or step by step (``eager``)."""
-    adversarial: Literal["", "freelb", "smart"] = ""
+    adversarial: Literal["", "freelb", "smart"] = option("", flag="--adversarial")
     """Train on word embeddings that are perturbed to the model's harm: by FreeLB, by SMART, or not (empty)."""
-    freelb: FreeLBConfig = field(default_factory=FreeLBConfig)
-    smart: SmartConfig = field(default_factory=SmartConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    train: TrainConfig = field(default_factory=lambda: TrainConfig(steps=0, log_every=100, eval_every=0, save_every=0))
+    freelb: FreeLBConfig = option(FreeLBConfig(), needs="adversarial=freelb")
+    smart: SmartConfig = option(SmartConfig(), needs="adversarial=smart")
+    optimizer: OptimizerConfig = option(OptimizerConfig())
+    train: TrainConfig = option(
+        TrainConfig(steps=0, log_every=100, eval_every=0, save_every=0),
+        members={"steps": {"at_least": 0}, "eval_every": {"needs": ("select=best",)}},
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
+from trueneg.config.fields import current_value, own_rules
+from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, unknown_name
 
 
 class HardCorrection(nn.Module):
@@ -18,20 +20,21 @@ class HardCorrection(nn.Module):
     With gold token w, prediction r and credit c(w, r) of a masked position, the loss there is
 
     - ``drop``, the paper's Eq. 2: ``-log p(w)`` if c < 1/2, else nothing;
-    - ``weigh``: ``-(1 - c) log p(w)``;
-    - ``set``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
+    - ``down_weight``: ``-(1 - c) log p(w)``;
+    - ``marginal``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
       (a = credit): the mass may lie on any of them, and still there is something to learn;
-    - ``soft``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them.
+    - ``soft_targets``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them.
 
     A position that adds no loss adds no gradient, and still counts in the denominator: it was judged correct.
-    ``set`` and ``soft`` ask the detector what may stand there, whatever was predicted, and look up those logits only.
+    ``marginal`` and ``soft_targets`` ask the detector what may stand there, whatever was predicted, and read those
+    logits only.
     ``denominator="kept"`` divides by the positions that are left instead (an ignore-index mean, as App. A's
     "converted to -100" implies). What is left is only known after the forward pass, so that mean is taken per
     micro-batch, and gradient accumulation changes it.
 
     Args:
         detector: Gives the credit.
-        use: ``drop``, ``weigh``, ``set`` or ``soft``.
+        use: ``drop``, ``down_weight``, ``marginal`` or ``soft_targets``.
         denominator: ``masked`` or ``kept``.
         discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
             (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``).
@@ -46,11 +49,14 @@ class HardCorrection(nn.Module):
     def __init__(
         self,
         detector: Detector,
-        use: Literal["drop", "weigh", "set", "soft"] = "drop",
+        use: Literal["drop", "down_weight", "marginal", "soft_targets"] = "drop",
         denominator: Literal["masked", "kept"] = "masked",
         discriminator: Literal["original", "ignore", "soft"] = "original",
     ) -> None:
         super().__init__()
+        use = current_value(own_rules(CorrectionConfig)["use"], use, "objective.correction.use")
+        if use not in (uses := get_args(get_type_hints(CorrectionConfig)["use"])):
+            raise ConfigError(unknown_name("value of objective.correction.use", use, uses))
         if denominator == "kept" and use != "drop":
             raise ConfigError(
                 f"objective.correction.denominator=kept divides by the positions that use=drop leaves; with "
@@ -65,12 +71,12 @@ class HardCorrection(nn.Module):
         """Ask the detector once for all that the loss and the labels need, without gradient.
 
         Returns:
-            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and, for ``set`` and ``soft``,
-            what may stand there.
+            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and, for ``marginal`` and
+            ``soft_targets``, what may stand there.
         """
         with torch.no_grad():
             is_mispredicted = (predicted != batch.gold) & batch.is_masked
-            if self.use != "set" and self.use != "soft":
+            if self.use != "marginal" and self.use != "soft_targets":
                 return self.detector.credit(batch.gold, predicted, batch) * is_mispredicted, None
             proposals = self.detector.propose(batch.gold, predicted, batch)
             return proposals.credit * is_mispredicted, proposals
@@ -90,7 +96,7 @@ class HardCorrection(nn.Module):
         Returns:
             float32 scalar, in nats.
         """
-        if self.use == "set" or self.use == "soft":
+        if self.use == "marginal" or self.use == "soft_targets":
             assert proposals is not None, "assess lists substitutes for this use"
             loss = self._loss_over_substitutes(token_loss, logits, proposals, batch)
         else:
@@ -105,13 +111,13 @@ class HardCorrection(nn.Module):
     def _loss_over_substitutes(
         self, token_loss: Tensor, logits: Tensor, proposals: Proposals, batch: MaskedRows
     ) -> Tensor:
-        """Loss of ``set`` or ``soft`` at each slot, float32 ``[batch, slots]``."""
+        """Loss of ``marginal`` or ``soft_targets`` at each slot, float32 ``[batch, slots]``."""
         tokens = proposals.tokens
         acceptance = proposals.acceptance * (tokens != batch.gold.unsqueeze(-1))
         gold_logit = logits.gather(2, batch.gold.unsqueeze(-1))
         log_normaliser = token_loss.unsqueeze(-1) + gold_logit
         others = logits.gather(2, tokens)
-        if self.use == "soft":
+        if self.use == "soft_targets":
             spread = token_loss + (acceptance * (log_normaliser - others)).sum(-1)
             return spread / (1 + acceptance.sum(-1))
         # log 0 = -inf drops what is not accepted; gold is always there, so the sum is never empty.
@@ -119,7 +125,7 @@ class HardCorrection(nn.Module):
         return log_normaliser.squeeze(-1) - accepted.logsumexp(2)
 
 
-def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "weigh"]) -> Tensor:
+def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "down_weight"]) -> Tensor:
     """Loss times (1 - credit), with credit made 0 or 1 for ``drop``."""
     forgiven = (credit >= 0.5).to(loss.dtype) if use == "drop" else credit
     return loss * (1 - forgiven)

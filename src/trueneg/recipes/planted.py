@@ -51,7 +51,7 @@ see that it works; its numbers mean nothing."""
 
 GRID = [
     f"{use}@{precision}/{recall}"
-    for use in ("drop", "set", "soft")
+    for use in ("drop", "marginal", "soft_targets")
     for precision in (0.25, 0.5, 0.75, 0.9, 1.0)
     for recall in (0.25, 0.5, 1.0)
 ]
@@ -113,7 +113,8 @@ def reproduce(
         claim(folder, described)
         # Seed by seed: what is there at any time can be compared.
         jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
-        missing = [job for job in jobs if not run_file(folder, *job).is_file()]
+        done = {(Arm.parse(result.arm), result.seed) for result in load_results(folder)}
+        missing = [job for job in jobs if job not in done]
         say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
         try:
             for number, result in enumerate(_run_all(missing, folder, config, path, workers), start=1):
@@ -132,8 +133,8 @@ def parse_arms(names: Iterable[str]) -> list[Arm]:
     """Read names of arms and of groups; each arm once, in the order asked for.
 
     Example:
-        >>> [str(arm) for arm in parse_arms(["baseline", "set@0.5/1", "baseline"])]
-        ['baseline', 'set@0.5/1']
+        >>> [str(arm) for arm in parse_arms(["baseline", "marginal@0.5/1", "baseline"])]
+        ['baseline', 'marginal@0.5/1']
     """
     written = [arm for name in names for arm in GROUPS.get(name, [name])]
     return list(dict.fromkeys(Arm.parse(arm) for arm in written))

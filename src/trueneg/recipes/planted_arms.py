@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedTokenizerFast
 
-from trueneg.config.options import MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.config.fields import current_value, own_rules
+from trueneg.config.options import CorrectionConfig, MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
@@ -41,9 +42,9 @@ from trueneg.training.step import Run, train_step
 MASKED_LM = {
     "baseline": "planted text, nothing corrected",
     "drop": "loss of a false negative dropped (the paper's hard correction)",
-    "weigh": "loss of a false negative halved: credit 1/2",
-    "set": "-log of the total probability of gold and what is accepted in its place",
-    "soft": "target spread evenly over gold and what is accepted in its place",
+    "down_weight": "loss of a false negative halved: credit 1/2",
+    "marginal": "-log of the total probability of gold and what is accepted in its place",
+    "soft_targets": "target spread evenly over gold and what is accepted in its place",
     "regularized": "the paper's soft regularization of token embeddings",
     "placebo": "loss dropped at as many mispredictions, drawn at random",
     "ceiling": "text without planted synonyms",
@@ -55,7 +56,7 @@ ELECTRA = {
 ARMS = MASKED_LM | ELECTRA
 """What is compared, and what each is."""
 
-_TAKES_DETECTOR = ("drop", "weigh", "set", "soft", "placebo", "relabel")
+_TAKES_DETECTOR = ("drop", "down_weight", "marginal", "soft_targets", "placebo", "relabel")
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Arm:
     """What is done about false negatives, and how well they are detected.
 
     Example:
-        >>> Arm.parse("set@0.5/0.25")
-        Arm(use='set', precision=0.5, recall=0.25)
+        >>> Arm.parse("marginal@0.5/0.25")
+        Arm(use='marginal', precision=0.5, recall=0.25)
         >>> str(Arm.parse("drop"))
         'drop'
     """
@@ -81,6 +82,7 @@ class Arm:
             ConfigError: for an unknown use, or shares outside (0, 1].
         """
         use, at, shares = text.partition("@")
+        use = current_value(own_rules(CorrectionConfig)["use"], use, "arm")
         if use not in ARMS:
             raise ConfigError(unknown_name("arm", use, ARMS))
         if not at:
@@ -261,13 +263,13 @@ def make_objective(
         seed: Draws what an imperfect detector knows and confuses.
     """
     detector = PlantedDetector(
-        planting, arm.precision, arm.recall, mixed_seed(seed, 1), credit=0.5 if arm.use == "weigh" else 1.0
+        planting, arm.precision, arm.recall, mixed_seed(seed, 1), credit=0.5 if arm.use == "down_weight" else 1.0
     )
     corrections: dict[str, Callable[[], HardCorrection]] = {
         "drop": lambda: HardCorrection(detector, "drop"),
-        "weigh": lambda: HardCorrection(detector, "weigh"),
-        "set": lambda: HardCorrection(detector, "set"),
-        "soft": lambda: HardCorrection(detector, "soft"),
+        "down_weight": lambda: HardCorrection(detector, "down_weight"),
+        "marginal": lambda: HardCorrection(detector, "marginal"),
+        "soft_targets": lambda: HardCorrection(detector, "soft_targets"),
         "placebo": lambda: HardCorrection(Placebo(detector), "drop"),
         "relabel": lambda: LabelsOnly(detector),
     }

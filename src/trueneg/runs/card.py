@@ -31,9 +31,9 @@ PLACE = "path/to/this/folder"
 
 _USES = {
     "drop": "are left out of the loss",
-    "weigh": "count less in the loss",
-    "set": "count as right, too",
-    "soft": "are given a share of the target",
+    "down_weight": "count less in the loss",
+    "marginal": "count as right, too",
+    "soft_targets": "are given a share of the target",
 }
 
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config.codec import differences, encode, load_config, override, save_config
+from trueneg.config.fields import names_where
 from trueneg.config.finetune_presets import finetune_preset
 from trueneg.config.options import FinetuneConfig
 from trueneg.config.validation import check_options_apply, validate
@@ -36,7 +37,7 @@ from trueneg.tasks.base import Encoded, Task, digest_of
 from trueneg.tasks.split import train_fraction
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
-from trueneg.training.checkpoint import FREE_TO_CHANGE, check_same_run, latest_checkpoint, write_error
+from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_error
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -51,12 +52,6 @@ _BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's f
 
 LEAST_NOISE = 1e-3
 """Of SMART in bf16: at 1e-2 the cosine of its direction with that in float64 is 0.999, here 0.89, at 1e-5 none."""
-
-FREE = frozenset(FREE_TO_CHANGE | {"task.data", "task.max_dev_examples", "keep_model", "preset"})
-"""Options that a resumed run may change."""
-
-FREE_ONCE_FINISHED = FREE - {"task.max_dev_examples", "keep_model"}
-"""Options that may be others than those of a finished run and leave its results what they are."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         validate(config)
         fingerprint = _fingerprint(data.train.features)
         if found:
-            check_same_run(found[1], config, fingerprint, folder, free=FREE)
+            check_same_run(found[1], config, fingerprint, folder)
         torch.manual_seed(mixed_seed(config.train.seed))
         model = load_for_task(
             task.auto_class,
@@ -292,13 +287,11 @@ def _load_best(module: torch.nn.Module, path: Path) -> None:
 
 def _check(config: FinetuneConfig) -> None:
     """Find mistakes before anything is loaded."""
-    validate(replace(config, train=replace(config.train, steps=max(config.train.steps, 1))))
+    validate(config)
     if config.adversarial and config.train.compile:
         raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
     if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
         raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")
-    if config.evals_per_epoch > 100:
-        raise ConfigError(f"evals_per_epoch={config.evals_per_epoch}: at most 100 is wanted")
 
 
 def data_digests(task: Task[Any]) -> dict[str, str]:
@@ -318,7 +311,8 @@ def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetune
     if not (folder / CONFIG).is_file():
         raise CheckpointError(f"'{folder}' holds results of a model that lies elsewhere: give another --out")
     saved = load_config(FinetuneConfig, folder / CONFIG)
-    free = FREE_ONCE_FINISHED | (set() if config.keep_model else {"keep_model"})
+    free = {*names_where(FinetuneConfig, lambda rule: rule.resume == "free")}
+    free |= set() if config.keep_model else {"keep_model"}
     found = [line for line in differences(_unscheduled(saved, config), config) if line.split(":")[0] not in free]
     if found:
         raise CheckpointError(f"'{folder}' was trained with other options ({'; '.join(found)}): give another --out")
@@ -388,7 +382,7 @@ def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
     eval_every = train.eval_every
     if config.select == "best" and not eval_every:
         eval_every = max(1, round(steps_per_epoch / config.evals_per_epoch))
-    warmup = optimizer.warmup_steps or round(config.warmup_share * steps)
+    warmup = optimizer.warmup_steps or round(config.warmup_ratio * steps)
     return replace(
         config,
         train=replace(train, steps=steps, eval_every=eval_every),

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from torch import nn
 from torch.optim import AdamW
 
 from trueneg.config.codec import decode, differences, encode
+from trueneg.config.fields import names_where
 from trueneg.config.options import TrainConfig
 from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
@@ -32,29 +33,6 @@ from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.version import __version__
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-
-FREE_TO_CHANGE = frozenset(
-    {
-        "preset",
-        "plugins",
-        "corpus.path",
-        "objective.correction.wordnet",
-        "corpus.eval_rows",
-        "train.accumulation",
-        "train.compile",
-        "train.gradient_checkpointing",
-        "train.log_every",
-        "train.eval_every",
-        "train.save_every",
-        "train.save_minutes",
-        "train.keep",
-        "train.max_minutes",
-        "train.device",
-        "train.tracker",
-    }
-)
-"""Options that a resumed run may change. The curve does not depend on them, but for rounding, and but for
-accumulation's part in what dropout draws; where it does, ``check_same_micro_batch`` refuses another."""
 
 
 @dataclass(frozen=True)
@@ -196,17 +174,18 @@ def check_same_run(
     data: str,
     where: Path,
     *,
-    free: Collection[str] = FREE_TO_CHANGE,
     comparable: Callable[[Any], Any] = lambda config: config,
 ) -> None:
     """Refuse to continue a run on other data, or under options that would bend its curve.
+
+    Options that are free to change on resume (``trueneg list options``) leave the curve as it is, but for rounding, and
+    but for accumulation's part in what dropout draws; where it matters, ``check_same_micro_batch`` refuses another.
 
     Args:
         state: Of the checkpoint.
         config: What is wanted now.
         data: Fingerprint of the data wanted now: a corpus's may end in ``+`` and those of its annotations or tags.
         where: The run's folder.
-        free: Options that may change.
         comparable: Makes a configuration what is compared.
 
     Raises:
@@ -223,6 +202,7 @@ def check_same_run(
         saved = decode(type(config), state.config)
     except ConfigError as error:
         raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
+    free = names_where(type(config), lambda rule: rule.resume != "same")
     found = differences(comparable(saved), comparable(config))
     changed = [difference for difference in found if difference.split(":")[0] not in free]
     if changed:

@@ -70,8 +70,8 @@ def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
 def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float:
     """Share of the peak learning rate that step ``step`` (from 0) of ``steps`` has.
 
-    All schedules rise linearly over ``warmup_steps``. ``linear`` and ``cosine`` then fall to ``final_share``;
-    ``wsd`` (warm-up, stable, decay) falls linearly over the last ``decay_share`` of the steps. With
+    All schedules rise linearly over ``warmup_steps``. ``linear`` and ``cosine`` then fall to ``min_lr_ratio``;
+    ``wsd`` (warm-up, stable, decay) falls linearly over the last ``decay_ratio`` of the steps. With
     ``electra-code`` the warm-up multiplies a decay that starts at step 0.
 
     Example:
@@ -82,7 +82,7 @@ def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     start = 0 if config.name == "electra-code" else config.warmup_steps
     if config.schedule == "wsd":
-        start = max(start, steps - round(config.decay_share * steps))
+        start = max(start, steps - round(config.decay_ratio * steps))
     done = min(max((step - start) / max(steps - start, 1), 0.0), 1.0)
     left = {
         "constant": 1.0,
@@ -90,7 +90,7 @@ def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float
         "wsd": 1 - done,
         "cosine": (1 + math.cos(math.pi * done)) / 2,
     }[config.schedule]
-    return warmup * (config.final_share + (1 - config.final_share) * left)
+    return warmup * (config.min_lr_ratio + (1 - config.min_lr_ratio) * left)
 
 
 def set_learning_rate(optimizer: AdamW, learning_rate: float) -> None:

@@ -168,7 +168,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         # data-parallel training waits for that of every parameter.
         for parameter in run.frozen:
             parameter.grad = None
-    max_norm = run.optimizer_config.max_norm or float("inf")
+    max_norm = run.optimizer_config.max_grad_norm or float("inf")
     norm = nn.utils.clip_grad_norm_(run.module.parameters(), max_norm)
     is_finite = is_finite & norm.isfinite()
     is_first_bad = ~is_finite & (run.first_bad_step < 0)

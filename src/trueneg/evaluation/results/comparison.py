@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.config.codec import flatten
+from trueneg.config.codec import flatten, with_current_names
+from trueneg.config.fields import names_where
+from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.results.store import Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import Runs, read_runs
@@ -26,16 +28,6 @@ from trueneg.evaluation.statistics.significance import (
 )
 from trueneg.files.names import tell_apart
 from trueneg.tasks.metrics import METRICS, Columns, Metric
-
-_OF_NO_EFFECT = frozenset(
-    {
-        *("preset", "start_from", "keep_model", "evals_per_epoch", "task.data", "train.seed", "train.device"),
-        *("train.accumulation", "train.compile", "train.gradient_checkpointing", "train.log_every"),
-        *("train.eval_every", "train.save_every", "train.save_minutes", "train.keep", "train.max_minutes"),
-        *("train.tracker",),
-    }
-)
-"""Settings that two ways of training may differ in and still be compared without a word."""
 
 
 @dataclass(frozen=True)
@@ -310,8 +302,9 @@ def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[
 
 
 def _settings(result: Result) -> dict[str, Any]:
-    flat = flatten(result.config)
-    settings = {name: value for name, value in flat.items() if name not in _OF_NO_EFFECT}
+    flat = flatten(with_current_names(FinetuneConfig, result.config))
+    ignored = names_where(FinetuneConfig, lambda rule: not rule.is_compared)
+    settings = {name: value for name, value in flat.items() if name not in ignored}
     settings |= {name: result.train[name] for name in ("num_examples",) if name in result.train}
     return settings | {"selection": result.selection}
 

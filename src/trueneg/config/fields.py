@@ -1,0 +1,221 @@
+"""What an option carries besides its type: bounds, when it has an effect, what may change on resume, old names.
+
+All of it is metadata of the dataclass field, so an option that is renamed or moved keeps its rules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal, TypeVar, cast, get_type_hints
+
+from trueneg.errors import TruenegDeprecationWarning
+
+T = TypeVar("T")
+
+Resume = Literal["same", "free", "unfinished"]
+"""Whether a resumed run may change an option: no; yes; yes, until the run has finished."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Metadata of an option, or of a group of options."""
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    resume: Resume = "same"
+    """Whether a resumed run may change it."""
+    is_compared: bool = True
+    """Whether ``compare`` notes that two ways of training differ in it."""
+    needs: tuple[str, ...] = ()
+    """Conditions without which it has no effect; see ``holds``."""
+    is_record: bool = False
+    """Whether it only records what a command was given."""
+    flag: str = ""
+    """The flag of the command line that sets it, where messages should name one."""
+    formerly: tuple[str, ...] = ()
+    """Old names of the field, read with a deprecation warning."""
+    old_values: Mapping[str, str] = field(default_factory=dict)
+    """Old names of values to their current ones, read with a deprecation warning."""
+    members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Of a group: what differs from the members' own rules where the group is used here."""
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words or as an interval; empty for none.
+
+        Example:
+            >>> Rule(at_least=1).bounds, Rule(above=0, at_most=1).bounds
+            ('at least 1', 'in (0, 1]')
+        """
+        low = next((f"{word} {bound}" for word, bound in self._low if bound is not None), "")
+        high = next((f"{word} {bound}" for word, bound in self._high if bound is not None), "")
+        if not (low and high):
+            return low or high
+        opening, closing = "[" if self.at_least is not None else "(", "]" if self.at_most is not None else ")"
+        return f"in {opening}{low.rpartition(' ')[2]}, {high.rpartition(' ')[2]}{closing}"
+
+    def allows(self, value: float) -> bool:
+        """Whether a number is within the bounds."""
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+    @property
+    def _low(self) -> tuple[tuple[str, float | None], ...]:
+        return ("at least", self.at_least), ("above", self.above)
+
+    @property
+    def _high(self) -> tuple[tuple[str, float | None], ...]:
+        return ("at most", self.at_most), ("below", self.below)
+
+
+def option(
+    default: T,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    resume: Resume = "same",
+    compared: bool | None = None,
+    needs: str | tuple[str, ...] = (),
+    is_record: bool = False,
+    flag: str = "",
+    formerly: tuple[str, ...] = (),
+    old_values: Mapping[str, str] | None = None,
+    members: Mapping[str, Mapping[str, Any]] | None = None,
+) -> T:
+    """Declare a field of a configuration, with its rule.
+
+    Args:
+        default: A value, or a whole group of options (a frozen dataclass).
+        at_least: Smallest value.
+        above: Lower bound, itself excluded.
+        at_most: Largest value.
+        below: Upper bound, itself excluded.
+        resume: Whether a resumed run may change it.
+        compared: Whether ``compare`` notes a difference; by default unless a resumed run may change it.
+        needs: Conditions without which it has no effect; a group's are its members', too.
+        is_record: Whether it only records what a command was given.
+        flag: The flag of the command line that sets it.
+        formerly: Old names of the field, within the same group.
+        old_values: Old names of values to their current ones.
+        members: Of a group: what differs from the members' own rules.
+    """
+    rule = Rule(
+        at_least=at_least,
+        above=above,
+        at_most=at_most,
+        below=below,
+        resume=resume,
+        is_compared=resume == "same" if compared is None else compared,
+        needs=(needs,) if isinstance(needs, str) else needs,
+        is_record=is_record,
+        flag=flag,
+        formerly=formerly,
+        old_values=old_values or {},
+        members=members or {},
+    )
+    return dataclasses.field(default=default, metadata={"rule": rule})
+
+
+def own_rules(kind: type[Any]) -> dict[str, Rule]:
+    """Name of every field of a dataclass, groups too, to its own rule."""
+    return {field.name: field.metadata.get("rule", Rule()) for field in dataclasses.fields(kind)}
+
+
+def rules(kind: type[Any]) -> dict[str, Rule]:
+    """Dotted name of every option of a configuration to its rule, with the needs of the groups that it is in.
+
+    Example:
+        >>> from trueneg.config.options import PretrainConfig
+        >>> rules(PretrainConfig)["objective.cline.guard_floor"].bounds
+        'in [0, 1]'
+    """
+    found: dict[str, Rule] = {}
+    hints = get_type_hints(kind)
+    for name, rule in own_rules(kind).items():
+        if not dataclasses.is_dataclass(hints[name]):
+            found[name] = rule
+            continue
+        for member, inner in rules(cast(type[Any], hints[name])).items():
+            inner = dataclasses.replace(inner, **rule.members.get(member, {}))
+            found[f"{name}.{member}"] = dataclasses.replace(inner, needs=(*rule.needs, *inner.needs))
+    return found
+
+
+def names_where(kind: type[Any], holds: Callable[[Rule], bool]) -> Collection[str]:
+    """Dotted names of the options whose rule fulfils a condition."""
+    return frozenset(name for name, rule in rules(kind).items() if holds(rule))
+
+
+def current_value(rule: Rule, value: Any, path: str) -> Any:
+    """Return the current name of a value, with a warning if it is given under its old one."""
+    if not isinstance(value, str) or value not in rule.old_values:
+        return value
+    warn_renamed(f"value {path}={value}", rule.old_values[value])
+    return rule.old_values[value]
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Warn that something is read under its old name."""
+    warnings.warn(
+        f"the {old} is now called {new}: the old name will not be read by the next version",
+        TruenegDeprecationWarning,
+        stacklevel=3,
+    )
+
+
+def holds(condition: str, values: Mapping[str, Any]) -> bool:
+    """Whether a condition on a configuration is fulfilled.
+
+    Args:
+        condition: Alternatives joined by `` or ``. ``a.b`` is fulfilled where that option is set, ``not a.b`` where
+            it is not, ``a.b=x|y`` where it has one of these values, ``a.b!=x`` where it has not; ``*`` in a value
+            stands for anything.
+        values: Dotted names to values.
+
+    Example:
+        >>> holds("model.start_from or name=squad*", {"model.start_from": "", "name": "squad/v2.0"})
+        True
+    """
+    return any(_term_holds(term, values) for term in condition.split(" or "))
+
+
+def explain(condition: str, known: Mapping[str, Rule]) -> str:
+    """A condition in words, with the flags of the options that it names.
+
+    Example:
+        >>> explain("not steps or name=squad*|cola", {"steps": Rule(), "name": Rule(flag="--task")})
+        'steps is not set or name (--task) is squad* or cola'
+    """
+    explained = []
+    for term in condition.split(" or "):
+        name, is_negated, values = parse_term(term)
+        flag = f" ({known[name].flag})" if known[name].flag else ""
+        wanted = " or ".join(values) if values else "set"
+        explained.append(f"{name}{flag} is {'not ' if is_negated else ''}{wanted}")
+    return " or ".join(explained)
+
+
+def parse_term(term: str) -> tuple[str, bool, list[str]]:
+    """Split a term of a condition into the option, whether it is negated, and the values; see ``holds``."""
+    name, equals, values = term.partition("=")
+    is_negated = name.startswith("not ") or name.endswith("!")
+    return name.removeprefix("not ").removesuffix("!"), is_negated, values.split("|") if equals else []
+
+
+def _term_holds(term: str, values: Mapping[str, Any]) -> bool:
+    name, is_negated, wanted = parse_term(term)
+    value = str(values[name]).lower() if isinstance(values[name], bool) else values[name]
+    is_so = any(fnmatchcase(str(value), one) for one in wanted) if wanted else bool(values[name])
+    return is_so != is_negated
