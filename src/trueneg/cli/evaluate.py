@@ -25,8 +25,8 @@ class EvaluateGroup(TyperGroup):
 
     def completed(self, args: Sequence[str]) -> list[str]:
         """Return the arguments of one of the verbs, beginning with its name."""
-        is_said = not args or args[0] in self.commands or args[0] in ("--help", "-h")
-        return list(args) if is_said else [kind_of(args), *args]
+        is_named = not args or args[0] in self.commands or args[0] in ("--help", "-h")
+        return list(args) if is_named else [kind_of(args), *args]
 
 
 def kind_of(args: Sequence[str]) -> str:

@@ -58,7 +58,7 @@ class Task(ABC, Generic[E]):
     """A family of tasks on labelled text, with its files, labels and metrics.
 
     ``read`` knows file formats, ``encode`` tokenizers, ``predictions`` what outputs mean. None of them knows the loop.
-    A family is added by a line in ``trueneg.tasks.FAMILIES``, or by a plugin: what others need to know of it stands in
+    A family is added by a line in ``trueneg.tasks.FAMILIES``, or by a plugin: what others need to know of it is in
     the class.
     """
 

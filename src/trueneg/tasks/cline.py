@@ -284,7 +284,7 @@ class ClineTask(TextTask):
         return cls(options.name, options.data)
 
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
-        """Read a split, or the part of the training examples that stands for it (counts: of all of them).
+        """Read a split, or the part of the training examples that is set aside for it (counts are of all of them).
 
         Raises:
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.

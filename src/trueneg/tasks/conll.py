@@ -15,7 +15,7 @@ EXTENSIONS = (".conll", ".conllu", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".tr
 OUTSIDE = "O"
 
 Scheme = Literal["IOB1", "IOB2", "IOBES", "none"]
-"""How tags mark entities; ``none`` where each word's tag stands for itself (parts of speech)."""
+"""How tags mark entities; ``none`` where each word has a tag of its own (parts of speech)."""
 
 _MARKED = re.compile(r"([BIESLUM])-(.+)")
 _BEGINS = frozenset("BSU")
@@ -115,7 +115,7 @@ def _columns(line: str) -> list[str]:
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
     """Tell which scheme tags follow.
 
-    ``IOBES`` (also as BILOU or BMES) marks ends; in ``IOB1`` a B stands only between two entities of one kind; in
+    ``IOBES`` (also as BILOU or BMES) marks ends; in ``IOB1`` a B is only between two entities of one kind; in
     ``IOB2`` each entity has one. A file without any entity that begins with I is IOB2.
 
     Raises:

@@ -54,12 +54,12 @@ class ContrastSet:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the numbers of labels stand for."""
+        """Labels in the order of their numbers."""
         return LABELS[self.task]
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was counted in both splits."""
+        """Sum of what was counted in both splits."""
         return dict(Counter(self.original.counts) + Counter(self.revised.counts))
 
 

@@ -1,4 +1,4 @@
-"""Parts of labelled data, alike for the same seed, in which each label keeps its share."""
+"""Parts of labelled data, the same for the same seed, in which each label keeps its share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ E = TypeVar("E")
 def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]:
     """Order examples so that every beginning of the order holds each label's share.
 
-    Within a label the order is drawn; its ``k``-th example stands at ``(k + 1/2) / n`` of the way, and the first of
+    Within a label the order is drawn; its ``k``-th example is at ``(k + 1/2) / n`` of the way, and the first of
     each label before all others, so that a beginning as long as there are labels has all of them.
 
     Args:
@@ -47,7 +47,7 @@ def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]
 
 
 def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArray[np.int64]:
-    """Choose ``num`` examples: the smaller choice of a seed lies within the larger one.
+    """Choose ``num`` examples: the smaller choice of a seed is part of the larger one.
 
     Returns:
         Their numbers in ascending order, ``[min(num, examples)]``.
@@ -81,7 +81,7 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
 def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: int) -> list[E]:
     """Keep a share of the training examples, and at least as many as the task has labels.
 
-    The 1 % of a seed lies within its 10 %, for tasks whose ``subset`` does what ``stratified_subset`` does.
+    The 1 % of a seed is part of its 10 %, for tasks whose ``subset`` does what ``stratified_subset`` does.
 
     Raises:
         ConfigError: for a fraction that is not above 0 and up to 1.

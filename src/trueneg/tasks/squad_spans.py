@@ -35,8 +35,8 @@ def best_spans(windows: Windows, outputs: Sequence[Floats], *, num_best: int, ma
     Args:
         windows: Of examples, with offsets.
         outputs: Logits of being start and end, ``[tokens of the row, 2]`` for each row.
-        num_best: How many spans of each example.
-        max_length: Of a span, in tokens.
+        num_best: Number of spans of each example.
+        max_length: Maximum number of tokens of a span.
     """
     logits = np.concatenate([np.zeros((0, 2), np.float32), *outputs])
     is_context = windows.offsets[:, 0] >= 0
@@ -59,7 +59,7 @@ def best_spans(windows: Windows, outputs: Sequence[Floats], *, num_best: int, ma
 
 
 def null_scores(windows: Windows, outputs: Sequence[Floats]) -> Floats:
-    """Score of there being no answer, ``[examples]``: of the window that is surest of having one (as BERT's code)."""
+    """Score "no answer", ``[examples]``, by the window that is surest of having one (as BERT's code)."""
     scores = np.full(_num_examples(windows), np.inf, np.float32)
     np.minimum.at(scores, windows.example, np.array([row[NULL].sum() for row in outputs], np.float32))
     return scores
@@ -74,7 +74,7 @@ def _num_examples(windows: Windows) -> int:
 
 
 def _best_of_rows(start: Floats, end: Floats, num_best: int, max_length: int) -> tuple[Floats, Numbers, Numbers]:
-    """Scores, first and last columns of the best spans of each row, ``[rows, at most num_best]``.
+    """Find scores, first and last columns of the best spans of each row, ``[rows, at most num_best]``.
 
     The best so many spans have the best so many starts, each with its best end: all others need not be sorted.
     """
@@ -89,12 +89,12 @@ def _best_of_rows(start: Floats, end: Floats, num_best: int, max_length: int) ->
 
 
 def _best(scores: Floats, num_best: int) -> Numbers:
-    """Columns of the best scores of each row; the first among equal ones."""
+    """Find the columns of the best scores of each row; the first among equal ones."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :num_best]
 
 
 def _best_of_examples(windows: Windows, found: Sequence[_Found], num_best: int) -> Spans:
-    """Merge what was found in the windows of each example."""
+    """Merge the spans found in the windows of each example."""
     shape = (_num_examples(windows), num_best)
     spans = Spans(np.full(shape, -np.inf, np.float32), np.zeros((*shape, 2), np.int32))
     if not found:

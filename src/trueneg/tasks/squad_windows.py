@@ -1,4 +1,4 @@
-"""Questions with windows of their contexts, as rows of tokens that know which characters they stand for."""
+"""Questions with windows of their contexts, as rows of tokens with the characters they cover."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def make_windows(
     Args:
         examples: Any.
         tokenizer: Any fast one; special tokens and token types are as it puts them for a pair of texts.
-        length: Most tokens of a row.
-        stride: In tokens of the context.
-        max_question: Most tokens of a question.
+        length: Maximum number of tokens of a row.
+        stride: Tokens of the context from the start of a window to the start of the next.
+        max_question: Maximum number of tokens of a question.
         is_training: Whether to make targets, or to remember characters.
 
     Raises:
@@ -80,7 +80,7 @@ def make_windows(
         room = length - template.num_special - len(question)
         if room < 1:
             raise ConfigError(
-                f"length {length} leaves no room for a context beside a question of {len(question)} tokens: raise the "
+                f"length {length} leaves no room for a context next to a question of {len(question)} tokens: raise the "
                 f"length or lower max_query"
             )
         cut = _cut(number, question, context, room, stride, answer)
@@ -113,7 +113,7 @@ class _Tokens:
 
 
 def _tokenize(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[str, _Tokens]:
-    """Tokens of each text that there is, without special tokens.
+    """Tokenize each text once, without special tokens.
 
     Fast tokenizers treat the two texts of a pair each by itself, so these are the tokens of a pair.
     """
@@ -136,7 +136,7 @@ def _tokenize(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[
 
 
 def _answer_tokens(example: SquadExample, context: _Tokens) -> tuple[int, int] | None:
-    """First and last token of the first answer that is in the context."""
+    """Find the first and last token of the first answer that is in the context."""
     for answer in example.answers:
         if answer.start is None:
             continue
@@ -171,7 +171,7 @@ def _cut(
     stride: int,
     answer: tuple[int, int] | None,
 ) -> list[_Window]:
-    """A context in windows of at most ``room`` tokens; one without tokens has one window too."""
+    """Cut a context into windows of at most ``room`` tokens; one without tokens has one window too."""
     size, step = len(context.ids), min(stride, room)
     firsts = range(0, max(0, size - room) + step, step)
     bounds = [(first, min(first + room, size)) for first in firsts]
@@ -191,7 +191,7 @@ def _cut(
 
 
 def _best_windows(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which window has most context of each token, ``[tokens]``; among equal ones the first.
+    """Find the window that has most context of each token, ``[tokens]``; among equal ones the first.
 
     As BERT's code counts: the tokens on its shorter side, and 0.01 of the window's size.
     """
@@ -214,7 +214,7 @@ class _Template:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerFast) -> _Template:
-        """Find out by a pair.
+        """Find out from a probe pair.
 
         Raises:
             ModelError: if the tokenizer makes no pair.

@@ -41,7 +41,7 @@ class TaggedRows(Encoded):
 class TaggingTask(Task[Sentence]):
     """Tags of words, read from CoNLL's columns.
 
-    Tags that mark entities (IOB1, IOB2, IOBES, told from the training split) are scored by ``span_f1`` of whole
+    Tags that mark entities (IOB1, IOB2, IOBES, recognised from the training split) are scored by ``span_f1`` of whole
     entities, written as IOB2; other tags by ``token_accuracy``. The tags are those of the training split.
 
     Args:

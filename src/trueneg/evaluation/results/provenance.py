@@ -26,12 +26,12 @@ def versions() -> dict[str, str]:
 def _revision(folder: Path) -> str:
     """Find the commit of a source tree, with ``+`` if it was changed since; empty outside a repository of its own."""
     try:
-        asked = ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        describe = ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
         is_tracked = subprocess.run(
             ["git", "-C", str(folder), "ls-files", "--error-unmatch", "errors.py"], capture_output=True, check=False
         )
         if is_tracked.returncode:
             return ""
-        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""  # there is no git

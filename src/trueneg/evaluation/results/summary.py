@@ -142,9 +142,9 @@ def glue_average(summaries: Sequence[Summary]) -> GlueAverage:
     """
     medians = {
         task: summary.median
-        for task, wanted in GLUE_AVERAGE.items()
+        for task, counted in GLUE_AVERAGE.items()
         for summary in summaries
-        if summary.task == task and (summary.split, summary.metric) == wanted
+        if summary.task == task and (summary.split, summary.metric) == counted
     }
     return GlueAverage(
         statistics.fmean(medians.values()) if medians else None,
