@@ -134,9 +134,9 @@ def test_mistakes(world: World, arguments: list[str], complaint: str) -> None:
     assert complaint in fails("evaluate", world.run, *given, "--quiet")
 
 
-def test_a_folder_that_is_no_run_has_no_course(world: World) -> None:
+def test_a_folder_that_is_no_run_has_no_checkpoints(world: World) -> None:
     line = fails("evaluate", world.run / "hf", "--corpus", world.corpus, "--over-training")
-    assert "is no run, so it has no course of training" in line
+    assert f"'{world.run / 'hf'}' is not a run" in line
 
 
 def test_a_torn_checkpoint_is_left_out(world: World, tmp_path: Path) -> None:

@@ -92,8 +92,8 @@ def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: 
     assert done.folder == tmp_path / "sst2" / "seed-1"
     assert sorted(path.name for path in done.folder.iterdir()) == [
         "config.json",
-        "dev.predictions.jsonl",
         "dev.json",
+        "dev.predictions.jsonl",
         "hf",
         "metrics.jsonl",
     ]
