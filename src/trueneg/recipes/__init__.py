@@ -1,4 +1,4 @@
-"""Experiments that one command does again, from data to table."""
+"""Experiments that one command reproduces, from data to table."""
 
 from __future__ import annotations
 

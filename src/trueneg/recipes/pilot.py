@@ -1,9 +1,9 @@
 """CLINE's pilot experiment: adversarial training where words change but not the meaning, and where both do.
 
-Wang et al. 2021, §2 and Table 2: a model is fine-tuned plainly and with FreeLB, and asked about adversarial examples
-(*Adv*: changed words, same label) and revised ones of the contrast set (*Rev*: few changed words, mostly another
-label). The paper says that FreeLB gains on the first and loses on the second. It tells of one run each; here are
-seeds, with the same ones side by side.
+Wang et al. 2021, §2 and Table 2: a model is fine-tuned plainly and with FreeLB, and evaluated on adversarial examples
+(*Adv*: changed words, same label) and on the contrast set's revised ones (*Rev*: few changed words, mostly another
+label). The paper reports a gain of FreeLB on the first and a loss on the second, of one run each; here are several
+seeds, paired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARMS: tuple[str, ...] = ("vanilla", "freelb", "smart")
 
 @dataclass(frozen=True)
 class PilotConfig:
-    """What the pilot is made with."""
+    """Settings of the pilot."""
 
     encoder: str = ""
     """A checkpoint: a run, a Hugging Face folder or a hub name."""
@@ -41,9 +41,9 @@ class PilotConfig:
     """The folder with the task's files and, below it, its contrast set."""
     task: Literal["imdb", "snli"] = "snli"
     adversaries: str = ""
-    """Published ones, or a set of ``trueneg attack … --save FILE``."""
+    """Published adversarial examples, or those of ``trueneg attack … --save FILE``."""
     label_names: str = ""
-    """What the labels 0,1,… of published adversaries stand for, by comma."""
+    """Names of the labels 0,1,… of published adversarial examples, separated by commas."""
     num_train: int = 0
     """Training examples; 0 for all."""
     num_dev: int = 1000
@@ -55,14 +55,14 @@ class PilotConfig:
     precision: Literal["fp32", "bf16"] = "bf16"
     freelb_steps: int = 3
     freelb_step_size: float = 0.1
-    """And magnitude of the first perturbation: the default kept all-MiniLM-L6-v2 from learning anything."""
+    """Also the first perturbation's magnitude: FreeLB's default kept all-MiniLM-L6-v2 from learning anything."""
     smart_noise: float = 10 * LEAST_NOISE
-    """What bf16 keeps in full: SMART's own 1e-5 it rounds away."""
+    """Representable in bf16, which rounds SMART's own 1e-5 away."""
 
 
 @dataclass(frozen=True)
 class _Claim(PilotConfig):
-    """What all that lies in a folder was made with."""
+    """Settings of a folder of results."""
 
     adversaries_sha256: str = ""
 
@@ -73,7 +73,7 @@ SCALES = {
     "tiny": PilotConfig(num_train=64, num_dev=50, epochs=1.0, length=32, precision="fp32"),
 }
 """``paper``: all training examples, hours on a GPU. ``mini``: minutes a run of a small encoder on a CPU. ``tiny``: to
-see that it works."""
+check that it runs."""
 
 SETTINGS, RESULTS, TABLE = "settings.json", "results.json", "table.md"
 _SHOWN = ("accuracy", "original", "revised", "group_consistency", "accuracy_under_attack", "accuracy_before")
@@ -89,22 +89,22 @@ def reproduce(
     say: Callable[[str], None] = lambda message: None,
     **unused: Any,
 ) -> tuple[dict[str, Any], str]:
-    """Run the pilot, or what is left of it: runs that have finished are not done again.
+    """Run the pilot, or what is missing of it: finished runs are not repeated.
 
     Args:
         out: Folder of the results, one of fine-tuning each arm: ``compare`` and ``report`` read them.
         scale: ``mini``, ``paper`` or ``tiny``.
-        arms: Of ``ARMS``; ``vanilla`` is always among them.
+        arms: Names from ``ARMS``; ``vanilla`` is always run.
         seeds: Runs of each arm, with seeds 1, 2, …
         settings: ``encoder=…``, ``data=…``, ``adversaries=…`` and other changes to ``PilotConfig``.
-        say: Told what is going on.
-        unused: What only other recipes have: they must be as they are by default.
+        say: Called with a line of progress.
+        unused: Options of other recipes, which must have their defaults.
 
     Returns:
-        What ``results.json`` holds, and the same as Markdown, ``table.md``.
+        Content of ``results.json``, and of ``table.md``.
 
     Raises:
-        ConfigError: for unknown names, something that is not given, or a folder with results of other settings.
+        ConfigError: for unknown names, missing settings, or a folder with results of other settings.
     """
     _refuse(unused)
     if scale not in SCALES:
@@ -136,13 +136,13 @@ def reproduce(
 
 
 def _successful(attacked: AttackSet) -> AttackSet:
-    """What misled the model that it was made for: both ways are asked about the same examples."""
+    """Keep what misled the model it was made for: all arms are evaluated on the same examples."""
     kept = [example for example in attacked.examples if example.outcome in ("succeeded", "changed")]
     return replace(attacked, examples=kept)
 
 
 def _needs(arms: Sequence[str]) -> Needs:
-    """What options of one arm need."""
+    """Say which options need which arm."""
     return tuple(
         ((f"{arm}_",), lambda config, arm=arm: arm in arms, f"without the arm {arm}: name it (--arms), or leave it out")
         for arm in ("freelb", "smart")
@@ -199,7 +199,7 @@ def _configured(config: PilotConfig, arm: str, seed: int) -> FinetuneConfig:
 
 
 def _evaluate(run: Path, config: PilotConfig, adversaries: AttackSet) -> None:
-    """Ask about both sets, unless that is done."""
+    """Evaluate on both sets, unless that is done."""
     there = {path.stem for path in find_results(run.parent) if path.parent == run}
     if not any(name.startswith("contrast-") for name in there):
         evaluate_contrast_set(run, config.data)

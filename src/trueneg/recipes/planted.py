@@ -1,9 +1,8 @@
-"""The planted experiment: what to do with a false negative, measured where all of them are known.
+"""The planted experiment: how to use false negatives, measured where all of them are known.
 
-In a real corpus frequent words are split at random into interchangeable spellings. A prediction of another
-spelling than gold's is then a false negative, and the only kind there is that a detector is asked about. Small
-models are trained with each way of using what a detector says, from a perfect one to ones of any precision and
-recall, and measured by the probability of the right *class* of spellings on held-out text.
+In a real corpus frequent words are split at random into interchangeable spellings. Predicting another spelling than
+gold's is then a false negative, and the only kind. Small models are trained with each way of using a detector, of any
+precision and recall, and measured by the probability of the right *class* of spellings on held-out text.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ SCALES = {
     ),
 }
 """``mini``: 1,200 steps of a 2-layer model of width 128, about a minute a run on a free core. ``tiny``: seconds, to
-see that it works; its numbers mean nothing."""
+check that it runs; its numbers mean nothing."""
 
 GRID = [
     f"{use}@{precision}/{recall}"
@@ -60,7 +59,7 @@ GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid
 
 RESULTS, TABLE = "results.json", "table.md"
 VOCAB_SIZE = 2048
-"""Of the tokenizer made for WordNet's text: what so small a model can learn in so few steps."""
+"""Vocabulary of the tokenizer made for WordNet's text: enough for so small a model in so few steps."""
 
 
 def reproduce(
@@ -75,28 +74,27 @@ def reproduce(
     settings: Sequence[str] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> tuple[dict[str, Any], str]:
-    """Run the planted experiment, or what is left of it.
+    """Run the planted experiment, or what is missing of it.
 
-    Every run (an arm and a seed) is written when it is done, and never done again. Results do not depend on
-    ``workers``.
+    Each run (an arm and a seed) is saved when it is done, and not repeated. Results do not depend on ``workers``.
 
     Args:
-        out: Folder of the results; further arms and seeds may be added to it later.
+        out: Folder of the results; arms and seeds can be added later.
         scale: ``tiny`` or ``mini``.
-        arms: Names of ``ARMS``, ``use@precision/recall``, or of ``GROUPS``.
+        arms: Names from ``ARMS`` or ``GROUPS``, or ``use@precision/recall``.
         seeds: Runs of each arm, with seeds 1, 2, …
         corpus: A corpus with held-out text; by default one of WordNet's text is made in ``out``.
-        wordnet: WordNet's folder; empty to look in the usual places.
-        workers: Processes; each uses one thread.
+        wordnet: WordNet's folder; empty to search the usual places.
+        workers: Number of processes, of one thread each.
         settings: Changes to the scale's configuration, as ``key=value``.
-        say: Told what is going on.
+        say: Called with a line of progress.
 
     Returns:
-        What ``results.json`` holds, and the same as Markdown, ``table.md``.
+        Content of ``results.json``, and of ``table.md``.
 
     Raises:
         ConfigError: for unknown names, or a folder with results of other settings.
-        Interrupted: after Ctrl-C; what is done is kept.
+        Interrupted: after Ctrl-C; finished runs are kept.
     """
     if scale not in SCALES:
         raise ConfigError(unknown_name("scale", scale, SCALES))
@@ -130,7 +128,7 @@ def reproduce(
 
 
 def parse_arms(names: Iterable[str]) -> list[Arm]:
-    """Read names of arms and of groups; each arm once, in the order asked for.
+    """Parse names of arms and groups; each arm once, in the given order.
 
     Example:
         >>> [str(arm) for arm in parse_arms(["baseline", "marginal@0.5/1", "baseline"])]
@@ -143,7 +141,7 @@ def parse_arms(names: Iterable[str]) -> list[Arm]:
 def _run_all(
     jobs: Sequence[tuple[Arm, int]], folder: Path, config: PlantedConfig, corpus: Path, workers: int
 ) -> Iterator[ArmResult]:
-    """Results in the order in which they are done."""
+    """Yield results as they are done."""
     if workers == 1:
         yield from (_run(arm, seed, folder, config, corpus) for arm, seed in jobs)
         return
@@ -164,7 +162,7 @@ def _run_all(
 
 
 def _run(arm: Arm, seed: int, folder: Path, config: PlantedConfig, corpus: Path) -> ArmResult:
-    """Do one run and write its result, in the process that did it, so that no interruption loses it."""
+    """Do one run and save its result in the same process, so that no interruption loses it."""
     result = run_arm(arm, seed, config, corpus)
     write_json(run_file(folder, arm, seed), dataclasses.asdict(result))
     return result

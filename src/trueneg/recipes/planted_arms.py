@@ -61,7 +61,7 @@ _TAKES_DETECTOR = ("drop", "down_weight", "marginal", "soft_targets", "placebo",
 
 @dataclass(frozen=True)
 class Arm:
-    """What is done about false negatives, and how well they are detected.
+    """How false negatives are used, and how well they are detected.
 
     Example:
         >>> Arm.parse("marginal@0.5/0.25")
@@ -94,33 +94,33 @@ class Arm:
         if use not in _TAKES_DETECTOR:
             raise ConfigError(f"arm '{text}': '{use}' has no detector; those that have: {', '.join(_TAKES_DETECTOR)}")
         if not (0 < precision <= 1 and 0 < recall <= 1):
-            raise ConfigError(f"arm '{text}': precision and recall lie above 0, and at most at 1")
+            raise ConfigError(f"arm '{text}': precision and recall must be in (0, 1]")
         return cls(use, precision, recall)
 
     def __str__(self) -> str:
-        """As ``parse`` reads it; the oracle is not written out."""
+        """Write it as ``parse`` reads it; without shares for the oracle."""
         is_oracle = self.precision == self.recall == 1
         return self.use if is_oracle else f"{self.use}@{self.precision:g}/{self.recall:g}"
 
     @property
     def is_electra(self) -> bool:
-        """Whether a discriminator is trained, beside a masked language model."""
+        """Whether a discriminator is trained alongside a masked language model."""
         return self.use in ELECTRA
 
     @property
     def yardstick(self) -> Arm:
-        """The arm that nothing is corrected in, of the same kind of model."""
+        """The arm of the same kind of model in which nothing is corrected."""
         return Arm("electra" if self.is_electra else "baseline")
 
 
 @dataclass(frozen=True)
 class PlantedConfig:
-    """The experiment: everything that a result depends on but its corpus, its arm and its seed."""
+    """Settings of the experiment: all that a result depends on besides corpus, arm and seed."""
 
     num_words: int = 596
     """Words that are split into four spellings each: the most frequent ones."""
     words: Literal["any", "content"] = "any"
-    """Which can be split; ``content``: of three letters or more, and no stop words."""
+    """Which words can be split; ``content``: of three letters or more, and no stop words."""
     length: int = 32
     """Tokens of a row."""
     masking_rate: float = 0.3
@@ -141,14 +141,14 @@ class PlantedConfig:
     def __post_init__(self) -> None:
         for name in ("num_words", "steps", "batch_size", "eval_rows"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name}: at least 1 is wanted, not {getattr(self, name)}")
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     def sizes(self, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
-        """Of the model, as Hugging Face has them.
+        """Make the model's Hugging Face configuration.
 
-        A ModernBERT with nothing but local attention: so small a model leaves the unigram plateau within a
-        thousand steps only if it need not find out first that neighbours matter. Hence rotary positions, a narrow
-        window, and wider initial weights (0.02 is made for a width of 768).
+        A ModernBERT with only local attention: so small a model leaves the unigram plateau within a thousand steps
+        only if it need not learn first that neighbours matter. Hence rotary positions, a narrow window, and wider
+        initial weights (0.02 suits a width of 768).
         """
         model = ModelConfig(
             architecture="modernbert",
@@ -165,31 +165,31 @@ class PlantedConfig:
         return hf
 
     def masking(self) -> MaskingConfig:
-        """What is chosen is always hidden, so that what a model sees is the same for any number of spellings."""
+        """Make the masking: chosen tokens are always masked, so the input is the same for any number of spellings."""
         return MaskingConfig(rate=self.masking_rate, mask_share=1.0)
 
     def optimizer(self) -> OptimizerConfig:
-        """A linear schedule; the short memory suits a short run."""
+        """Make the optimizer: a linear schedule, and a beta2 for a short run."""
         return OptimizerConfig(learning_rate=self.learning_rate, warmup_steps=self.warmup_steps, beta2=0.98)
 
     def training(self, seed: int) -> TrainConfig:
-        """In single precision, which small matrices on a CPU are no slower in."""
+        """Make the training options: fp32, which is as fast for small matrices on a CPU."""
         return TrainConfig(steps=self.steps, batch_size=self.batch_size, seed=seed)
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What one run came to.
+    """Result of one run.
 
     Attributes:
         arm: As ``Arm.parse`` reads it.
-        seed: Of weights, spellings, order and masks.
+        seed: Seed of weights, spellings, order and masks.
         metrics: On held-out text: ``nll`` of the right class in nats and ``accuracy`` over masked positions, the
-            same over planted words only; for ELECTRA ``auc`` over all tokens and over masked ones. What there are
-            too few examples for is left out.
+            same over planted words only; for ELECTRA ``auc`` over all tokens and over masked ones. Metrics with too few
+            examples are left out.
         detector: The detector's ``precision`` and ``recall`` on the mispredictions of the whole training.
-        planted_share: Part of the corpus's tokens that are planted words.
-        seconds: Of training and evaluation.
+        planted_share: Share of the corpus's tokens that are planted words.
+        seconds: Time of training and evaluation.
     """
 
     arm: str
@@ -227,7 +227,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
             raise DivergedError(
                 f"arm {arm}, seed {seed}: the loss is not finite at step {int(run.first_bad_step)}: lower learning_rate"
             )
-        correction, masked_lm.correction = masked_lm.correction, None  # what is measured depends on no detector
+        correction, masked_lm.correction = masked_lm.correction, None  # metrics depend on no detector
         unseen = PlantedRows(held_out, config.length, planting, EVALUATION_SEED, shares)
         batches = held_out_batches(unseen, config.eval_rows, 64, run.processes)
         metrics = measure(model.eval(), masked_lm, planting, batches)
@@ -237,7 +237,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
 
 
 def make_model(arm: Arm, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
-    """The masked language model of an arm; for ELECTRA also a discriminator, and half as many layers for the first."""
+    """Make an arm's masked language model; for ELECTRA a generator of half its depth, and a discriminator."""
     sizes = config.sizes(tokenizer)
 
     def masked_lm(of: PretrainedConfig) -> MaskedLanguageModel:
@@ -253,14 +253,14 @@ def make_model(arm: Arm, config: PlantedConfig, tokenizer: PreTrainedTokenizerFa
 def make_objective(
     arm: Arm, planting: Planting, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> tuple[MaskedLM, Objective[Any, Any]]:
-    """The masked-LM objective of an arm, and all that it minimises: the same, or ELECTRA around it.
+    """Make an arm's masked-LM objective, and the training objective: the same, or ELECTRA around it.
 
     Args:
-        arm: What to do about false negatives.
-        planting: The truth about them.
-        config: The experiment.
+        arm: The arm.
+        planting: The planted synonyms.
+        config: Settings of the experiment.
         tokenizer: With an entry for every spelling.
-        seed: Draws what an imperfect detector knows and confuses.
+        seed: Seed of an imperfect detector's errors.
     """
     detector = PlantedDetector(
         planting, arm.precision, arm.recall, mixed_seed(seed, 1), credit=0.5 if arm.use == "down_weight" else 1.0
@@ -285,7 +285,7 @@ def make_objective(
 
 
 class LabelsOnly(HardCorrection):
-    """Changes the discriminator's labels, and leaves the generator its plain loss."""
+    """Corrects the discriminator's labels only; the generator keeps its plain loss."""
 
     def masked_lm_loss(
         self, token_loss: Tensor, logits: Tensor, credit: Tensor, proposals: Proposals | None, batch: MaskedRows
@@ -331,7 +331,7 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sums do not depend on how many threads share them, so neither do results on who runs what."""
+    """Run on one thread: sums, and so results, do not depend on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

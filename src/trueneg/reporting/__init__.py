@@ -1,1 +1,1 @@
-"""Reports: made from result files only, imported by nothing but the verbs."""
+"""Tables, pictures and pages, made from results."""

@@ -21,12 +21,12 @@ _STYLES = ("-", "--", ":", "-.")
 
 
 def heading(records: Sequence[Record]) -> list[str]:
-    """Headings of ``table_rows``; what is the same in all records is left out."""
+    """Give the headings of ``table_rows``; columns equal in all records are left out."""
     return [*_parts(records), "wrong, %", *SHARES.values()]
 
 
 def table_rows(records: Sequence[Record]) -> list[list[str]]:
-    """A line for each record, in per cent: how much was mispredicted, and corrections with their 95 % intervals."""
+    """Format a row per record, in percent: mispredictions, and corrections with their 95 % intervals."""
     parts = _parts(records)
     return [
         [
@@ -85,7 +85,7 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
 
 
 def _parts(records: Sequence[Record]) -> dict[str, list[str]]:
-    """What tells the records apart, a column each; the detector always."""
+    """Give the columns that tell the records apart; the detector always."""
     detectors = short_names(dict.fromkeys(record["detector"] for record in records))
     columns = {
         "checkpoint": [record["checkpoint"] for record in records],
@@ -99,7 +99,7 @@ def _parts(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def _distinct(places: Sequence[tuple[str, ...]]) -> list[str]:
-    """Names of places by what they differ in."""
+    """Name texts by what they differ in."""
     differing = [position for position in range(3) if len({place[position] for place in places}) > 1]
     return [" · ".join(place[position] for position in differing) for place in places]
 

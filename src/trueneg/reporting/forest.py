@@ -1,4 +1,4 @@
-"""A comparison as a picture: each difference with its interval, beside the line where there is none."""
+"""A comparison as a forest plot: each difference with its interval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLE = """<style>
 
 
 def forest_plot(comparison: Comparison) -> str:
-    """Markup of a picture that is as wide as its page: a line for each difference, in points."""
+    """Draw a picture as wide as its page: a line per difference, in points."""
     rows = comparison.rows
     ends = [end for row in rows for end in (row.difference.interval.low, row.difference.interval.high)]
     low, high = 100 * min(0.0, *ends), 100 * max(0.0, *ends)
@@ -66,7 +66,7 @@ def _name(row: Compared, comparison: Comparison) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """A few round numbers between two others.
+    """Choose a few round numbers in a range.
 
     Example:
         >>> _ticks(-1.2, 5.4)

@@ -1,4 +1,4 @@
-"""A self-contained page about runs: curves, settings, and the corrections that were found."""
+"""A self-contained page about runs: curves, settings, and corrections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CURVES = {
     "detection_accuracy": ("Replaced tokens detected", "%"),
     "embedding_cosine": ("Mean cosine of embeddings", "cosine"),
 }
-"""Readings that are drawn, with their titles and units, where a run has them."""
+"""Metrics to draw, with titles and units, where a run has them."""
 
 SHOWN_CORRECTIONS = 40
 
@@ -79,7 +79,7 @@ correction does not punish such. That does not make all of them right: {{ found.
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a run's folder says."""
+    """The result files of a run."""
 
     name: str
     config: PretrainConfig
@@ -87,12 +87,12 @@ class RunFiles:
     found: Sequence[FalseNegativeRecord]
 
     def last(self, kind: str) -> Mapping[str, Any]:
-        """The last record of a kind, ``train`` or ``eval``; empty if there is none."""
+        """Find the last record of a kind, ``train`` or ``eval``; empty if there is none."""
         return next((record for record in reversed(self.records) if record.get("kind") == kind), {})
 
 
 def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
-    """Write a page that needs nothing but itself.
+    """Write a self-contained page.
 
     Args:
         folders: Run folders, side by side in the report.
@@ -125,7 +125,7 @@ def read_run(folder: Path, name: str) -> RunFiles:
     """
     metrics, found = folder / METRICS, folder / FALSE_NEGATIVES
     if not metrics.is_file():
-        raise TruenegError(f"'{folder}' holds no run: a folder with metrics.jsonl is wanted")
+        raise TruenegError(f"'{folder}' holds no run: name a folder with metrics.jsonl")
     return RunFiles(
         name,
         config=load_config(PretrainConfig, folder / CONFIG),
@@ -196,7 +196,7 @@ def _facts(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
 
 
 def _remarks(runs: Sequence[RunFiles]) -> Iterator[str]:
-    """What to know before runs are compared."""
+    """Say what limits the comparison of runs."""
 
     def told(values: Sequence[str]) -> str:
         return ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
@@ -216,7 +216,7 @@ def _remarks(runs: Sequence[RunFiles]) -> Iterator[str]:
 
 
 def _differing(runs: Sequence[RunFiles]) -> list[tuple[str, list[str]]]:
-    """Settings that are not the same in all runs."""
+    """Find the settings that are not the same in all runs."""
     flat = [flatten(encode(run.config)) for run in runs]
     differing = [name for name in flat[0] if any(one[name] != flat[0][name] for one in flat)]
     return [(name, [_setting(one[name]) for one in flat]) for name in differing]
@@ -239,7 +239,7 @@ def _detector(specification: str) -> str:
 
 
 def _place(path: str) -> str:
-    """The last two parts of an absolute path, which tells others nothing; a relative one as it stands."""
+    """Shorten an absolute path, which tells others nothing, to its last two parts."""
     return "/".join(Path(path).parts[-2:]) if Path(path).is_absolute() else path
 
 
@@ -252,7 +252,7 @@ def _number(value: Any, form: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Hours and minutes, or minutes and seconds.
+    """Format hours and minutes, or minutes and seconds.
 
     Example:
         >>> _duration(75), _duration(7500)

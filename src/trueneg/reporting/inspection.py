@@ -69,10 +69,10 @@ probabilities are products</span>{% endif %}
 
 
 def write_inspection(summary: Summary, out: str | Path) -> Path:
-    """Write an inspection as a page that needs nothing but itself.
+    """Write an inspection as a self-contained page.
 
     Args:
-        summary: Of ``evaluation.inspection``.
+        summary: An inspection as plain data.
         out: The HTML file.
     """
     names = short_names(summary["detectors"])
@@ -89,7 +89,7 @@ def write_inspection(summary: Summary, out: str | Path) -> Path:
 
 
 def share(probability: float) -> str:
-    """A probability in per cent, small ones in powers of ten.
+    """Format a probability in percent, small ones in powers of ten.
 
     Example:
         >>> share(0.1234), share(0.0000012)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len, chop_cells
 
 GAP = "  "
-LEAST_ROOM = 8
+MIN_WIDTH = 8
 _PIECE = re.compile(r"\S+?(?:/+(?=\S)|(?<=[^\W\d])-(?=[^\W\d]))|\S+")
-"""What stays on one line: words, the folders of a path, the parts of a name with hyphens."""
+"""Parts that are not broken: words, the folders of a path, the parts of a hyphenated name."""
 
 
 def lay_out(heading: Sequence[str], rows: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> str:
@@ -72,16 +72,18 @@ def wrap(text: str, width: int | None) -> list[str]:
 
 
 def _widths(columns: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> list[int] | None:
-    """How wide each column is to be; None if a line has no room even for the longest words."""
+    """Choose the width of each column; None if a line has no room even for the longest words."""
     widths = [max(map(cell_len, column)) for column in columns]
-    least = [max((cell_len(piece) for cell in cells for piece in _PIECE.findall(cell)), default=0) for cells in columns]
+    smallest = [
+        max((cell_len(piece) for cell in cells for piece in _PIECE.findall(cell)), default=0) for cells in columns
+    ]
     room = None if width is None else width - len(GAP) * (len(columns) - 1)
     if room is None or sum(widths) <= room:
         return widths
-    if sum(least) > room:
+    if sum(smallest) > room:
         return None
     while sum(widths) > room:
-        spare = [number for number, have in enumerate(widths) if have > least[number]]
+        spare = [number for number, have in enumerate(widths) if have > smallest[number]]
         widest = max(spare, key=lambda number: (not is_right[number], widths[number]))
         widths[widest] -= 1
     return widths
@@ -89,7 +91,7 @@ def _widths(columns: Sequence[Sequence[str]], is_right: Sequence[bool], width: i
 
 def _block(heading: Sequence[str], row: Sequence[str], width: int | None) -> str:
     space = max(map(cell_len, heading))
-    room = None if width is None else max(LEAST_ROOM, width - space - len(GAP))
+    room = None if width is None else max(MIN_WIDTH, width - space - len(GAP))
     lines = [
         f"{_pad(name if number == 0 else '', space, False)}{GAP}{part}".rstrip()
         for name, cell in zip(heading, row, strict=True)

@@ -1,4 +1,4 @@
-"""Detectors by names that fit into a table."""
+"""Names of detectors that fit into a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PATH = re.compile(r"(?<=:)[^:\[\]@|&!]*[^:\[\]@|&!\s]")
 
 
 def short_names(detectors: Iterable[str]) -> dict[str, str]:
-    """Specifications without the folders of their files and encoders, where that leaves them distinct.
+    """Shorten specifications by the folders of their files and encoders, where they stay distinct.
 
     Example:
         >>> short_names(["lexical", "contextual:/models/minilm/model@0.65", "neighbours:data/glove.txt"])

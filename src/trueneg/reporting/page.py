@@ -1,4 +1,4 @@
-"""What all pages have in common: one file that needs nothing else, light or dark as the reader's system is."""
+"""The layout of all pages: one self-contained file, light or dark as the reader's system."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def write_page(
 
 
 def _shown(value: Any) -> Any:
-    """A value as a page shows it; what is markup already stays as it is."""
+    """Show a value on a page; markup stays as it is."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

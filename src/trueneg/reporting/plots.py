@@ -1,4 +1,4 @@
-"""What all pictures have in common: labels are text, whatever they hold, and nothing moves outside of a page."""
+"""Common style of pictures: labels are plain text, and no file has a date."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INK = "#010203"
-"""Becomes the colour of the page's text."""
+"""Replaced by the page's text colour."""
 
 
 @contextmanager
 def plain_labels() -> Iterator[None]:
-    """Figures made inside take no label for a formula, such as a folder's name with two dollars."""
+    """Make figures inside take no label for a formula, such as a folder's name with two dollars."""
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}):
@@ -27,13 +27,13 @@ def plain_labels() -> Iterator[None]:
 
 
 def label(text: str) -> str:
-    """A name as a legend takes it: what begins with an underscore would be left out."""
+    """Escape a name for a legend, which leaves out what begins with an underscore."""
     return printable(f" {text}" if text.startswith("_") else text)
 
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Figures made inside have no background, and the ink and the letters of the page that they are put into."""
+    """Make figures inside have no background, and the colours and fonts of the page around them."""
     from matplotlib import rc_context
 
     ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
@@ -47,7 +47,7 @@ def page_style() -> Iterator[None]:
 
 
 def inline_svg(figure: Figure, description: str) -> str:
-    """A figure of ``page_style`` as an element of a page."""
+    """Turn a figure of ``page_style`` into an element of a page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     svg = buffer.getvalue()[buffer.getvalue().index("<svg") :].strip().replace(_INK, "currentColor")

@@ -1,4 +1,4 @@
-"""Results and comparisons as tables, and each comparison's verdict in plain words."""
+"""Results and comparisons as tables, and the verdict of each comparison in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trueneg.tasks.metrics import METRICS
 
 
 def percent(share: float) -> str:
-    """A share or correlation as it is written in tables.
+    """Format a share or correlation for tables.
 
     Example:
         >>> percent(0.87654)
@@ -27,7 +27,7 @@ def percent(share: float) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares, with its sign.
+    """Format a difference of shares, with its sign.
 
     Example:
         >>> points(-0.0123)
@@ -37,7 +37,7 @@ def points(share: float) -> str:
 
 
 def results_table(folders: Sequence[str | Path]) -> Table:
-    """Table of each folder's tasks: median, mean and range over seeds, in percent, and GLUE's average.
+    """Tabulate each folder's tasks: median, mean and range over seeds, in percent, and GLUE's average.
 
     Args:
         folders: Of results, one a model.
@@ -82,11 +82,11 @@ def results_table(folders: Sequence[str | Path]) -> Table:
 
 
 def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table:
-    """Table of a comparison, verdicts below it.
+    """Tabulate a comparison, with verdicts below.
 
     Args:
-        comparison: What was found.
-        is_short: Leave out what a terminal has no room for.
+        comparison: The comparison.
+        is_short: Leave out columns that do not fit a terminal.
     """
     columns = {
         "task": Column("task"),
@@ -128,7 +128,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
 
 
 def verdict(row: Compared, confidence: float = 0.95) -> str:
-    """Say in one or two sentences what a comparison has shown, and what it has not."""
+    """Say in one or two sentences what a comparison shows, and what it does not."""
     found, p = row.difference, row.difference.p if row.p_adjusted is None else row.p_adjusted
     size = abs(found.interval.estimate)
     figures = (
@@ -195,7 +195,7 @@ def _seeds(row: Compared) -> str:
 
 
 def _count(row: Compared) -> str:
-    """Seeds, in words."""
+    """Count seeds in words."""
     return f"{_seeds(row)} {'seed' if _seeds(row) == '1' else 'seeds'}"
 
 

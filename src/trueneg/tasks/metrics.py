@@ -1,9 +1,9 @@
-"""How well answers fit: shares in [0, 1] and correlations in [-1, 1], higher is better unless they say otherwise.
+"""Metrics of predictions: shares in [0, 1] and correlations in [-1, 1], higher is better unless they say otherwise.
 
-A metric reads columns of answers and weighs each example, so that one formula gives a task's figure (all weights
-one) and that of thousands of bootstrap samples at once (how often each example was drawn). What is undefined, a
-correlation with a constant or a share of nothing, is 0, as in scikit-learn's MCC and F1 and as GLUE counts a model
-that gives one answer to everything.
+A metric reads columns of predictions and weighs each example, so that one formula gives a task's figure (all weights
+one) and those of thousands of bootstrap samples at once (how often each example was drawn); SciPy and scikit-learn, to
+which tests hold them, measure one sample at a time. What is undefined, a correlation with a constant or a share of
+nothing, is 0, as in scikit-learn's MCC and F1 and as GLUE counts a model that predicts the same for everything.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from trueneg.errors import TaskError
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
-"""Answers by column, ``[examples]`` each."""
+"""Predictions by column, ``[examples]`` each."""
 Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of many examples, and what each of them has to do with it.
+    """A figure of many examples, and each example's own score.
 
     Example:
         >>> METRICS["accuracy"]({"gold": np.array([1, 0, 1, 1]), "predicted": np.array([1, 0, 0, 1])})
@@ -33,11 +33,11 @@ class Metric:
 
     name: str
     columns: tuple[str, ...]
-    """That it reads."""
+    """Columns that it reads."""
     formula: Callable[[Columns, Floats], Floats]
     """Columns ``[examples]`` and weights ``[samples, examples]`` to figures ``[samples]``."""
     score: Callable[[Columns], Floats]
-    """What a sign test compares: a number an example, ``[examples]``, higher for the better answer."""
+    """For sign tests: a number per example, ``[examples]``, higher for the better prediction."""
     takes_words: bool = False
     """Whether its columns may hold labels in words; else numbers."""
     less_is_better: bool = False
@@ -60,7 +60,7 @@ class Metric:
         return self.formula(columns, np.asarray(weights, dtype=np.float64))
 
     def scores(self, columns: Columns) -> Floats:
-        """How good each answer is by itself, ``[examples]``: see ``score``.
+        """Score each prediction by itself, ``[examples]``: see ``score``.
 
         Raises:
             TaskError: as when it is called.
@@ -82,7 +82,7 @@ class Metric:
 
 
 def _share(over: Floats, under: Floats) -> Floats:
-    """One over the other, 0 where there is nothing."""
+    """Divide, giving 0 where there is nothing to divide by."""
     return np.divide(over, under, out=np.zeros_like(over), where=under > 0)
 
 
@@ -107,7 +107,7 @@ def _column(name: str) -> Callable[[Columns], Floats]:
 
 
 def _class_counts(columns: Columns, weights: Floats, classes: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
-    """Right, gold and predicted examples of each class, ``[samples, classes]`` each."""
+    """Count right, gold and predicted examples of each class, ``[samples, classes]`` each."""
     is_gold = columns["gold"][:, None] == classes
     is_predicted = columns["predicted"][:, None] == classes
     right, gold, predicted = (
@@ -126,13 +126,13 @@ def _f1(columns: Columns, weights: Floats) -> Floats:
 
 
 def _macro_f1(columns: Columns, weights: Floats) -> Floats:
-    """Mean over the classes that occur, in a sample, as gold or predicted."""
+    """Average over the classes that occur in a sample as gold or predicted."""
     right, gold, predicted = _class_counts(columns, weights, _classes(columns))
     return _share(_share(2 * right, gold + predicted).sum(axis=1), (gold + predicted > 0).sum(axis=1).astype(float))
 
 
 def _matthews(columns: Columns, weights: Floats) -> Floats:
-    """Gorodkin (2004)'s R_K for any number of classes; for two it is Matthews' correlation."""
+    """Compute Gorodkin (2004)'s R_K for any number of classes; for two it is Matthews' correlation."""
     right, gold, predicted = _class_counts(columns, weights, _classes(columns))
     total = weights.sum(axis=1)
     covariance = right.sum(axis=1) * total - (gold * predicted).sum(axis=1)
@@ -148,7 +148,7 @@ def _pearson(columns: Columns, weights: Floats) -> Floats:
 
 
 def _spearman(columns: Columns, weights: Floats) -> Floats:
-    """Pearson's of the ranks that examples have *within each sample*, ties at their mean rank."""
+    """Compute Pearson's correlation of the ranks *within each sample*, ties at their mean rank."""
     total = weights.sum(axis=1, keepdims=True)
     x, y = (_ranks(columns[name], weights) / total - 0.5 for name in ("gold", "predicted"))
     weighted_x, weighted_y = weights * x, weights * y
@@ -157,7 +157,7 @@ def _spearman(columns: Columns, weights: Floats) -> Floats:
 
 
 def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
-    """Ranks from which the mean is ``total / 2``: weight below, and half of the weight of the same value."""
+    """Rank values, with mean ``total / 2``: the weight below, plus half the weight of the same value."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -170,7 +170,7 @@ def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
 
 
 def _standard(values: NDArray[Any]) -> Floats:
-    """Shifted and scaled, so that sums of squares lose no digits; zeros for a constant."""
+    """Shift and scale, so that sums of squares lose no digits; zeros for a constant."""
     numbers = np.asarray(values, dtype=np.float64)
     spread = float(np.ptp(numbers))
     return (numbers - numbers.mean()) / spread if spread else np.zeros_like(numbers)
@@ -188,7 +188,7 @@ def _span_f1(columns: Columns, weights: Floats) -> Floats:
 
 
 def _ratio(name: str, over: str, under: str) -> Metric:
-    """Of sums over all examples."""
+    """Make a metric of sums over all examples."""
     return Metric(
         name,
         (over, under),
