@@ -93,7 +93,7 @@ def edited(tmp_path: Path, line: int, **changes: Any) -> Path:
         (1, {"task": 5}, "line 1, is damaged: 'task'"),
         (1, {"labels": ["a", 1]}, "line 1, is damaged: 'labels.1'"),
         (1, {"num_adversaries": "3"}, "line 1, is damaged: 'num_adversaries'"),
-        (1, {"num_adversaries": 20}, "holds 3 adversaries, and its first line says 20"),
+        (1, {"num_adversaries": 20}, "holds 3 examples, and its first line says 20"),
         (2, {"outcome": "won"}, "line 2, is damaged: 'outcome'"),
         (2, {"num_queries": "7"}, "line 2, is damaged: 'num_queries'"),
         (2, {"notes": ["a"]}, "line 2, is damaged: 'notes'"),
@@ -132,12 +132,12 @@ def test_a_set_that_was_cut_is_refused_and_one_without_a_number_is_taken_with_a_
     path = edited(tmp_path, 1)
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
-    with pytest.raises(TaskError, match="holds 2 adversaries, and its first line says 3"):
+    with pytest.raises(TaskError, match="holds 2 examples, and its first line says 3"):
         load_attack_set(path)
     path.write_bytes(whole[:-20])
     with pytest.raises(TaskError, match="line 4, is damaged"):
         load_attack_set(path)
-    with pytest.warns(TruenegWarning, match="without its number of adversaries"):
+    with pytest.warns(TruenegWarning, match="without its number of examples"):
         assert load_attack_set(edited(tmp_path, 1, num_adversaries=...)) == make_set()
 
 

@@ -320,7 +320,7 @@ def test_models_of_two_tasks_are_asked_about_their_own_examples(texts: Path, tmp
     assert "2 tasks: name one" in fails(*both, "--attack", "typos", "--save", tmp_path / "s.jsonl")
     works(*both[:2], "--attack", "typos", "--save", tmp_path / "s.jsonl")
     said = works("attack", other, "--load", tmp_path / "s.jsonl", "--json")
-    assert "the adversaries are of reviews, the model of others-data" in said.err
+    assert "the examples are of reviews, the model of others-data" in said.err
     (one,) = said.data["attacked"]
     assert Path(one["result"]).name == "attack-typos-default-on-reviews.json"
 

@@ -96,7 +96,7 @@ def load_attack_set(path: Path) -> AttackSet:
     """Read a set that ``save_attack_set`` wrote; a label in words is the label of that name.
 
     Warns:
-        TruenegWarning: if the set does not say how many adversaries it holds: nothing tells whether it was cut.
+        TruenegWarning: if the set does not say how many examples it holds: nothing tells whether it was cut.
 
     Raises:
         TaskError: naming file and line, if it is none, or not all of one.
@@ -107,41 +107,41 @@ def load_attack_set(path: Path) -> AttackSet:
         raise TaskError(f"'{path}' is no attack set of schema {SCHEMA}: write one with trueneg attack --save")
     head = parse_record(_Head, json.dumps(first), f"'{path}', line 1,", TaskError, REMEDY)
     _check_names(path, head.attack)
-    adversaries = [_adversary(f"'{path}', line {number},", entry, head.labels) for number, entry in lines]
+    examples = [_example_of(f"'{path}', line {number},", entry, head.labels) for number, entry in lines]
     if head.num_adversaries is None:
         warnings.warn(
-            f"'{path}' was saved without its number of adversaries: nothing tells whether {len(adversaries):,} are all",
+            f"'{path}' was saved without its number of examples: nothing tells whether {len(examples):,} are all",
             TruenegWarning,
             stacklevel=2,
         )
-    elif head.num_adversaries != len(adversaries):
-        held = f"holds {len(adversaries):,} adversaries, and its first line says {head.num_adversaries:,}"
+    elif head.num_adversaries != len(examples):
+        held = f"holds {len(examples):,} examples, and its first line says {head.num_adversaries:,}"
         raise TaskError(f"'{path}' {held}: {REMEDY}")
-    return AttackSet(head.attack, head.task, head.split, head.labels, adversaries)
+    return AttackSet(head.attack, head.task, head.split, head.labels, examples)
 
 
 def _check_names(path: Path, attack: Mapping[str, Any]) -> None:
     """Refuse an attack without the names that its results are called by, or with names that no file should have."""
-    wanted = ("name", "file") if attack.get("name") == "published" else ("name", "profile")
-    for key in (*wanted, *(["victim"] if attack.get("victim") is not None else [])):
+    expected = ("name", "file") if attack.get("name") == "published" else ("name", "profile")
+    for key in (*expected, *(["victim"] if attack.get("victim") is not None else [])):
         name = attack.get(key)
         if not isinstance(name, str) or (key != "file" and not _NAME.fullmatch(name)):
             raise TaskError(f"'{path}', line 1, is damaged: 'attack.{key}' should be a name, got {name!r}: {REMEDY}")
 
 
-def _entry(adversary: AdversarialExample[Any]) -> dict[str, Any]:
-    """An adversary as JSON; of the adversarial example only what differs from the original."""
-    original, changed = asdict(adversary.original), asdict(adversary.adversarial)
+def _entry(example: AdversarialExample[Any]) -> dict[str, Any]:
+    """Turn an example into JSON; of the adversarial one only what differs from the original."""
+    original, changed = asdict(example.original), asdict(example.adversarial)
     return {
-        "outcome": adversary.outcome,
-        "num_queries": adversary.num_queries,
+        "outcome": example.outcome,
+        "num_queries": example.num_queries,
         "original": original,
         "adversarial": {name: value for name, value in changed.items() if value != original[name]},
-        "notes": dict(adversary.notes),
+        "notes": dict(example.notes),
     }
 
 
-def _adversary(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> AdversarialExample[Any]:
+def _example_of(where: str, content: Mapping[str, Any], labels: Sequence[str]) -> AdversarialExample[Any]:
     entry = parse_record(_Entry, json.dumps(content), where, TaskError, REMEDY)
     original, adversarial = (
         _example(where, example, labels) for example in (entry.original, {**entry.original, **entry.adversarial})

@@ -59,7 +59,7 @@ class _Row:
 def read_published(
     path: Path, labels: Sequence[str], names: Sequence[str] = (), *, is_of_pairs: bool | None = None
 ) -> list[AdversarialExample[TextExample]]:
-    """Read published adversaries of a task, in the order of the file; keys are line numbers.
+    """Read published examples of a task, in the order of the file; keys are line numbers.
 
     Args:
         path: The file; its form is told from its content.
@@ -69,19 +69,21 @@ def read_published(
 
     Raises:
         TaskError: naming file and line: for a file of another form, a label that the task does not have, or pairs where
-            single texts are wanted, or the other way round.
+            single texts are expected, or the other way round.
     """
     for name in names:
         if name not in labels:
             raise TaskError(f"--label-names: the task has no label '{name}', but {', '.join(labels)}")
     rows = list(_rows(path))
     if not rows:
-        raise TaskError(f"'{path}' holds no adversaries: {FORMATS}")
+        raise TaskError(f"'{path}' holds no adversarial examples: {FORMATS}")
     for row in rows:
         if is_of_pairs not in (None, row.original[0] is not None):
-            there, wanted = ("a single text", "pairs of texts") if is_of_pairs else ("a pair of texts", "single texts")
-            raise TaskError(f"{path}:{row.line}: {there}, and the task is of {wanted}: give adversaries of its kind")
-    return [_adversary(path, row, labels, names) for row in rows]
+            there, expected = (
+                ("a single text", "pairs of texts") if is_of_pairs else ("a pair of texts", "single texts")
+            )
+            raise TaskError(f"{path}:{row.line}: {there}, and the task is of {expected}: give examples of its kind")
+    return [_example_of(path, row, labels, names) for row in rows]
 
 
 def read_published_squad(path: Path) -> list[AdversarialExample[SquadExample]]:
@@ -190,7 +192,7 @@ def _table(records: Records) -> Iterator[_Row]:
         yield _Row(records.lines[number], texts, changed, row[label], "changed")
 
 
-def _adversary(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> AdversarialExample[TextExample]:
+def _example_of(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> AdversarialExample[TextExample]:
     numbered = names or labels
     if row.label in labels and not (names and row.label.isdecimal()):
         label = labels.index(row.label)

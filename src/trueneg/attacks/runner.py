@@ -266,7 +266,7 @@ def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
     """Name the result of a set, without ``.json``.
 
-    ``attack-<name>-<profile>``, or ``attack-<file>`` of published adversaries; with ``-of-<its fingerprint>`` for a set
+    ``attack-<name>-<profile>``, or ``attack-<file>`` of published examples; with ``-of-<its fingerprint>`` for a set
     that was searched against another model, and ``-on-<its task>`` for one of another task: neither is the attack of
     this name on this model.
 
@@ -344,7 +344,7 @@ def _warn_of_others(task: Task[Any], attack_set: AttackSet, path: Path, describe
     """Say what people may not have meant: a set of another task, a result in the place of another attack's."""
     if attack_set.task != task.name:
         warnings.warn(
-            f"{path}: the adversaries are of {attack_set.task}, the model of {task.name}", TruenegWarning, stacklevel=3
+            f"{path}: the examples are of {attack_set.task}, the model of {task.name}", TruenegWarning, stacklevel=3
         )
     try:
         before = load_result(path).config.get("attack") if path.is_file() else None

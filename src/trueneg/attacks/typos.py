@@ -1,4 +1,4 @@
-"""Slips of the keyboard in a few words: a control, for what an attack does that knows no meaning and asks no model.
+"""Slips of the keyboard in a few words: a query-free control, which knows no meaning.
 
 A slip may make another word ("form", "from"), which is not looked for.
 """
@@ -16,7 +16,7 @@ from typing import TypeVar, get_args
 from trueneg.attacks.base import AdversarialExample, Attack
 from trueneg.attacks.registry import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
-from trueneg.attacks.words import Attacked, Passage
+from trueneg.attacks.words import AttackedTexts, Passage
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.text import TextExample
@@ -41,16 +41,16 @@ class TypoOptions:
     """Of a word that may change; words with digits never do."""
     keeps_ends: bool = True
     """Whether a word's first and last letters stay, by which readers go."""
-    attacked: Attacked = "second"
+    attacked: AttackedTexts = "second"
     """Which texts of a pair may change: of NLI the hypothesis. Of SQuAD it is the context."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise ConfigError(f"share: more than 0, at most 1 is wanted, not {self.share}")
+            raise ConfigError(f"share must be above 0 and at most 1, got {self.share}")
         if self.min_letters < 1:
-            raise ConfigError(f"min_letters: at least 1 is wanted, not {self.min_letters}")
-        if self.attacked not in get_args(Attacked):
-            raise ConfigError(unknown_name("attacked", self.attacked, get_args(Attacked)))
+            raise ConfigError(f"min_letters must be at least 1, got {self.min_letters}")
+        if self.attacked not in get_args(AttackedTexts):
+            raise ConfigError(unknown_name("attacked", self.attacked, get_args(AttackedTexts)))
 
 
 PROFILES: Mapping[str, TypoOptions] = MappingProxyType({"default": TypoOptions()})
@@ -163,13 +163,13 @@ def _doubled(word: str, at: int, places: range) -> list[str]:
     return [word[: at + 1] + word[at:]]
 
 
-def _beside(word: str, at: int, places: range) -> list[str]:
+def _next_key(word: str, at: int, places: range) -> list[str]:
     keys = NEAR_KEYS.get(word[at].lower(), "")
     return [word[:at] + (key.upper() if word[at].isupper() else key) + word[at + 1 :] for key in keys]
 
 
 SLIPS: Mapping[str, Callable[[str, int, range], list[str]]] = MappingProxyType(
-    {"swap": _swapped, "drop": _dropped, "double": _doubled, "key": _beside}
+    {"swap": _swapped, "drop": _dropped, "double": _doubled, "key": _next_key}
 )
 """What a slip at a letter can make of a word: each kind is as probable as another, and so is each outcome of a kind."""
 
@@ -184,4 +184,4 @@ def _near(row: int, column: int) -> str:
 NEAR_KEYS: Mapping[str, str] = MappingProxyType(
     {key: _near(row, column) for row, keys in enumerate(_ROWS) for column, key in enumerate(keys)}
 )
-"""The letters beside each letter on an American keyboard (QWERTY)."""
+"""The letters next to each letter on an American keyboard (QWERTY)."""

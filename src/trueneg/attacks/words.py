@@ -10,7 +10,7 @@ from typing import Literal
 
 from trueneg.tasks.text import TextExample
 
-Attacked = Literal["first", "second", "both"]
+AttackedTexts = Literal["first", "second", "both"]
 """Which texts of a pair may change."""
 
 # TextAttack's words hold letters, digits and some characters that look like letters, and marks that neither begin nor
@@ -55,7 +55,12 @@ class Passage:
 
     @classmethod
     def of(
-        cls, example: TextExample, pattern: re.Pattern[str], attacked: Attacked = "second", *, is_alone: bool = False
+        cls,
+        example: TextExample,
+        pattern: re.Pattern[str],
+        attacked: AttackedTexts = "second",
+        *,
+        is_alone: bool = False,
     ) -> Passage:
         """Cut an example's text, or both, into words.
 

@@ -44,7 +44,7 @@ class SwapOptions:
 
     Attributes:
         profile: "strict" (ours) asks of a synonym that the words share the usual meaning of both, that it is not a much
-            rarer word, no opposite in another meaning and more than another spelling; names, parts of compounds and
+            rarer word, no antonym in another meaning and more than another spelling; names, parts of compounds and
             fixed expressions stay, and "a" and "an" follow. "textflint" takes any lemma of any meaning, as it stands
             in WordNet; the lemmas of satellite adjectives never, another capitalization of the word itself as well.
         share: how many words are swapped, as a share of the words and punctuation marks of the context.
@@ -72,14 +72,14 @@ class SwapOptions:
         if self.profile not in SWAP_PROFILES:
             raise ConfigError(unknown_name("profile", self.profile, SWAP_PROFILES))
         if not 0 < self.share <= 1:
-            raise ConfigError(f"share is a share above 0 and up to 1, not {self.share}")
+            raise ConfigError(f"share must be above 0 and at most 1, got {self.share}")
         if self.most < 1:
-            raise ConfigError(f"most is 1 or more, not {self.most}")
+            raise ConfigError(f"most must be at least 1, got {self.most}")
         if self.num_candidates < 0:
-            raise ConfigError(f"num_candidates is 0 (for all) or more, not {self.num_candidates}")
+            raise ConfigError(f"num_candidates must be at least 0 (for all), got {self.num_candidates}")
         for name, value in (("min_share", self.min_share), ("min_ratio", self.min_ratio)):
             if not 0 <= value <= 1:
-                raise ConfigError(f"{name} is a share from 0 to 1, not {value}")
+                raise ConfigError(f"{name} must be between 0 and 1, got {value}")
 
     @classmethod
     def textflint(cls) -> SwapOptions:
@@ -135,15 +135,15 @@ def swap_synonyms(
     options = options or SwapOptions()
     swapper = _Swapper(wordnet, options)
     read: dict[str, list[_Word]] = {}  # the questions about a paragraph come one after another
-    adversaries = []
+    found = []
     for example in examples:
         if reason := reason_not_attackable(example):
-            adversaries.append(AdversarialExample(example, example, "unchanged", notes={"reason": reason}))
+            found.append(AdversarialExample(example, example, "unchanged", notes={"reason": reason}))
             continue
         if example.context not in read:
             read = {example.context: _words(example.context, tagger)}
-        adversaries.append(swapper.swap(example, read[example.context], example_randomness(seed, example.key)))
-    return adversaries
+        found.append(swapper.swap(example, read[example.context], example_randomness(seed, example.key)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +228,10 @@ class _Swapper:
         readings = self._replacements.readings(form, tag)
         if not pos or not all(usual.is_settled(base, pos, min_share) for base in readings):
             return
-        least = max(1, self._options.min_ratio * usual.count(form, pos))
+        min_count = max(1, self._options.min_ratio * usual.count(form, pos))
         for synonym in self._replacements.of(form, tag).get(Kind.SYNONYM, ()):
             bases = self._wordnet.morphy(synonym, pos)
-            if usual.count(synonym, pos) >= least and all(usual.is_settled(base, pos, min_share) for base in bases):
+            if usual.count(synonym, pos) >= min_count and all(usual.is_settled(base, pos, min_share) for base in bases):
                 yield synonym
 
     def _any_lemma(self, words: Sequence[_Word], at: int, context: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Many searches side by side: each asks its questions as if it were alone, and those of all are answered together."""
+"""Many searches side by side: each queries as if it were alone, and the queries of all are answered together."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from trueneg.attacks.victim import Classifier
 from trueneg.attacks.word_substitution.batched_search import run_batched
 from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
 from trueneg.attacks.word_substitution.similarity import Similarity
-from trueneg.attacks.words import WORDS, Attacked, Passage
+from trueneg.attacks.words import WORDS, AttackedTexts, Passage
 from trueneg.config.validation import Needs
 from trueneg.errors import ConfigError, TaskError
 from trueneg.lexicon.tagging import Tagger
@@ -37,7 +37,7 @@ class GreedyOptions:
 
     words: Implementation = "textattack"
     """What a word is: see ``words.WORDS``."""
-    attacked: Attacked = "second"
+    attacked: AttackedTexts = "second"
     """Which texts of a pair may change: of NLI the hypothesis."""
     pair_is_context: bool = True
     """Whether the text that may not change counts as words around those that may (``jin2019``: no)."""
@@ -46,9 +46,9 @@ class GreedyOptions:
     ignores_case: bool = False
     """Whether a stop word with a capital is one (``jin2019``, whose texts are all small letters: yes)."""
     importance: Implementation = "textattack"
-    """A word's importance. ``textattack``: how improbable the label is once the word is deleted; asked of the words
+    """A word's importance. ``textattack``: how improbable the label is once the word is deleted; queried for the words
     that may change. ``jin2019``: by how much it is less probable with ``unknown`` in the word's place, and if the
-    label changes, also by how much the new one is more probable; asked of every word."""
+    label changes, also by how much the new one is more probable; queried for every word."""
     unknown: str = "<oov>"
     part_of_speech: Literal["textattack", "jin2019", "any"] = "textattack"
     """Whether a candidate must be the same part of speech, nouns and verbs being one. ``textattack``: both tagged
@@ -111,7 +111,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """A word of an example under attack: asks for candidates."""
+    """A word of an example under attack, for which candidates are needed."""
 
     original: Passage
     current: Passage
@@ -125,7 +125,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class _Ask:
+class _Query:
     """What does the victim say?"""
 
     texts: Sequence[Passage]
@@ -163,7 +163,7 @@ def greedy_attack(
     """Attack examples by replacing words.
 
     An example's result is a function of the example, the options and what it is told by victim, tagger, similarity
-    and candidates; other examples are attacked beside it so that these have more to do at once.
+    and candidates; other examples are attacked alongside it so that these have more to do at once.
 
     Args:
         victim: The model.
@@ -178,7 +178,7 @@ def greedy_attack(
         progress: Told after each example how many are done, of how many.
 
     Returns:
-        One adversary an example, in order. ``notes`` has ``changed``, ``[place, old, new]`` for each word that was
+        One adversarial example each, in order. ``notes`` has ``changed``, ``[place, old, new]`` for each word that was
         replaced, and ``predicted``, the label that the victim gives the result. An example that the victim has wrong
         is ``skipped``; one with nothing to replace has ``failed``.
 
@@ -192,23 +192,23 @@ def greedy_attack(
         raise ConfigError("no tagger to tell parts of speech: give one, or part_of_speech='any'")
     tag = UniversalTagger(tagger) if tagger else None
 
-    def ask(questions: Sequence[_Ask]) -> list[NDArray[np.float64]]:
-        rows = victim.probabilities([passage.to_example() for asked in questions for passage in asked.texts])
-        return _parted(rows, [len(asked.texts) for asked in questions])
+    def ask(queries: Sequence[_Query]) -> list[NDArray[np.float64]]:
+        rows = victim.probabilities([passage.to_example() for query in queries for passage in query.texts])
+        return _parted(rows, [len(query.texts) for query in queries])
 
-    def tagged(questions: Sequence[_Tag]) -> list[Sequence[tuple[str, ...]]]:
+    def tagged(queries: Sequence[_Tag]) -> list[Sequence[tuple[str, ...]]]:
         assert tag is not None
-        found = tag([sentence for asked in questions for sentence in asked.sentences])
-        return _parted(found, [len(asked.sentences) for asked in questions])
+        found = tag([sentence for query in queries for sentence in query.sentences])
+        return _parted(found, [len(query.sentences) for query in queries])
 
-    def compare(questions: Sequence[_Compare]) -> list[NDArray[np.float64]]:
+    def compare(queries: Sequence[_Compare]) -> list[NDArray[np.float64]]:
         assert similarity is not None
-        found = similarity([(asked.reference, text) for asked in questions for text in asked.texts])
-        return _parted(found, [len(asked.texts) for asked in questions])
+        found = similarity([(query.reference, text) for query in queries for text in query.texts])
+        return _parted(found, [len(query.texts) for query in queries])
 
     return run_batched(
         (_search(example, options, similarity is not None) for example in examples),
-        {Place: candidates, _Tag: tagged, _Compare: compare, _Ask: ask},
+        {Place: candidates, _Tag: tagged, _Compare: compare, _Query: ask},
         at_once=at_once,
         progress=None if progress is None else lambda done: progress(done, len(examples)),
     )
@@ -233,7 +233,7 @@ def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) 
         example, WORDS[options.words], options.attacked, is_alone=not options.pair_is_context
     )
     label = cast(int, example.label)
-    (at_first,) = yield _Ask([original])
+    (at_first,) = yield _Query([original])
     if (predicted := int(at_first.argmax())) != label:
         return AdversarialExample(
             example, example, "skipped", int(options.counts_skipped), _notes(original, original, predicted)
@@ -246,12 +246,12 @@ def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) 
         words = [word for word in proposed if word != current.words[position]]
         kept = yield from _fit(original, current, position, words, options)
         num_queries += len(words) if options.counts_filtered else 0
-        kept, angles = yield from _alike(current, position, kept, options, has_similarity)
+        kept, angles = yield from _similar(current, position, kept, options, has_similarity)
         num_queries += 0 if options.counts_filtered else len(kept)
         if not kept:
             continue
         texts = [current.with_word(position, word) for word in kept]
-        rows = yield _Ask(texts)
+        rows = yield _Query(texts)
         choose = _textattack_step if options.steps == "textattack" else _jin_step
         chosen = choose(rows, label, angles, at_first, before, texts)
         if chosen is None:
@@ -269,13 +269,15 @@ def _ranked(
     """Places of words that may change, the most important first, and how many queries that took."""
     places = [place for place in original.attackable if not _is_stop_word(original.words[place], options)]
     if options.importance == "textattack":
-        rows = (yield _Ask([original.without(place) for place in places])) if places else np.zeros((0, len(at_first)))
+        rows = (yield _Query([original.without(place) for place in places])) if places else np.zeros((0, len(at_first)))
         importance = 1 - rows[:, label]
         return [places[number] for number in np.argsort(-importance, kind="stable")], len(places)
-    asked = list(original.attackable)
-    rows = (yield _Ask([original.with_word(place, options.unknown) for place in asked])) if asked else np.zeros((0, 1))
-    importance = {place: _loss(row, label, at_first) for place, row in zip(asked, rows, strict=True)}
-    return sorted(places, key=lambda place: -importance[place]), len(asked)
+    hidden = list(original.attackable)
+    rows = (
+        (yield _Query([original.with_word(place, options.unknown) for place in hidden])) if hidden else np.zeros((0, 1))
+    )
+    importance = {place: _loss(row, label, at_first) for place, row in zip(hidden, rows, strict=True)}
+    return sorted(places, key=lambda place: -importance[place]), len(hidden)
 
 
 def _loss(row: NDArray[np.float64], label: int, at_first: NDArray[np.float64]) -> float:
@@ -292,7 +294,7 @@ def _is_stop_word(word: str, options: GreedyOptions) -> bool:
 def _fit(
     original: Passage, current: Passage, position: int, words: Sequence[str], options: GreedyOptions
 ) -> Generator[Any, Any, list[str]]:
-    """The words that are the right part of speech."""
+    """Keep the words that are the right part of speech."""
     if options.part_of_speech == "any" or not words:
         return list(words)
     if options.part_of_speech == "textattack":
@@ -312,10 +314,10 @@ def _fit(
     return [word for word, part in zip(words, new, strict=True) if may_replace(old, part)]
 
 
-def _alike(
+def _similar(
     current: Passage, position: int, words: list[str], options: GreedyOptions, has_similarity: bool
 ) -> Generator[Any, Any, tuple[list[str], NDArray[np.float64]]]:
-    """The words that leave the text around them alike, and the angles by which they turn it."""
+    """Keep the words that leave the text around them similar, and the angles by which they turn it."""
     is_short = len(current.words) < options.window
     limit = options.max_angle_short if is_short else options.max_angle
     if not words or not has_similarity or limit >= math.pi:
@@ -323,8 +325,8 @@ def _alike(
     start, stop = _window(position, len(current.words), options)
     texts = [current.with_word(position, word).window(start, stop) for word in words]
     angles = yield _Compare(current.window(start, stop), texts)
-    is_alike = angles <= limit
-    return [word for word, alike in zip(words, is_alike, strict=True) if alike], angles[is_alike]
+    is_similar = angles <= limit
+    return [word for word, similar in zip(words, is_similar, strict=True) if similar], angles[is_similar]
 
 
 def _window(position: int, length: int, options: GreedyOptions) -> tuple[int, int]:

@@ -1,13 +1,13 @@
 """Words that a masked language model proposes: BERT-Attack (Li et al. 2020) and BAE-R (Garg and Ramakrishnan 2020).
 
-The model alone says what could stand in a place; no WordNet and no word vectors have a say. So opposites are proposed
-too: "good" and "bad" fit the same places. ``strict`` leaves WordNet's opposites out, and words put together of pieces,
+The model alone says what could stand in a place; no WordNet and no word vectors have a say. So antonyms are proposed
+too: "good" and "bad" fit the same places. ``strict`` leaves WordNet's antonyms out, and words put together of pieces,
 of which many are made up. The search is that of ``greedy``. What differs from the authors:
 
 - BERT-Attack. The word that changes the label is the one that lowers its probability most, where the authors take the
   first in the model's order and ask about no more: other texts and more queries, the same successes. The words of
   several pieces are ranked by what the model says at each piece in the text, not by perplexity without it. Their
-  filter of opposites, an option, goes by counter-fitted vectors.
+  filter of antonyms, an option, goes by counter-fitted vectors.
 - BAE. Only its replacements, no insertions. A change is compared with the text before it, not with the original.
 - Both. Stop words are neither replaced nor proposed, and a word is proposed if the model's tokenizer would write it so.
 """
@@ -66,7 +66,7 @@ class MaskedLMOptions(GreedyOptions):
     max_pieces: int = 12
     """Of a word that may change without being masked. 1 for no made-up words: of pieces put together many are none."""
     opposites: bool = True
-    """Whether a word may become its opposite, as WordNet tells: "happy" unhappy, and sad."""
+    """Whether a word may become an antonym of WordNet's: "happy" unhappy, and sad."""
     max_changed: float = 0.4
     """Share of the words that may change, rounded down; one may in any case."""
     context: int = 128
@@ -74,10 +74,10 @@ class MaskedLMOptions(GreedyOptions):
 
     def __post_init__(self) -> None:
         if not 0 < self.max_changed <= 1:
-            raise ConfigError(f"max_changed: more than 0, at most 1 is wanted, not {self.max_changed}")
+            raise ConfigError(f"max_changed must be above 0 and at most 1, got {self.max_changed}")
         for name in ("num_candidates", "max_pieces"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name}: at least 1 is wanted, not {getattr(self, name)}")
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
@@ -94,7 +94,7 @@ PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
         "strict": MaskedLMOptions(max_pieces=1, opposites=False),
     }
 )
-"""``bert-attack``: no limit on similarity unless one is asked for. ``bae``: TextAttack's ``BAEGarg2019``.
+"""``bert-attack``: no limit on similarity unless an encoder is named. ``bae``: TextAttack's ``BAEGarg2019``.
 ``strict``: the first, with fewer changes of meaning."""
 
 
@@ -123,16 +123,16 @@ class MaskedLMCandidates:
 
     A word of several pieces becomes one of as many, if it is not masked; masked, it becomes one of one piece. Words
     are proposed as the model writes them; one in small letters gets the capitals of the word that it replaces. What a
-    text is read beside shows in the last digits of probabilities (about 1e-6), nowhere else.
+    text shares a batch with shows in the last digits of probabilities (about 1e-6), nowhere else.
 
     Args:
         source: A checkpoint with a masked-LM head: a run, a Hugging Face folder or a hub name; any fast tokenizer.
         options: How it is read.
-        relations: Knows opposites; needed if these are left out.
+        relations: Knows antonyms; needed if these are left out.
         device: Where it runs.
 
     Raises:
-        ConfigError: if opposites are to be left out, and nothing knows them.
+        ConfigError: if antonyms are to be left out, and nothing knows them.
         ModelError: if the checkpoint has no such head.
     """
 
@@ -144,7 +144,7 @@ class MaskedLMCandidates:
         device: str = "cpu",
     ) -> None:
         if relations is None and not options.opposites:
-            raise ConfigError("opposites=false: WordNet says which words are opposites, and none was given")
+            raise ConfigError("opposites=false: WordNet says which words are antonyms, and none was given")
         self._relations = relations
         self.options = options
         self._tokenizer = load_tokenizer(resolve_checkpoint(source))
@@ -210,8 +210,8 @@ class MaskedLMCandidates:
                 for line, number in enumerate(chosen.tolist())
                 for span, start, end in rows[texts[number]]
             ]
-            wanted = torch.tensor([place for _, found in pieces for place in found], dtype=torch.int64).view(-1, 2)
-            best, scores = self._best(hidden[wanted[:, 0], wanted[:, 1]])
+            places = torch.tensor([place for _, found in pieces for place in found], dtype=torch.int64).view(-1, 2)
+            best, scores = self._best(hidden[places[:, 0], places[:, 1]])
             first = 0
             for span, found in pieces:
                 part = slice(first, first := first + len(found))

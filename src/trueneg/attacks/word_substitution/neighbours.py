@@ -24,6 +24,8 @@ from trueneg.lexicon.vectors import Vectors
 class NeighbourTable:
     """Words and their neighbours, nearest first; those of word ``i`` are entries ``starts[i]`` to ``starts[i + 1]``.
 
+    Lists of pairs would take 15 times the memory: 294 MB, not 20, for TextFooler's 65,000 words of 50 neighbours.
+
     Attributes:
         words: Those with neighbours and those that are neighbours, each once.
         starts: int64 ``[words + 1]``.
@@ -117,8 +119,8 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
             pairs = [(None, 0.0)]
         is_right = all(isinstance(other, str) and math.isfinite(cosine) for other, cosine in pairs)
         if not isinstance(near, list) or not is_right:
-            wanted = "[neighbour, cosine] pairs" if has_cosines else "neighbours"
-            raise LexiconError(f"'{path}', entry '{word}': a list of {wanted} is wanted, not {json.dumps(near)[:60]}")
+            expected = "[neighbour, cosine] pairs" if has_cosines else "neighbours"
+            raise LexiconError(f"'{path}', entry '{word}': must be a list of {expected}, got {json.dumps(near)[:60]}")
         words[word], cosines[word] = [other for other, _ in pairs], [cosine for _, cosine in pairs]
     provenance = {"neighbours": path.name, "sha256": hashlib.sha256(content).hexdigest(), "num_words": str(len(words))}
     return NeighbourTable.of(words, cosines if has_cosines else None, provenance)

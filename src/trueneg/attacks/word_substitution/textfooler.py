@@ -116,7 +116,7 @@ def textfooler(
         progress: Told after each example how many are done, of how many.
 
     Returns:
-        One adversary an example, in order; see ``greedy_attack``.
+        One adversarial example each, in order; see ``greedy_attack``.
 
     Raises:
         TaskError: for an example without a label, or with one that is not the victim's.

@@ -92,7 +92,7 @@ def alter_question(
     """Alter every word that can be altered with confidence.
 
     A name is taken as one: "Battle of Hastings" becomes "Battle of Lisbon". Names are drawn from those that
-    neither question nor context has. If neither name, number nor opposite is found outside the question phrase, one
+    neither question nor context has. If neither name, number nor antonym is found outside the question phrase, one
     noun or adjective there becomes its neighbour.
 
     Args:
