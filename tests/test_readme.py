@@ -22,6 +22,7 @@ PAGES = [
 # Whole lines that are not run, each with its reason.
 NOT_RUN = {
     "make setup": "this very environment; tests/test_setup.py tests its parts",
+    "make check": "part of make test",
     "make test": "this is make test",
     "make demo": "run by .ci/run after the tests",
     "make bench": "minutes of measuring",
