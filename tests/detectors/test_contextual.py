@@ -8,10 +8,10 @@ from test_encoder import TOLERANCE, by_hand
 from tiny_encoders import MAX_LENGTH, TEXT, at
 
 from trueneg.detectors import make_scorer
-from trueneg.detectors.encoder import Span, TextEncoder
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.scorers.contextual import THRESHOLD, ContextualScorer
 from trueneg.detectors.specification import Resources
+from trueneg.models.reading import Span, TextEncoder
 
 ASKED = [
     at(TEXT[0], "large", "big"),

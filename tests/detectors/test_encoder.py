@@ -17,9 +17,9 @@ from tiny_encoders import MAX_LENGTH, TEXT, TOKENIZERS, byte_level, save_checkpo
 from transformers import AutoModel, AutoTokenizer
 
 import tiny
-from trueneg.detectors import encoder as module
-from trueneg.detectors.encoder import Span, SpanReader, TextEncoder
 from trueneg.errors import ConfigError, ModelError
+from trueneg.models import reading as module
+from trueneg.models.reading import Span, SpanReader, TextEncoder
 
 TOLERANCE = 0.03
 """Of bfloat16, relative to vectors of length 1."""

@@ -36,7 +36,7 @@ def test_a_detector_of_english_tells_text_that_is_not(tmp_path: Path, monkeypatc
     english = made(tmp_path / "english", [word for word in ENGLISH if word in wordnet])
     other = made(tmp_path / "other", OTHER)
     assert share_known(other, other.load_tokenizer(), wordnet) is None  # too few words to say
-    monkeypatch.setattr(language, "_FEWEST_WORDS", 3)
+    monkeypatch.setattr(language, "_MIN_WORDS", 3)
     assert share_known(english, english.load_tokenizer(), wordnet) == 1
     assert share_known(other, other.load_tokenizer(), wordnet) == 0
     warn_of_another_language("lexical", english, english.load_tokenizer())

@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerFast
 
 import tiny
 from trueneg.corruption.rows import MaskedRows, Rows
-from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 from trueneg.detectors.scorers.contextual import ContextualScorer
@@ -21,6 +20,7 @@ from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import Discriminator, ElectraPair
+from trueneg.models.reading import TextEncoder
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM

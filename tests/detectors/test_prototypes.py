@@ -33,13 +33,13 @@ from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.annotator import DetectorAnnotator, make_annotator
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.ema import EmaDetector
-from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.prototype_detector import PrototypeDetector, prototype_table
 from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.arrays import ArrayFile
+from trueneg.models.reading import TextEncoder
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.tokenizer import load_tokenizer, save_tokenizer

@@ -11,8 +11,7 @@ from tiny_encoders import TEXT, byte_level
 from transformers import AutoModel
 
 import tiny
-from trueneg.detectors.encoder import TextEncoder
-from trueneg.detectors.reading import WholeTextReader, drop_layers_above
+from trueneg.models.reading import TextEncoder, WholeTextReader, drop_layers_above
 
 
 def places(text: str) -> list[tuple[int, int]]:

@@ -121,7 +121,7 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The JSON file to write; it serves as a detector.")],
     precision: Annotated[float, typer.Option(help="The lowest threshold at least this precise is chosen.")] = 0.6,
     best_f1: Annotated[bool, typer.Option("--best-f1", help="Choose the threshold with the best F1 instead.")] = False,
-    level: Annotated[str, typer.Option(help="Who must accept a substitute: most of the judges, or any.")] = "most",
+    level: Annotated[str, typer.Option(help="Who must accept a substitute: most human judges, or any.")] = "most",
     inflect: Inflect = True,
     limit: Limit = 0,
     folds: Folds = 10,
@@ -179,7 +179,7 @@ def prototypes(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Average an encoder's vectors of every word over a corpus, so that one reading of a text judges all substitutes.
+    """Average an encoder's vectors of every word over a corpus, so that one reading of a text scores all substitutes.
 
     Example: `trueneg detect prototypes --encoder ENCODER --corpus corpus/ --rows 20000 --out prototypes.safetensors`,
     then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & fits" --out notes/`

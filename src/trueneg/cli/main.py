@@ -115,7 +115,7 @@ def _objectives() -> dict[str, str]:
 def _detectors() -> dict[str, str]:
     from trueneg.detectors import DETECTORS, SCORERS
 
-    return SCORERS.described() | DETECTORS.described()
+    return DETECTORS.described() | SCORERS.described()
 
 
 def _options() -> dict[str, Option]:

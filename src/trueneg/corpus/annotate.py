@@ -1,4 +1,4 @@
-"""Annotating a corpus: an annotator is handed all its rows, what it accepts is written beside it, resumably."""
+"""Annotating a corpus: an annotator is handed all its rows, what it accepts is written next to it, resumably."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def write_annotations(
 
     Args:
         corpus: a corpus folder.
-        annotate: who judges.
+        annotate: the annotator.
         out: the folder to write; absent, empty, or with unfinished annotations.
         splits: names of splits; all by default.
         most: substitutes kept for a token, the best ones; the rest is counted.
-        length: tokens of a row, its special tokens included: the context of the judgement.
+        length: tokens of a row, its special tokens included: the context of the annotator.
         batch_size: rows handed over at once; the files do not depend on it.
         max_rows: look at so many rows of each split only, for a trial.
         overwrite: replace annotations in ``out`` that are finished, or were begun otherwise.

@@ -1,8 +1,8 @@
 """Detectors: how acceptable a word is in the place of another.
 
-A detector has two faces. A *judge* looks at words in text, whatever the tokenizer, and answers benchmarks, people
-and annotation; a *detector* proper answers training, with credit for tokens at masked positions. ``specification``
-says how both are written.
+There are two kinds. A *scorer* scores words in text, whatever the tokenizer, for benchmarks and people; a *detector*
+gives credit to tokens of rows, in training and for annotations. ``specification`` says how both are written, and any
+scorer serves as a detector through ``OnlineDetector``.
 """
 
 from __future__ import annotations
@@ -18,39 +18,18 @@ from trueneg.detectors.specification import Combination, Leaf, Resources, Specif
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.registry import Registry
 
-ABOUT = {
-    "lexical": "synonyms in WordNet, in any sense (the paper)",
-    "first-sense": "synonyms in the word's most frequent sense",
-    "antonym": "opposites in WordNet; for a veto: !antonym",
-    "sister": "words with a hypernym in common; for a veto",
-    "hypernym": "more general words",
-    "calendar": "both are months or days; for a veto",
-    "number": "both are numbers; for a veto",
-    "name": "one is a name; for a veto",
-    "fits": "could stand there by its form, and is no opposite, date, unit, number or name: & fits",
-    "neighbours": "neighbours:VECTORS: the nearest word vectors, of a file or a checkpoint's embeddings",
-    "prototypes": "prototypes:FILE: the sentence read once, words compared with their average vector",
-    "contextual": "contextual:ENCODER: the sentence read again with the other word in it",
-    "teacher": "teacher:MASKED_LM: what a masked model that sees the sentence finds likely",
-    "ema": "the same, of a moving average of the model in training",
-    "learned": "learned:ENCODER: all of it weighed, once `trueneg detect calibrate` has fitted it",
-    "calibrated": "FILE.json: a detector and the threshold that `trueneg detect calibrate` chose",
-    "annotated": "annotated:FOLDER: what `trueneg corpus annotate` found",
-}
-"""Name to what it is."""
-
 SCORERS = Registry(
     "detector",
     "scorers",
     {
-        "lexical": "trueneg.detectors.scorers.lexical:relation_scorer",
-        "first-sense": "trueneg.detectors.scorers.lexical:relation_scorer",
-        "antonym": "trueneg.detectors.scorers.lexical:relation_scorer",
-        "sister": "trueneg.detectors.scorers.lexical:relation_scorer",
-        "hypernym": "trueneg.detectors.scorers.lexical:relation_scorer",
-        "calendar": "trueneg.detectors.scorers.lexical:class_scorer",
-        "number": "trueneg.detectors.scorers.lexical:class_scorer",
-        "name": "trueneg.detectors.scorers.lexical:class_scorer",
+        "lexical": "trueneg.detectors.scorers.lexical:lexical",
+        "first-sense": "trueneg.detectors.scorers.lexical:first_sense",
+        "antonym": "trueneg.detectors.scorers.lexical:antonym",
+        "sister": "trueneg.detectors.scorers.lexical:sister",
+        "hypernym": "trueneg.detectors.scorers.lexical:hypernym",
+        "calendar": "trueneg.detectors.scorers.lexical:calendar",
+        "number": "trueneg.detectors.scorers.lexical:number",
+        "name": "trueneg.detectors.scorers.lexical:name",
         "fits": "trueneg.detectors.scorers.compatible:make_scorer",
         "neighbours": "trueneg.detectors.scorers.neighbours:make_scorer",
         "contextual": "trueneg.detectors.scorers.contextual:make_scorer",
@@ -59,9 +38,9 @@ SCORERS = Registry(
         "learned": "trueneg.detectors.scorers.learned:make_scorer",
         "calibrated": "trueneg.detectors.scorers.calibrated:make_scorer",
     },
-    about=ABOUT,
+    reserved=("annotated", "ema"),
 )
-"""Name to a function of (leaf, resources) that makes a :class:`SubstitutionScorer`."""
+"""Name to a function of (leaf, resources) that makes a :class:`SubstitutionScorer`; its first line says what it is."""
 
 DETECTORS = Registry(
     "detector",
@@ -74,16 +53,16 @@ DETECTORS = Registry(
         "annotated": "trueneg.detectors.annotated:make_detector",
         "ema": "trueneg.detectors.ema:make_detector",
     },
-    about=ABOUT,
+    reserved=SCORERS.builtin,
 )
 """Name to a function of (leaf, tokenizer, resources) that makes a :class:`Detector` for training."""
 
 
 def make_scorer(specification: str | Specification, resources: Resources | None = None) -> SubstitutionScorer:
-    """Make the judge that a specification describes.
+    """Make the scorer that a specification describes.
 
     Raises:
-        ConfigError: for a malformed specification, an unknown name, or one that judges no words, such as ``ema``.
+        ConfigError: for a malformed specification, an unknown name, or one that scores no words, such as ``ema``.
         LexiconError, ModelError: if what it is made from is not there.
 
     Example:
@@ -97,8 +76,9 @@ def make_scorer(specification: str | Specification, resources: Resources | None 
         return CombinedScorer(wanted.operator, [make_scorer(part, resources) for part in wanted.parts])
     _check_name(wanted)
     if wanted.name not in SCORERS:
-        raise ConfigError(f"detector '{wanted.text}' works in training only: it judges no words by themselves")
-    scorer: SubstitutionScorer = SCORERS.load(wanted.name)(wanted, resources)
+        raise ConfigError(f"detector '{wanted.text}' works in training only: it scores no words by themselves")
+    made = SCORERS.load(wanted.name)(wanted, resources.with_maker(lambda part: make_scorer(part, resources)))
+    scorer: SubstitutionScorer = made
     if wanted.threshold is not None:
         scorer.threshold = wanted.threshold
     return scorer

@@ -1,4 +1,4 @@
-"""What an annotator accepted beforehand, position by position: training pays for looking it up only."""
+"""What annotations list, position by position: precomputed, so training only looks it up."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class AnnotatedDetector(Detector):
 
     Args:
         info: What the annotations say of themselves; None if nothing is known of them.
-        threshold: The stored credit that counts as 1/2 (``judge.acceptance``): above 1/2 it asks for more than the
-            annotator did. Credit is stored in 255ths.
+        threshold: The stored credit that counts as 1/2 (``scorers.base.acceptance``): above 1/2 it is stricter than the
+            annotator was. Credit is stored in 255ths.
     """
 
     def __init__(self, info: AnnotationsInfo | None = None, threshold: float = 0.5) -> None:
@@ -65,7 +65,7 @@ def _listed(batch: MaskedRows) -> tuple[Tensor, Tensor]:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> AnnotatedDetector:
-    """Make the detector of ``annotated:FOLDER`` or ``annotated:FOLDER@THRESHOLD``.
+    """Look up what `trueneg corpus annotate` found: annotated:FOLDER, or annotated:FOLDER@THRESHOLD.
 
     Raises:
         ConfigError: without a folder.

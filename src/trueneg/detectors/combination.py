@@ -1,4 +1,4 @@
-"""Detectors combined: the better of two judgements, the worse, or its opposite."""
+"""Scorers and detectors combined by ``|``, ``&`` and ``!``: the greater of two, the lesser, or 1 minus one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Operator = Literal["!", "&", "|"]
 
 
 class CombinedScorer(SubstitutionScorer):
-    """Acceptance of several judges: the best (``|``), the worst (``&``), or 1 minus that of one (``!``).
+    """Acceptance of several scorers: the greatest (``|``), the least (``&``), or 1 minus that of one (``!``).
 
-    All are on one scale first (``Judge.acceptance``), so that the result accepts exactly where logic says so; only
-    at the threshold itself does ``!`` accept what its part accepts too.
+    All are on one scale first (``SubstitutionScorer.acceptance``), so that the result accepts exactly where logic says
+    so; only at the threshold itself does ``!`` accept what its part accepts too.
     """
 
     def __init__(self, operator: Operator, scorers: Sequence[SubstitutionScorer]) -> None:
@@ -33,19 +33,19 @@ class CombinedScorer(SubstitutionScorer):
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Combine the judges' acceptance."""
+        """Combine the scorers' acceptance."""
         each = np.stack([scorer.acceptance(substitutions) for scorer in self.scorers])
         if self.operator == "!":
             return np.asarray(1.0 - each[0])
         return np.asarray(each.max(0) if self.operator == "|" else each.min(0))
 
     def reads(self) -> tuple[object, ...]:
-        """What the judges read."""
+        """Return what the scorers read."""
         return self.operator, *(scorer.digest() for scorer in self.scorers)
 
 
 class CombinedDetector(Detector):
-    """Credit of several detectors: the most (``|``), the least (``&``), or 1 minus that of one (``!``).
+    """Credit of several detectors: the greatest (``|``), the least (``&``), or 1 minus that of one (``!``).
 
     A word of several pieces has no credit, from ``!`` neither.
     """

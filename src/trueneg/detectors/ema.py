@@ -20,10 +20,10 @@ THRESHOLD = 0.05
 
 
 class EmaDetector(Detector):
-    """Credit where a moving average of the model, which sees gold, gives the prediction enough probability beside it.
+    """Credit where a moving average of the model, which sees gold, gives the prediction enough probability next to it.
 
     The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. The average must
-    see that gold stands there, its most probable token being gold, else there is no credit: a young model finds
+    see that gold is there, its most probable token being gold, else there is no credit: a young model finds
     everything equally likely. So masking must show some chosen tokens unchanged, as BERT's and ELECTRA's does.
 
     The average is part of the run: it is in checkpoints. It costs a forward pass without gradient a step, with logits
@@ -31,7 +31,7 @@ class EmaDetector(Detector):
 
     Args:
         momentum: What is kept of the average at each step.
-        threshold: The least score to accept.
+        threshold: The acceptance threshold.
         top: How many of the average's most probable tokens are listed as substitutes.
     """
 
@@ -96,7 +96,7 @@ class EmaDetector(Detector):
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> EmaDetector:
-    """Make ``ema[momentum=0.999,top=8]@0.05``."""
+    """Accept what a moving average of the model in training finds likely: ema[momentum=0.999,top=8]@0.05."""
     leaf.check(argument=False, options=OPTIONS)
     momentum = leaf.number("momentum", 0.999)
     if momentum >= 1:

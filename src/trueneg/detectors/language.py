@@ -1,4 +1,4 @@
-"""Whether text is in the language of the detectors that judge it."""
+"""Whether text is in the language of its detectors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 ENGLISH = frozenset(
     ("lexical", "first-sense", "antonym", "sister", "hypernym", "calendar", "number", "name", "fits", "learned")
 )
-"""Detectors that ask WordNet, or know how English inflects."""
+"""Detectors that read WordNet, or know how English inflects."""
 
-LEAST_KNOWN = 0.6
+MIN_KNOWN = 0.6
 """Share of the words that WordNet knows, of three letters or more and no stop words. English: 0.87 to 0.95 (Wikipedia,
 books, reviews, news); German 0.25, Spanish 0.32 and French 0.37 (manuals, which have English in them)."""
 
 _BLOCKS, _BLOCK_TOKENS = 20, 2000
-_FEWEST_WORDS = 500  # different ones: less text tells nothing
+_MIN_WORDS = 500  # different ones: less text tells nothing
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
@@ -38,7 +38,7 @@ def share_known(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: Wor
     blocks = (corpus.tokens(at, min(at + _BLOCK_TOKENS, corpus.num_tokens)).tolist() for at in dict.fromkeys(starts))
     found = (word.lower() for block in blocks for word in _WORD.findall(str(tokenizer.decode(block))))
     words = [word for word in found if word not in STOP_WORDS]
-    if len(set(words)) < _FEWEST_WORDS:
+    if len(set(words)) < _MIN_WORDS:
         return None
     is_known = cache(wordnet.__contains__)
     return sum(map(is_known, words)) / len(words)
@@ -50,7 +50,7 @@ def warn_of_another_language(
     """Say so if a detector is of English and the text is not.
 
     Args:
-        specification: Of the detector; of one without WordNet nothing is asked.
+        specification: Of the detector; one without WordNet is not checked.
         corpus: The text.
         tokenizer: The corpus's.
         wordnet: WordNet's folder; empty to look in the usual places.
@@ -63,7 +63,7 @@ def warn_of_another_language(
     if not names:
         return
     share = share_known(corpus, tokenizer, WordNet.load(wordnet or None))
-    if share is not None and share < LEAST_KNOWN:
+    if share is not None and share < MIN_KNOWN:
         warnings.warn(
             f"the detector '{names[0]}' is of English, and WordNet knows {share:.0%} of the words of '{corpus.path}' "
             f"(of English text about 90%): it will find next to nothing, or false friends. For another language take a "

@@ -1,4 +1,4 @@
-"""Judgement while training: mispredictions put to a judge of words, as text, in one batch a step."""
+"""Scorers in training: mispredictions are scored as text, in one batch a step."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 
 
 class OnlineDetector(Detector):
-    """Credit is a judge's acceptance of each misprediction in its sentence, where it accepts it; else 0.
+    """Credit is a scorer's acceptance of each misprediction in its sentence, where it accepts it; else 0.
 
-    Only what can be right is put to the judge: a whole word for a whole word, both alphabetic, of three letters or
+    Only what can be right is scored: a whole word for a whole word, both alphabetic, of three letters or
     more, no stop words, and of one prefix and casing. It reads the row's own text around the word, without masks,
-    within its document; the judge's tokenizer may be any.
+    within its document; the scorer may have any tokenizer.
 
-    The judge runs on the host's time: each step waits for the mispredictions to be copied and read, which costs what
-    ``trueneg bench overhead`` says. A corpus that is annotated beforehand (``trueneg corpus annotate``) costs a
-    gather. Of substitutes it lists the prediction only.
+    The scorer runs on the host's time: each step waits for the mispredictions to be copied and read, which costs what
+    ``trueneg bench overhead`` says. An annotated corpus (``trueneg corpus annotate``) costs a
+    gather. It proposes the prediction only.
 
     Args:
         scorer: Of words. It is no part of the model: it has no place in checkpoints.
@@ -43,10 +43,10 @@ class OnlineDetector(Detector):
         self._kinds: Tensor
         self.register_buffer("_kinds", substitution_kinds(self._text.surfaces), persistent=False)
         self.num_asked = 0
-        """Mispredictions put to the judge so far."""
+        """Substitutions that were scored so far."""
 
     def digest(self) -> str:
-        """The judge's."""
+        """Return the scorer's."""
         return self.scorer.digest()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]

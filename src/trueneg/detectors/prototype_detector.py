@@ -13,8 +13,6 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.digest import weights_digest
-from trueneg.detectors.encoder import unit_vectors
-from trueneg.detectors.reading import WholeTextReader, drop_layers_above
 from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
 from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, RowReader, load_pair
 from trueneg.detectors.specification import Leaf, Resources
@@ -22,6 +20,7 @@ from trueneg.errors import ConfigError, ModelError
 from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import Encoder, check_packing, max_length
+from trueneg.models.reading import WholeTextReader, drop_layers_above, unit_vectors
 from trueneg.tokenizer import fingerprint
 
 _AT_ONCE = 1024
@@ -207,7 +206,7 @@ class TextReader:
 
 
 def _reads_packed(encoder: Encoder) -> bool:
-    """Whether an encoder keeps the documents of one row apart; asked once, as the answer is waited for."""
+    """Whether an encoder keeps the documents of one row apart; checked once, as it waits for the device."""
     try:
         check_packing(encoder)
     except ModelError:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.lexicon.surface import Surface, is_candidate, surfaces
+from trueneg.lexicon.surface import Surface, surfaces
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TokenText:
         return RowText("".join(parts), tuple(starts), tuple(ends))
 
     def _pieces(self, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
-        """For each token what stands before it, and its own text."""
+        """Yield for each token what is before it, and its own text."""
         for is_text, run in groupby(ids, self._is_text):
             if is_text:
                 found = (self.surfaces[token] for token in run)
@@ -90,7 +90,7 @@ def substitution_kinds(entries: Sequence[Surface]) -> Tensor:
     names: dict[tuple[str, str], int] = {}
     kinds = torch.full((len(entries),), -1)
     for token, surface in enumerate(entries):
-        if surface.starts_word and surface.casing != "mixed" and is_candidate(surface.word):
+        if surface.is_substitutable:
             kinds[token] = names.setdefault((surface.prefix, surface.casing), len(names))
     return kinds
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.relations import Relations
 from trueneg.lexicon.table import Forms
@@ -134,21 +134,32 @@ class Resources:
         forms: of the substitutes in WordNet's table: see ``lexicon.table.build_table``.
         annotates: whether a detector is made to annotate a corpus: then it reads whole texts and lists all that it
             accepts.
+        make: makes a scorer that a file describes; ``make_scorer`` passes itself.
     """
 
     wordnet: str = ""
     device: str = "cpu"
     forms: Forms = "agree"
     annotates: bool = False
+    make: Callable[[Specification], SubstitutionScorer] | None = field(default=None, repr=False, compare=False)
+    _relations: list[Relations] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def relations(self) -> Relations:
-        """WordNet's relations, read when first asked for.
+        """WordNet's relations, read when they are first needed, once for all copies.
 
         Raises:
             LexiconError: if WordNet is not found.
         """
-        return Relations(WordNet.load(self.wordnet or None))
+        if not self._relations:
+            self._relations.append(Relations(WordNet.load(self.wordnet or None)))
+        return self._relations[0]
+
+    def with_maker(self, make: Callable[[Specification], SubstitutionScorer]) -> Resources:
+        """The same with what makes the scorers that files describe."""
+        copied = replace(self, make=make)
+        object.__setattr__(copied, "_relations", self._relations)
+        return copied
 
 
 def parse(text: str) -> Specification:

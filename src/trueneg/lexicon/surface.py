@@ -7,6 +7,7 @@ SentencePiece ``▁``. Synonyms need the word, and need to know whether two entr
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -43,6 +44,11 @@ class Surface:
         """Whether it can begin a word: never for a ``##`` piece, or without ``▁`` in SentencePiece."""
         return self.prefix != "inside"
 
+    @property
+    def is_substitutable(self) -> bool:
+        """Whether it may have substitutes or be one: a whole word with a pattern of casing (the paper's footnote 5)."""
+        return self.starts_word and self.casing != "mixed" and is_candidate(self.word)
+
 
 MIN_LETTERS = 3
 """Of a word that may be a substitute or have one."""
@@ -70,6 +76,15 @@ def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
         if text and "\N{REPLACEMENT CHARACTER}" not in text:
             found[token_id] = Surface(text, prefix, casing(text))
     return found
+
+
+def substitution_groups(tokenizer: PreTrainedTokenizerFast) -> dict[tuple[Prefix, Casing], dict[str, int]]:
+    """Group a vocabulary's substitutable words by what must agree: the words in lower case, and their ids."""
+    groups: dict[tuple[Prefix, Casing], dict[str, int]] = defaultdict(dict)
+    for token_id, surface in enumerate(surfaces(tokenizer)):
+        if surface.is_substitutable:
+            groups[surface.prefix, surface.casing][surface.word.lower()] = token_id
+    return groups
 
 
 def casing(word: str) -> Casing:

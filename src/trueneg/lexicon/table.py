@@ -23,7 +23,7 @@ from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_na
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.morphology import penn_tags
 from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import MIN_LETTERS, Casing, Prefix, is_candidate, surfaces
+from trueneg.lexicon.surface import MIN_LETTERS, substitution_groups, surfaces
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.tokenizer import fingerprint
@@ -216,12 +216,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     """
     if forms not in FORMS:
         raise ConfigError(unknown_name("forms", forms, FORMS))
-    # The vocabulary's words by what must agree; words of mixed casing have no pattern to agree on.
-    groups: dict[tuple[Prefix, Casing], dict[str, int]] = defaultdict(dict)
-    for token_id, surface in enumerate(surfaces(tokenizer)):
-        word = surface.word.lower()
-        if surface.starts_word and surface.casing != "mixed" and is_candidate(word):
-            groups[surface.prefix, surface.casing][word] = token_id
+    groups = substitution_groups(tokenizer)
     vocabulary = frozenset(word for ids in groups.values() for word in ids)
     listed = _substitute_words(vocabulary, wordnet, forms)
     rows = {

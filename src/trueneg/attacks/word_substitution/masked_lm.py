@@ -32,11 +32,11 @@ from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS
 from trueneg.attacks.words import WORDS, Passage, with_case_of
 from trueneg.bounded_cache import BoundedCache
 from trueneg.config.options import ModelConfig
-from trueneg.detectors.encoder import Span, SpanReader, by_budget, padded
 from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import Relations
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.models.reading import Span, SpanReader, by_budget, padded
 from trueneg.tasks.text import TextExample
 from trueneg.tokenizer import load_tokenizer, special_ids
 

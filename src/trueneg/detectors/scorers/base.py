@@ -1,4 +1,4 @@
-"""The judgement that detectors are made of: how well a word stands in for another in its sentence."""
+"""What detectors are made of: scores of how well a word fits in the place of another in its sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Substitution:
 
     @property
     def target(self) -> str:
-        """The word that stands in the text."""
+        """The word that is in the text."""
         return self.text[self.start : self.end]
 
     @property
@@ -51,10 +51,10 @@ class Substitution:
 
 
 class SubstitutionScorer(ABC):
-    """Says how well substitutes stand in the place of a word.
+    """Scores how well substitutes fit in the place of a word.
 
     A *score* is a number in [0, 1], higher for better; substitutes with a score of at least ``threshold`` are
-    acceptable. Scores of different judges are on different scales; their *acceptance* is not.
+    acceptable. Scores of different scorers are on different scales; their *acceptance* is not.
     """
 
     threshold: float = 0.5
@@ -77,10 +77,10 @@ class SubstitutionScorer(ABC):
         return ()
 
     def digest(self) -> str:
-        """A name for the judgement, 16 hexadecimal digits: another one if what is read, or the threshold, is."""
+        """Name the scorer, in 16 hexadecimal digits that follow from what it reads and its threshold."""
         return fingerprint_of([type(self).__name__, self.threshold, *self.reads()])
 
-    def to(self, device: torch.device) -> None:  # noqa: B027  most judges have nothing to move
+    def to(self, device: torch.device) -> None:  # noqa: B027  most scorers have nothing to move
         """Move what it computes with to a device, if it has anything."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.detectors.scorers.base import SubstitutionScorer
+from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.specification import Leaf, Resources, leaves, parse
 from trueneg.errors import ConfigError
 from trueneg.files.records import read_record
@@ -15,20 +16,18 @@ KIND = "trueneg calibration"
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
-    """Make the judge that a calibration describes.
+    """Read a detector and its threshold from a file of `trueneg detect calibrate`: FILE.json.
 
     Raises:
         ConfigError: if there is no such file, or it holds none.
     """
-    from trueneg.detectors import make_scorer as make
-    from trueneg.detectors.scorers.learned import LearnedScorer
-
     leaf.check(argument=True, what="FILE, written by 'trueneg detect calibrate'")
     content = read_calibration(leaf.argument)
     described = parse(content["detector"])
     if any(part.name == "calibrated" and Path(part.argument) == Path(leaf.argument) for part in leaves(described)):
         raise ConfigError(f"'{leaf.argument}' is calibrated from itself: calibrate what it was made from again")
-    scorer = make(described, resources)
+    assert resources.make is not None, "make_scorer passes itself"
+    scorer = resources.make(described)
     if parameters := content["parameters"]:
         if not isinstance(scorer, LearnedScorer):
             raise ConfigError(f"'{leaf.argument}': '{content['detector']}' has nothing to learn, yet it has parameters")

@@ -1,4 +1,4 @@
-"""Could the word stand there at all? By its form, and by what never interchanges: ``prototypes:FILE & fits``."""
+"""Whether a word could be there at all, by its form and by what never interchanges: ``prototypes:FILE & fits``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FitsDetector(Detector):
 
     Args:
         profiles: Of each token; None for one that is no word, which fits everywhere.
-        forbidden: Pairs of tokens that are forms of one word, or opposites, as ``gold * vocabulary + other``.
+        forbidden: Pairs of tokens that are forms of one word, or antonyms, as ``gold * vocabulary + other``.
     """
 
     def __init__(self, profiles: Sequence[Profile | None], forbidden: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ class FitsDetector(Detector):
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
-    """Make ``fits``.
+    """Accept what could be there by its form, and is no antonym, date, unit, number or name: & fits.
 
     Raises:
         LexiconError: if WordNet is not found.

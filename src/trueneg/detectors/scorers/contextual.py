@@ -1,4 +1,4 @@
-"""Words judged in their sentence: does an encoder still see the same word there when another is put in its place?"""
+"""Words compared in their sentence: does an encoder still see the same word there when another is put in its place?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.detectors.digest import weights_digest
-from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
+from trueneg.models.reading import Span, TextEncoder, unit_vectors
 
 OPTIONS = ("layer", "pooling", "window", "center")
 THRESHOLD = 0.65
-"""Without one of its own a contextual judge takes this; encoders differ, so calibrate: ``trueneg detect calibrate``."""
+"""The default acceptance threshold; encoders differ, so calibrate: ``trueneg detect calibrate``."""
 
 
 class ContextualScorer(SubstitutionScorer):
@@ -28,7 +28,7 @@ class ContextualScorer(SubstitutionScorer):
 
     Args:
         encoder: Reads words in sentences.
-        threshold: The least score to accept.
+        threshold: The acceptance threshold.
     """
 
     def __init__(self, encoder: TextEncoder, threshold: float = THRESHOLD) -> None:
@@ -77,7 +77,9 @@ class ContextualScorer(SubstitutionScorer):
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
-    """Make ``contextual:ENCODER[layer=4,pooling=mean,window=128,center=sentence]``; ``layer=3-5`` averages layers.
+    """Compare a word and its substitute as an encoder sees them in the sentence: contextual:ENCODER.
+
+    Options: ``[layer=4,pooling=mean,window=128,center=sentence]``; ``layer=3-5`` averages layers.
 
     Raises:
         ConfigError: for an unknown option, or a value that is none.
@@ -101,7 +103,7 @@ def _layers(leaf: Leaf) -> tuple[int, ...]:
         return ()
     first, _, last = text.partition("-")
     if not (first.isdigit() and (last.isdigit() or not last)):
-        raise ConfigError(f"detector '{leaf.text}': layer={text}: a number is wanted, or two as 3-5")
+        raise ConfigError(f"detector '{leaf.text}': layer={text}: expected a number, or two as 3-5")
     if int(last or first) < int(first):
         raise ConfigError(f"detector '{leaf.text}': layer={text}: the lower one first")
     return tuple(range(int(first), int(last or first) + 1))

@@ -1,4 +1,4 @@
-"""Scores and WordNet's relations weighed together: a logistic regression fitted to what people have judged."""
+"""Scores and WordNet's relations weighed together: a logistic regression fitted to human judgements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.detectors.encoder import TextEncoder
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.scorers.contextual import ContextualScorer
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, read_vectors
@@ -20,9 +19,10 @@ from trueneg.detectors.scorers.teacher import make_scorer as make_teacher
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import RELATIONS, Relations
+from trueneg.models.reading import TextEncoder
 
 OPTIONS = ("vectors", "prototypes", "teacher", "relations")
-LEAST_LOG_RATIO = -20.0
+MIN_LOG_RATIO = -20.0
 PENALTY = 1.0
 """Of a weight's square, for features of variance one: a prior of variance one."""
 
@@ -36,8 +36,8 @@ class LearnedScorer(SubstitutionScorer):
     either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
     word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none; with ``teacher`` a
     masked model's log likelihood ratio. Nothing of it is known before it is fitted:
-    ``trueneg detect swords`` fits it without the part it is judged on, ``trueneg detect calibrate`` on everything, and
-    writes its coefficients.
+    ``trueneg detect swords`` fits it without the part it is evaluated on, ``trueneg detect calibrate`` on everything,
+    and writes its coefficients.
 
     Args:
         contextual: Over all layers of an encoder.
@@ -103,7 +103,7 @@ class LearnedScorer(SubstitutionScorer):
 
         Args:
             substitutions: ``n`` of them.
-            acceptability: The share of judges that accept each, float64 ``[n]``.
+            acceptability: The share of annotators that accept each, float64 ``[n]``.
 
         Raises:
             ConfigError: if all or none of them are acceptable.
@@ -119,7 +119,7 @@ class LearnedScorer(SubstitutionScorer):
     def features(self, substitutions: Sequence[Substitution]) -> Matrix:
         """Features of each substitution, float64 ``[n, features]``.
 
-        A judge that is to be fitted keeps them, and so do its fits: cross-validation computes them once.
+        A scorer that is to be fitted keeps them, and so do its fits: cross-validation computes them once.
         """
         known = {} if self._known is None else self._known
         if new := [s for s in dict.fromkeys(substitutions) if s not in known]:
@@ -141,7 +141,7 @@ class LearnedScorer(SubstitutionScorer):
             cosines = self.prototypes.scores(new)
             columns.append(np.stack([cosines, cosines == 0], 1))
         if self.teacher is not None:
-            columns.append(self.teacher.log_ratios(new).clip(LEAST_LOG_RATIO, -LEAST_LOG_RATIO)[:, None])
+            columns.append(self.teacher.log_ratios(new).clip(MIN_LOG_RATIO, -MIN_LOG_RATIO)[:, None])
         return np.concatenate(columns, 1).astype(np.float64)
 
     def _related(self, s: Substitution) -> list[bool]:
@@ -155,7 +155,7 @@ class LearnedScorer(SubstitutionScorer):
         return dict(self.weights or {})
 
     def with_parameters(self, parameters: Mapping[str, float], where: str) -> Self:
-        """The same judge with what another one learned.
+        """Return the same scorer with what another one learned.
 
         Raises:
             ConfigError: if that one has other features.
@@ -210,7 +210,10 @@ def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: floa
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
-    """Make ``learned:ENCODER[vectors=FILE,teacher=MASKED_LM,relations=yes]``, not yet fitted."""
+    """Weigh all of it, once `trueneg detect calibrate` has fitted it: learned:ENCODER.
+
+    Options: ``[vectors=FILE,prototypes=FILE,teacher=MASKED_LM,relations=yes]``.
+    """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
     every_layer = TextEncoder(leaf.argument, "all", device=resources.device)
     vectors = leaf.options.get("vectors")

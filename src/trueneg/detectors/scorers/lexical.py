@@ -82,27 +82,54 @@ class SameClassScorer(SubstitutionScorer):
         return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
 
 
-_RELATIONS: dict[str, frozenset[Relation]] = {
-    "lexical": frozenset({"synonym"}),
-    "first-sense": frozenset({"first synonym"}),
-    "antonym": frozenset({"antonym", "opposite"}),
-    "sister": frozenset({"sister"}),
-    "hypernym": frozenset({"hypernym"}),
-}
+def lexical(leaf: Leaf, resources: Resources) -> RelationScorer:
+    """Accept synonyms in WordNet, in any sense (the paper)."""
+    return _related(leaf, resources, "synonym")
 
 
-def relation_scorer(leaf: Leaf, resources: Resources) -> RelationScorer:
-    """Make the judge that a specification names: ``lexical``, ``first-sense``, ``antonym``, ``sister``, ``hypernym``.
+def first_sense(leaf: Leaf, resources: Resources) -> RelationScorer:
+    """Accept synonyms in the word's most frequent sense."""
+    return _related(leaf, resources, "first synonym")
 
-    ``antonym`` takes the opposites of synonyms in too. ``sister`` leaves out words that are synonyms in another sense.
-    """
+
+def antonym(leaf: Leaf, resources: Resources) -> RelationScorer:
+    """Accept antonyms in WordNet, those of synonyms too; for a veto: !antonym."""
+    return _related(leaf, resources, "antonym", "opposite")
+
+
+def sister(leaf: Leaf, resources: Resources) -> RelationScorer:
+    """Accept words with a hypernym in common that are no synonyms in any sense; for a veto."""
+    return _related(leaf, resources, "sister", except_for=frozenset({"synonym"}))
+
+
+def hypernym(leaf: Leaf, resources: Resources) -> RelationScorer:
+    """Accept more general words."""
+    return _related(leaf, resources, "hypernym")
+
+
+def calendar(leaf: Leaf, resources: Resources) -> SameClassScorer:
+    """Accept a month or day for another; for a veto."""
+    return _of_one_class(leaf, resources)
+
+
+def number(leaf: Leaf, resources: Resources) -> SameClassScorer:
+    """Accept a number for another; for a veto."""
+    return _of_one_class(leaf, resources)
+
+
+def name(leaf: Leaf, resources: Resources) -> SameClassScorer:
+    """Accept whatever is a name or stands for one; for a veto."""
+    return _of_one_class(leaf, resources)
+
+
+def _related(
+    leaf: Leaf, resources: Resources, *names: Relation, except_for: frozenset[Relation] = frozenset()
+) -> RelationScorer:
     leaf.check(argument=False)
-    except_for: frozenset[Relation] = frozenset({"synonym"}) if leaf.name == "sister" else frozenset()
-    return RelationScorer(resources.relations, _RELATIONS[leaf.name], except_for)
+    return RelationScorer(resources.relations, frozenset(names), except_for)
 
 
-def class_scorer(leaf: Leaf, resources: Resources) -> SameClassScorer:
-    """Make the judge that a specification names: ``calendar``, ``number`` or ``name``."""
+def _of_one_class(leaf: Leaf, resources: Resources) -> SameClassScorer:
     leaf.check(argument=False)
     return SameClassScorer(leaf.name, resources.relations.wordnet)
 

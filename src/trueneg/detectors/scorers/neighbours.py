@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,16 +9,16 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.detectors.digest import vectors_digest
-from trueneg.detectors.encoder import load_encoder
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError
-from trueneg.lexicon.surface import is_candidate, surfaces
+from trueneg.lexicon.surface import substitution_groups, surfaces
 from trueneg.lexicon.table import LookupTable
 from trueneg.lexicon.vectors import Vectors, load_vectors
 from trueneg.models.backbone import embedding_table
 from trueneg.models.loading import resolve_checkpoint
+from trueneg.models.reading import load_encoder
 from trueneg.tokenizer import load_tokenizer
 
 OPTIONS = ("top", "least", "mutual", "among")
@@ -32,12 +31,12 @@ class NeighboursScorer(SubstitutionScorer):
 
     With ``top`` k, a substitute among the k words nearest to the target scores 1/2 + cosine/2, any other cosine/2: so
     the threshold 1/2 is the paper's lookup table. Without, the score is the cosine (0 if negative), and the threshold
-    the least cosine to accept. Words without a vector score 0.
+    the minimum cosine to accept. Words without a vector score 0.
 
     Args:
         vectors: Of words.
         top: How many neighbours count; 0 for all.
-        least: The least cosine to accept.
+        least: The minimum cosine to accept.
         is_mutual: A neighbour counts only if the target is among its own.
     """
 
@@ -113,7 +112,7 @@ def neighbour_table(
         tokenizer: Any fast tokenizer.
         vectors: Of words.
         top: Neighbours of a word; 0 for all with ``least``.
-        least: The least cosine.
+        least: The minimum cosine.
         is_mutual: Keep a pair only if each is a neighbour of the other.
         ranks_all: Rank among all words that have vectors, then keep those in the vocabulary, instead of ranking
             among those words of the vocabulary that a table can list. The paper ranks by "the similarity score with
@@ -123,11 +122,7 @@ def neighbour_table(
     Raises:
         LexiconError: if no word of the vocabulary has a vector.
     """
-    groups: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for token, surface in enumerate(surfaces(tokenizer)):
-        word = surface.word.lower()
-        if surface.starts_word and surface.casing != "mixed" and is_candidate(word):
-            groups[surface.prefix, surface.casing][word] = token
+    groups = substitution_groups(tokenizer)
     words = {word for group in groups.values() for word in group}
     word_of = {row: word for word in words if (row := vectors.find(word)) is not None}
     if not word_of:
@@ -191,25 +186,27 @@ def _ranks_all(leaf: Leaf) -> bool:
 
 
 def _settings(leaf: Leaf) -> tuple[int, float, bool]:
-    """How many neighbours (0: no list), the least cosine, and whether they must be mutual."""
+    """How many neighbours (0: no list), the minimum cosine, and whether they must be mutual."""
     is_mutual = leaf.choice("mutual", ("no", "yes")) == "yes"
     if leaf.threshold is not None:
         if leaf.options.keys() & {"top", "least", "mutual"}:
             raise ConfigError(
-                f"detector '{leaf.text}': @{leaf.threshold} asks for a cosine instead of a list: for a list with a "
-                f"least cosine write [top=10,least={leaf.threshold}]"
+                f"detector '{leaf.text}': @{leaf.threshold} means a minimum cosine instead of a list: for both "
+                f"write [top=10,least={leaf.threshold}]"
             )
         return 0, leaf.threshold, is_mutual
     top, least = leaf.count("top", 10), leaf.number("least", 0.0)
     if not top and not least:
-        raise ConfigError(f"detector '{leaf.text}': without a list a least cosine is wanted: write @0.6")
+        raise ConfigError(f"detector '{leaf.text}': without a list it needs a minimum cosine: write @0.6")
     return top, least, is_mutual
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
-    """Make ``neighbours:VECTORS[top=10,least=0.5,mutual=yes]``; ``@0.6`` asks for a cosine instead of a list.
+    """Accept the nearest word vectors, of a file or a checkpoint's embeddings: neighbours:VECTORS.
 
-    ``among=vocabulary`` (default) or ``among=file`` says what a table of training ranks; a judge, which knows no
+    Options: ``[top=10,least=0.5,mutual=yes]``; ``@0.6`` means a minimum cosine instead of a list.
+
+    ``among=vocabulary`` (default) or ``among=file`` says what a table of training ranks; a scorer, which knows no
     vocabulary, ranks all words that have vectors.
     """
     _check(leaf)

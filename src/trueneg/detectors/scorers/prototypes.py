@@ -1,8 +1,8 @@
-"""Prototypes: what a word looks like to an encoder on average, so that one reading of a text judges every substitute.
+"""Prototypes: what a word looks like to an encoder on average, so that one reading of a text scores every substitute.
 
 Putting a substitute into the sentence and reading it again (``contextual``) costs a pass for every pair. A substitute's
 vector there is much like its vector anywhere, so its average over a corpus will do: the text is read once, as it is,
-and each word's vector is compared with the prototypes of all that could stand there.
+and each word's vector is compared with the prototypes of all that could be there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.detectors.digest import vectors_digest, weights_digest
-from trueneg.detectors.encoder import Span, TextEncoder, unit_vectors
-from trueneg.detectors.reading import WholeTextReader
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
+from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors
 from trueneg.terminal.progress import Tell, untold
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
@@ -165,7 +164,7 @@ def learn_prototypes(
         batch_size: Rows read at once.
         least: Occurrences that a word needs.
         seed: Draws the rows.
-        progress: Told how many rows are read, of how many.
+        progress: Called with the number of rows read and their total.
 
     Raises:
         ModelError: if no word occurs so often.
@@ -218,7 +217,7 @@ class PrototypesScorer(SubstitutionScorer):
     Args:
         encoder: The one that the prototypes are of, at their layer.
         prototypes: Of words.
-        threshold: The least score to accept.
+        threshold: The acceptance threshold.
     """
 
     def __init__(self, encoder: TextEncoder, prototypes: Prototypes, threshold: float = THRESHOLD) -> None:
@@ -273,6 +272,9 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> PrototypesScorer:
-    """Make ``prototypes:FILE[encoder=ENCODER]``; the encoder is where the file says, unless another place is given."""
+    """Compare a word in its sentence with the substitute's average vector: prototypes:FILE.
+
+    The encoder is where the file says, or at ``[encoder=ENCODER]``.
+    """
     encoder, prototypes = load_pair(leaf, resources.device)
     return PrototypesScorer(encoder, prototypes, leaf.threshold_or(THRESHOLD))

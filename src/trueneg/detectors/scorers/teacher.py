@@ -1,4 +1,4 @@
-"""A masked model as judge: it sees the sentence with the word in it, and says what else it expects there."""
+"""A masked model as scorer: it sees the sentence with the word in it, and says what else it expects there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from trueneg.config.options import ModelConfig
 from trueneg.detectors.digest import weights_digest
-from trueneg.detectors.encoder import Span, SpanReader
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.models.reading import Span, SpanReader
 from trueneg.tokenizer import load_tokenizer, special_ids
 
 OPTIONS = ("window",)
@@ -35,7 +35,7 @@ class TeacherScorer(SubstitutionScorer):
     Args:
         model: A masked language model.
         reader: Reads texts with its tokenizer.
-        threshold: The least score to accept.
+        threshold: The acceptance threshold.
     """
 
     def __init__(self, model: MaskedLanguageModel, reader: SpanReader, name: str, threshold: float = 0.5) -> None:
@@ -75,7 +75,7 @@ class TeacherScorer(SubstitutionScorer):
                 ratios[n] = float(found[0, other[0]] - found[0, word[0]])
         for span, found in self._log_probabilities(list(masked)):
             for n, ids, sign in masked[span]:
-                # A word longer than the window is judged by its beginning.
+                # A word longer than the window is scored by its beginning.
                 num = min(len(ids), len(found))
                 ratios[n] += sign * float(found[np.arange(num), ids[:num]].mean())
         return ratios
@@ -112,7 +112,7 @@ class TeacherScorer(SubstitutionScorer):
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> TeacherScorer:
-    """Make ``teacher:MASKED_LM[window=128]``."""
+    """Accept what a masked model that sees the sentence finds likely: teacher:MASKED_LM[window=128]."""
     leaf.check(argument=True, options=OPTIONS, what="MASKED_LM, a checkpoint or a hub name")
     tokenizer = load_tokenizer(resolve_checkpoint(leaf.argument))
     model = load_masked_lm(ModelConfig(start_from=leaf.argument), tokenizer).to(resources.device)

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from trueneg.detectors.encoder import by_budget, load_encoder, padded
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
+from trueneg.models.reading import by_budget, load_encoder, padded
 from trueneg.tasks.base import Prediction
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.text import TextExample
