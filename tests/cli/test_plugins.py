@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from command_line import World, fails, pretrain_options, works
 from trueneg import registry
 
 WritePlugin = Callable[..., str]
+TOYS = Path(__file__).parents[1] / "data" / "toys.py"
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_a_run_loads_its_plugins_again_or_names_the_missing_one(
     assert found["readings"]["corrected"] > 0
     monkeypatch.setattr(registry, "_PLUGINS", {})
     (tmp_path / "modules" / f"{plugin}.py").unlink()
-    monkeypatch.delitem(__import__("sys").modules, plugin)
+    monkeypatch.delitem(sys.modules, plugin)
     said = fails("evaluate", run, "--corpus", world.corpus)
     assert f"'{plugin}' is not found" in said and "config.json" in said
 
@@ -104,7 +107,7 @@ def test_an_unknown_plugin_is_named_with_the_closest_module(write_plugin: WriteP
 
 def test_a_plugin_is_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_PLUGINS", {})
-    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.setattr("sys.path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plugin_next_door.py").write_text("TRUENEG = {}")
     works("--plugin", "plugin_next_door", "list")
@@ -140,3 +143,47 @@ def test_a_name_whose_module_fails_to_import_is_named(world: World, write_plugin
     assert "no such drive" in works("list", "detectors", "--json").data["detectors"]["broken"]
     said = fails(*pretrain_options(world, tmp_path / "run"), "--set", "correction.detector=broken")
     assert "'broken' of the package broken 0.1" in said and "no such drive" in said
+
+
+@pytest.mark.parametrize("how", ["plugin", "package"])
+def test_one_of_each_kind_from_outside(
+    how: str, world: World, write_plugin: WritePlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A toy objective, detector, task and attack train, evaluate, fine-tune and attack; no other file knows them."""
+    monkeypatch.delitem(sys.modules, "toys", raising=False)
+    text = TOYS.read_text()
+    write_plugin("toys", text if how == "plugin" else text.replace("TRUENEG =", "GROUPS ="))
+    options: list[object] = ["--plugin", "toys"] if how == "plugin" else []
+    if how == "package":
+        tables = ast.literal_eval(text.partition("TRUENEG = ")[2].partition("\n}\n")[0] + "\n}")
+        points = [
+            f"[trueneg.{group}]\n" + "".join(f"{name} = {target}\n" for name, target in table.items())
+            for group, table in tables.items()
+        ]
+        install(tmp_path / "modules", "toy-package", "\n".join(points))
+
+    run, results = tmp_path / "run", tmp_path / "results"
+    training = [
+        *("pretrain", "--from", world.run, "--objective", "toy-objective", "--corpus", world.corpus, "--out", run),
+        *("--hard-correction", "toy-detector & toy-scorer", "--steps", 4, "--length", 24, "--batch-size", 4),
+        *("--set", "objective.options=weight=0.5", "--set", "save_every=2", "--set", "log_every=1", "-q"),
+    ]
+    works(*options, *training)
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(record["loss/odd"] > 0 for record in records if record["kind"] == "train")
+    works(*options, *training, "--resume")
+    assert "did you mean 'weight'" in fails(
+        *options, *training[:-5], "--set", "objective.options=weigth=1", "--out", tmp_path / "other"
+    )
+
+    reading = ("evaluate", run, "--corpus", world.corpus, "--rows", 8, "--detector", "toy-detector", "--json")
+    found = works(*options, *reading).data
+    assert found["readings"]["corrected"] == 1
+    works(*options, *reading, "--over-training")
+
+    tuning = ("--task", "toy-task", "--data", tmp_path, "--seed", 1, "--epochs", 1, "--out", results, "--length", 16)
+    works(*options, "finetune", run, *tuning, "-q")
+    evaluated = works(*options, "evaluate", results / "toy-task", "--json").data["results"]
+    assert [(one["task"], one["num_examples"]) for one in evaluated] == [("toy-task", 12)]
+    (attacked,) = works(*options, "attack", results / "toy-task", "--attack", "toy-attack", "--json").data["attacked"]
+    assert attacked["counts"]["changed"] == attacked["num_examples"] == 12
