@@ -20,8 +20,8 @@ from trueneg.runs.finetuning import configure_finetuning
 from trueneg.tasks import make_task
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
+from trueneg.training.batches import LabelledBatches
 from trueneg.training.distributed import choose_device
-from trueneg.training.labelled_order import LabelledBatches
 from trueneg.training.step import Run, train_step
 
 ARMS = {

@@ -15,7 +15,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.runs.bench import take_turns
 from trueneg.runs.pretraining import build, configure, reader_of
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import CorpusBatches, row_index
+from trueneg.training.batches import CorpusBatches, row_index
 from trueneg.training.distributed import Processes, choose_device
 from trueneg.training.step import Run, train_step
 

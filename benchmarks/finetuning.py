@@ -88,8 +88,8 @@ def ours(options: argparse.Namespace, task: Any, features: Any) -> tuple[float, 
     import torch
 
     from trueneg.config.options import OptimizerConfig, TrainConfig
+    from trueneg.training.batches import LabelledBatches
     from trueneg.training.distributed import Processes, choose_device
-    from trueneg.training.labelled_order import LabelledBatches
     from trueneg.training.step import Run, train_step
 
     config = TrainConfig(batch_size=options.batch_size, precision=options.precision)

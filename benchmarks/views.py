@@ -23,7 +23,7 @@ from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.corruption.views.rows import ViewReader, make_substitution
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import CorpusBatches
+from trueneg.training.batches import CorpusBatches
 from trueneg.training.distributed import Processes
 
 

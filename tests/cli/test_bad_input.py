@@ -146,7 +146,7 @@ def test_resuming_another_run(world: World, tmp_path: Path) -> None:
     assert "train.seed: 1 -> 2" in fails(*pretrain_options(world, run), "--seed", 2, "--resume")
     text, corpus = write_text(tmp_path / "other.txt", 50, seed=1), tmp_path / "corpus"
     works("corpus", "build", text, "--tokenizer", world.tokenizer, "--out", corpus, "-q")
-    assert "another corpus" in fails(*pretrain_options(world, run), "--corpus", corpus, "--resume")
+    assert "other data" in fails(*pretrain_options(world, run), "--corpus", corpus, "--resume")
     assert contents(run) == before
 
 

@@ -35,7 +35,7 @@ from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import CorpusBatches, held_out_batches
+from trueneg.training.batches import CorpusBatches, held_out_batches
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.step import Run, train_step

@@ -36,7 +36,7 @@ from trueneg.integrations.trainer import TruenegTrainer
 from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import build, pretrain, reader_of
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import row_index
+from trueneg.training.batches import row_index
 
 Configure = Callable[..., PretrainConfig]
 

@@ -20,7 +20,7 @@ from trueneg.errors import TruenegError
 from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import build, reader_of
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.data import CorpusBatches, row_index
+from trueneg.training.batches import CorpusBatches, row_index
 from trueneg.training.distributed import Processes
 from trueneg.training.optimizer import learning_rate_share
 from trueneg.training.step import Run, train_step

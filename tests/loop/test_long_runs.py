@@ -19,7 +19,7 @@ from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError, OutOfMemoryError
 from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.runs.pretraining import pretrain
-from trueneg.training.data import held_out_batches
+from trueneg.training.batches import held_out_batches
 from trueneg.training.distributed import Processes, choose_device
 
 

@@ -16,7 +16,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError
-from trueneg.training.data import CorpusBatches, held_out_batches
+from trueneg.training.batches import CorpusBatches, held_out_batches
 from trueneg.training.distributed import Processes
 
 WORLDS = [(1, 1), (2, 1), (1, 4), (2, 2), (4, 2), (8, 1)]

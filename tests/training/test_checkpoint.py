@@ -22,17 +22,15 @@ from torch.optim import AdamW
 
 from trueneg.config.codec import decode, encode, override
 from trueneg.config.fields import names_where
-from trueneg.config.options import OptimizerConfig, PretrainConfig, TrainConfig
+from trueneg.config.options import OptimizerConfig, PretrainConfig
 from trueneg.errors import CheckpointError, TruenegWarning
 from trueneg.training import checkpoint
 from trueneg.training.checkpoint import (
+    STATE,
     State,
-    check_same_micro_batch,
     check_same_run,
-    check_same_tables,
     latest_checkpoint,
     load_checkpoint,
-    new_state,
     save_checkpoint,
     tables_digest,
 )
@@ -66,7 +64,7 @@ def trained(seed: int = 0, width: int = 4) -> tuple[Tied, AdamW]:
 
 
 def save(folder: Path, step: int, keep: int = 9, seed: int = 0) -> Path:
-    return save_checkpoint(folder, *trained(seed), new_state(step, CONFIG, "corpus", 1.5, {"term/mlm": 0.1}), keep)
+    return save_checkpoint(folder, *trained(seed), State(step, encode(CONFIG), "corpus", 1.5, {"term/mlm": 0.1}), keep)
 
 
 def names(folder: Path) -> list[str]:
@@ -79,7 +77,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     module, optimizer = trained(seed=1)
-    state = new_state(7, CONFIG, "corpus", 1.5, {"term/mlm": 0.1 + 0.2})
+    state = State(7, encode(CONFIG), "corpus", 1.5, {"term/mlm": 0.1 + 0.2})
     save_checkpoint(tmp_path, module, optimizer, state, keep=2)
     found = latest_checkpoint(tmp_path)
     assert found is not None
@@ -105,7 +103,7 @@ def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
 def test_files_are_readable_as_the_umask_has_it(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
-        save_checkpoint(tmp_path, *trained(), new_state(7, CONFIG, "corpus", 1.5, {}), keep=2)
+        save_checkpoint(tmp_path, *trained(), State(7, encode(CONFIG), "corpus", 1.5), keep=2)
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "step-000000007").iterdir()} == {mode}
@@ -337,11 +335,37 @@ def test_another_optimizer_state_is_refused(tmp_path: Path) -> None:
         load_checkpoint(path, module, optimizer)
 
 
-def test_another_corpus_is_refused() -> None:
-    state = new_state(10, CONFIG, "one", 0.0, {})
-    check_same_run(state, CONFIG, "one", Path("run"))
-    with pytest.raises(CheckpointError, match=r"'run' was trained on another corpus \(fingerprint one, .* other\)"):
-        check_same_run(state, CONFIG, "other", Path("run"))
+RUN = Path("run")
+STATE_OF_TEN = State(10, encode(CONFIG), "corpus+notes", tables="ours", micro_batch=16)
+
+
+def test_the_same_run_goes_on_and_what_is_not_known_is_not_refused() -> None:
+    check_same_run(STATE_OF_TEN, CONFIG, RUN, data="corpus+notes", tables="ours", micro_batch=16)
+    unknown = dataclasses.replace(STATE_OF_TEN, tables="", micro_batch=0)
+    check_same_run(unknown, CONFIG, RUN, data="corpus+notes", tables="theirs", micro_batch=8)
+
+
+@pytest.mark.parametrize(
+    ("data", "tables", "named"),
+    [
+        ("another", "ours", "other data"),
+        ("corpus+changed", "ours", "other annotations or tags"),
+        ("corpus+notes", "theirs", "theirs"),
+    ],
+)
+def test_other_data_and_other_tables_are_refused(data: str, tables: str, named: str) -> None:
+    with pytest.raises(CheckpointError, match=f"'run' was trained .*{named}"):
+        check_same_run(STATE_OF_TEN, CONFIG, RUN, data=data, tables=tables)
+
+
+def test_a_checkpoint_under_the_names_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = save(tmp_path, 3) / STATE
+    state = json.loads(path.read_text())
+    state["corpus"] = state.pop("data")
+    del state["digest"]
+    path.write_text(json.dumps({**state, "digest": checkpoint._digest_of(state)}))
+    found = latest_checkpoint(tmp_path)
+    assert found is not None and found[1].data == "corpus"
 
 
 class Lookup(nn.Module):
@@ -360,14 +384,6 @@ def test_the_digest_is_of_what_checkpoints_leave_out() -> None:
     assert len(same | {tables_digest(other) for other in others} | {tables_digest(Lookup([1, 2]), "views")}) == 6
 
 
-def test_other_tables_are_refused_and_unknown_ones_are_not() -> None:
-    state = new_state(10, CONFIG, "corpus", 0.0, {}, "ours")
-    check_same_tables(state, "ours", Path("run"))
-    check_same_tables(dataclasses.replace(state, tables=""), "theirs", Path("run"))
-    with pytest.raises(CheckpointError, match=r"'run' was trained with other tables \(digest ours, here theirs\)"):
-        check_same_tables(state, "theirs", Path("run"))
-
-
 @pytest.mark.parametrize(
     ("num_processes", "accumulation", "remedy"),
     [
@@ -379,13 +395,10 @@ def test_other_tables_are_refused_and_unknown_ones_are_not() -> None:
 def test_another_micro_batch_is_refused_with_the_accumulation_that_keeps_it(
     num_processes: int, accumulation: int, remedy: str
 ) -> None:
-    state = new_state(10, CONFIG, "corpus", 0.0, {}, micro_batch=16)
-    config = TrainConfig(batch_size=32, accumulation=accumulation)
+    config = override(CONFIG, ["train.batch_size=32", f"train.accumulation={accumulation}"])
+    rows = 32 // (num_processes * accumulation)
     with pytest.raises(CheckpointError, match=f"'run' was trained on 16 rows a micro-batch.*{remedy}"):
-        check_same_micro_batch(state, config, num_processes, Path("run"))
-    check_same_micro_batch(state, TrainConfig(batch_size=32), 2, Path("run"))
-    of_an_older_version = new_state(10, CONFIG, "corpus", 0.0, {})
-    check_same_micro_batch(of_an_older_version, config, num_processes, Path("run"))
+        check_same_run(STATE_OF_TEN, config, RUN, data="corpus+notes", micro_batch=rows)
 
 
 def options(kind: type = PretrainConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -413,7 +426,7 @@ def test_a_changed_option_is_refused_by_name_unless_the_curve_does_not_depend_on
             group = group[part]
         group[last] = another(hint, group[last])
         try:
-            check_same_run(State(10, saved, "corpus"), CONFIG, "corpus", Path("run"))
+            check_same_run(State(10, saved, "corpus"), CONFIG, RUN, data="corpus")
             accepted.add(name)
         except CheckpointError as error:
             assert f"'run' was trained with other options ({name}: " in str(error)
@@ -422,13 +435,12 @@ def test_a_changed_option_is_refused_by_name_unless_the_curve_does_not_depend_on
 
 
 def test_all_differences_are_named_with_both_values() -> None:
-    state = new_state(10, CONFIG, "corpus", 0.0, {})
     other = override(CONFIG, ["optimizer.learning_rate=1", "train.steps=7", "train.accumulation=2"])
     with pytest.raises(CheckpointError, match=r"optimizer.learning_rate: 0.0005 -> 1.0; train.steps: 1000 -> 7\)"):
-        check_same_run(state, other, "corpus", Path("run"))
+        check_same_run(STATE_OF_TEN, other, RUN, data="corpus+notes")
 
 
 def test_a_configuration_of_another_version_is_named_as_such() -> None:
-    state = dataclasses.replace(new_state(1, CONFIG, "corpus", 0.0, {}), config={"novelty": 1}, version="9.9")
+    state = State(1, {"novelty": 1}, "corpus", version="9.9")
     with pytest.raises(CheckpointError, match=r"'run' was written by trueneg 9.9: unknown option 'novelty'"):
-        check_same_run(state, CONFIG, "corpus", Path("run"))
+        check_same_run(state, CONFIG, RUN, data="corpus")

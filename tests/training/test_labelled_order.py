@@ -8,9 +8,9 @@ import torch
 
 from trueneg.config.options import TrainConfig
 from trueneg.errors import ConfigError
+from trueneg.training.batches import LabelledBatches
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
-from trueneg.training.labelled_order import LabelledBatches
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, 530)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
 from trueneg.corpus.annotations import FULL, AnnotationsInfo
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import acceptance
-from trueneg.detectors.specification import Leaf, Resources
+from trueneg.detectors.specification import Leaf, Resources, leaves, parse
 from trueneg.errors import ConfigError, ModelError
 from trueneg.tokenizer import fingerprint
 
@@ -80,3 +84,49 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
             f"annotate a corpus of this tokenizer"
         )
     return AnnotatedDetector(info, leaf.threshold_or(0.5))
+
+
+def annotations_of(config: PretrainConfig) -> Path | None:
+    """Return the folder of annotations that a run's detector reads; None if it reads none.
+
+    Raises:
+        ConfigError: if it names several.
+
+    Example:
+        >>> from trueneg.config.codec import override
+        >>> annotations_of(override(PretrainConfig(), ["correction.detector=annotated:notes@0.6&!antonym"])).name
+        'notes'
+    """
+    detector = config.objective.correction.detector
+    folders = _folders(detector)
+    if len(folders) > 1:
+        raise ConfigError(
+            f"objective.correction.detector={detector}: a run reads one folder of annotations: annotate the corpus "
+            f"with the combination of detectors instead"
+        )
+    return Path(folders.pop()) if folders else None
+
+
+def without_folders(detector: str) -> str:
+    """Describe a detector, wherever its annotations are.
+
+    Example:
+        >>> without_folders("annotated:some/notes@0.6 & !antonym"), without_folders('annotated:"R & D/notes"')
+        ('annotated:@0.6 & !antonym', 'annotated:')
+    """
+    for folder in _folders(detector):
+        for written in (f'"{folder}"', folder):
+            detector = detector.replace(f"annotated:{written}", "annotated:")
+    return detector
+
+
+def movable(config: PretrainConfig) -> PretrainConfig:
+    """Describe the same run, wherever its annotations are: their fingerprint is compared."""
+    return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])
+
+
+def _folders(detector: str) -> set[str]:
+    named = [leaf for leaf in leaves(parse(detector)) if leaf.name == "annotated"] if detector else []
+    for leaf in named:
+        leaf.check(argument=True, what="FOLDER")
+    return {leaf.argument for leaf in named}

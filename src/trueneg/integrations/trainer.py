@@ -32,8 +32,8 @@ from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
+from trueneg.training.batches import check_shares, held_out_batches
 from trueneg.training.checkpoint import MODEL, load_checkpoint, save_weights
-from trueneg.training.data import check_shares, held_out_batches
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.step import add_up

@@ -36,7 +36,7 @@ from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
 from trueneg.recipes.planted_detector import Placebo, PlantedDetector
 from trueneg.tokenizer import special_ids
-from trueneg.training.data import EVALUATION_SEED, CorpusBatches, held_out_batches
+from trueneg.training.batches import EVALUATION_SEED, CorpusBatches, held_out_batches
 from trueneg.training.step import Run, train_step
 
 MASKED_LM = {

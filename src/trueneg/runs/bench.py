@@ -128,7 +128,7 @@ def _overhead(
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
     from trueneg.runs.pretraining import build
-    from trueneg.training.data import CorpusBatches, row_index
+    from trueneg.training.batches import CorpusBatches, row_index
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.step import Run, train_step
 

@@ -37,11 +37,11 @@ from trueneg.tasks.base import Encoded, Task, digest_of
 from trueneg.tasks.split import train_fraction
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
+from trueneg.training.batches import LabelledBatches
 from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_error
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
-from trueneg.training.labelled_order import LabelledBatches
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 from trueneg.training.loop import Loop
 from trueneg.training.step import Run
@@ -153,12 +153,12 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         tokenizer = load_tokenizer(source)
         data = _read(task, config, tokenizer)
         padding = pad_id(tokenizer)
-        order = LabelledBatches(data.train.features, padding, config.length_window, config.train, processes)
-        config = _scheduled(config, order.steps_per_epoch)
+        batches = LabelledBatches(data.train.features, padding, config.length_window, config.train, processes)
+        config = _scheduled(config, batches.steps_per_epoch)
         validate(config)
         fingerprint = _fingerprint(data.train.features)
         if found:
-            check_same_run(found[1], config, fingerprint, folder)
+            check_same_run(found[1], config, folder, data=fingerprint)
         torch.manual_seed(mixed_seed(config.train.seed))
         model = load_for_task(
             task.auto_class,
@@ -189,7 +189,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             loop = Loop(
                 run,
                 config,
-                order,
+                batches,
                 choice,
                 fingerprint,
                 folder,
@@ -212,7 +212,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
                         "num_rows": len(data.train.features),
                         "counts": dict(data.counts),
                         "seconds": round(ending.seconds, 3),
-                        "tokens_per_second": round(run.step * order.tokens_per_step / ending.seconds, 1),
+                        "tokens_per_second": round(run.step * batches.tokens_per_step / ending.seconds, 1),
                         "parameters": count_parameters(model),
                     }
                     for split in task.dev_splits:

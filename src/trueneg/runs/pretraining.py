@@ -24,6 +24,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows
+from trueneg.detectors.annotated import movable
 from trueneg.detectors.language import warn_of_another_language
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.files.whole import PART, replace_folder, restore_folder
@@ -34,18 +35,15 @@ from trueneg.objectives import objective_kind, with_objective
 from trueneg.objectives.base import Objective
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.exporting import RECIPE, save_run_model
+from trueneg.training.batches import CorpusBatches, check_shares, fingerprint_of, held_out_readings, row_index
 from trueneg.training.checkpoint import (
-    check_same_micro_batch,
     check_same_run,
-    check_same_tables,
     latest_checkpoint,
     tables_digest,
     write_error,
 )
-from trueneg.training.data import CorpusBatches, check_shares, fingerprint_of, movable, row_index
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
-from trueneg.training.held_out import held_out_readings
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
 from trueneg.training.step import Run
@@ -238,25 +236,36 @@ def pretrain(
         corpus = Corpus.open(config.corpus.path, verify=verify)
         tokenizer = corpus.load_tokenizer()
         rows = row_index(config, corpus)
-        if found:
-            check_same_run(found[1], config, fingerprint_of(rows), folder, comparable=movable)
         correction = config.objective.correction
         if correction.detector:
             warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
         model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         read = reader_of(config, rows, tokenizer)
         tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
+        batches = CorpusBatches(rows, config.train, processes, read)
         if found:
-            check_same_tables(found[1], tables, folder)
-        order = CorpusBatches(rows, config.train, processes, read)
-        if found and objective.depends_on_micro_batch:
-            check_same_micro_batch(found[1], config.train, processes.world_size, folder)
-        kind.check(config, order.micro_batch)
+            check_same_run(
+                found[1],
+                config,
+                folder,
+                data=fingerprint_of(rows),
+                tables=tables,
+                micro_batch=batches.micro_batch if objective.depends_on_micro_batch else 0,
+                comparable=movable,
+            )
+        kind.check(config, batches.micro_batch)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
-        run = Run.new(model, objective, config.optimizer, config.train, device, processes)
-        run.frozen = list(kind.encoders(model)[0].model.base_model.parameters())
-        run.frozen_steps = config.model.frozen_steps
+        run = Run.new(
+            model,
+            objective,
+            config.optimizer,
+            config.train,
+            device,
+            processes,
+            frozen=list(kind.encoders(model)[0].model.base_model.parameters()),
+            frozen_steps=config.model.frozen_steps,
+        )
         if found:
             run.restore(*found)
         metrics = None
@@ -277,7 +286,7 @@ def pretrain(
             loop = Loop(
                 run,
                 config,
-                order,
+                batches,
                 None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows, read),
                 fingerprint_of(rows),
                 folder,

@@ -20,14 +20,14 @@ from safetensors.torch import load_file, load_model, save_file
 from torch import nn
 from torch.optim import AdamW
 
-from trueneg.config.codec import decode, differences, encode
+from trueneg.config.codec import decode, differences
 from trueneg.config.fields import names_where
 from trueneg.config.options import TrainConfig
 from trueneg.detectors.base import Detector
 from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
-from trueneg.files.records import read_record
+from trueneg.files.records import parse_record, read_record
 from trueneg.files.whole import follow_umask
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.version import __version__
@@ -42,8 +42,8 @@ class State:
     step: int
     """Optimizer steps done."""
     config: dict[str, Any]
-    corpus: str
-    """The corpus's fingerprint, and that of its annotations: ``training.data.fingerprint_of``."""
+    data: str
+    """Fingerprint of what is trained on: a corpus with its annotations and tags, or the rows of a task."""
     seconds: float = 0.0
     """Training time so far."""
     sums: dict[str, float] = field(default_factory=dict)
@@ -63,6 +63,10 @@ class _Saved(State):
     """Of the other files."""
     digest: str = field(kw_only=True)
     """Of all of this but itself."""
+
+
+_OLD_NAMES = {"corpus": "data"}
+"""Fields of checkpoints by an earlier version, which are read under the names of today."""
 
 
 def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: State, keep: int) -> Path:
@@ -168,50 +172,6 @@ def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
     return kept
 
 
-def check_same_run(
-    state: State,
-    config: Any,
-    data: str,
-    where: Path,
-    *,
-    comparable: Callable[[Any], Any] = lambda config: config,
-) -> None:
-    """Refuse to continue a run on other data, or under options that would bend its curve.
-
-    Options that are free to change on resume (``trueneg list options``) leave the curve as it is, but for rounding, and
-    but for accumulation's part in what dropout draws; where it matters, ``check_same_micro_batch`` refuses another.
-
-    Args:
-        state: Of the checkpoint.
-        config: What is wanted now.
-        data: Fingerprint of the data wanted now: a corpus's may end in ``+`` and those of its annotations or tags.
-        where: The run's folder.
-        comparable: Makes a configuration what is compared.
-
-    Raises:
-        CheckpointError: naming what differs.
-    """
-    if state.corpus != data:
-        is_same_text = state.corpus.partition("+")[0] == data.partition("+")[0]
-        other = "other annotations or tags" if is_same_text else "another corpus"
-        raise CheckpointError(
-            f"'{where}' was trained on {other} (fingerprint {state.corpus}, this one has {data}): give the same ones, "
-            f"or start a new run with --from {where}"
-        )
-    try:
-        saved = decode(type(config), state.config)
-    except ConfigError as error:
-        raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
-    free = names_where(type(config), lambda rule: rule.resume != "same")
-    found = differences(comparable(saved), comparable(config))
-    changed = [difference for difference in found if difference.split(":")[0] not in free]
-    if changed:
-        raise CheckpointError(
-            f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
-            f"new run with --from {where}"
-        )
-
-
 def tables_digest(module: nn.Module, *others: str) -> str:
     """A name for what a module looks up and does not learn: substitutes, prototypes, the encoders of detectors.
 
@@ -236,50 +196,80 @@ def tables_digest(module: nn.Module, *others: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def check_same_tables(state: State, tables: str, where: Path) -> None:
-    """Refuse to continue a run that looked up other substitutes.
+def check_same_run(
+    state: State,
+    config: Any,
+    where: Path,
+    *,
+    data: str,
+    tables: str = "",
+    micro_batch: int = 0,
+    comparable: Callable[[Any], Any] = lambda config: config,
+) -> None:
+    """Refuse to continue a run on other data, under options that would bend its curve, or with other tables.
+
+    Options that are free to change on resume (``trueneg list options``) leave the curve as it is, but for rounding, and
+    but for accumulation's part in what dropout draws; where that matters, another micro-batch is refused.
 
     Args:
         state: Of the checkpoint.
-        tables: Of ``tables_digest``, now.
+        config: The configuration to resume with.
         where: The run's folder.
+        data: Fingerprint of the data to resume with: a corpus's may end in ``+`` and those of its annotations or tags.
+        tables: Of ``tables_digest``.
+        micro_batch: Rows of a micro-batch of one process, for an objective that depends on them; else 0.
+        comparable: Makes a configuration what is compared.
 
     Raises:
-        CheckpointError: with the remedy.
+        CheckpointError: naming what differs, with the remedy.
     """
-    if state.tables not in ("", tables):
+    _check_data(state, data, where)
+    try:
+        saved = decode(type(config), state.config)
+    except ConfigError as error:
+        raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
+    free = names_where(type(config), lambda rule: rule.resume != "same")
+    found = differences(comparable(saved), comparable(config))
+    changed = [difference for difference in found if difference.split(":")[0] not in free]
+    if changed:
+        raise CheckpointError(
+            f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
+            f"new run with --from {where}"
+        )
+    if tables and state.tables not in ("", tables):
         raise CheckpointError(
             f"'{where}' was trained with other tables (digest {state.tables}, here {tables}): WordNet, or a file or an "
             f"encoder that the detector reads, is not the same here. Give the same ones "
             f"(objective.correction.wordnet=FOLDER), or start a new run with --from {where}"
         )
+    if micro_batch and state.micro_batch not in (0, micro_batch):
+        _refuse_micro_batch(state, config.train, micro_batch, where)
 
 
-def check_same_micro_batch(state: State, config: TrainConfig, num_processes: int, where: Path) -> None:
-    """Refuse to continue an objective that depends on the rows of a micro-batch with another number of them.
-
-    Args:
-        state: Of the checkpoint.
-        config: What is wanted now.
-        num_processes: That train together now.
-        where: The run's folder.
-
-    Raises:
-        CheckpointError: with the accumulation that gives the same number, if there is one.
-    """
-    rows = config.batch_size // (num_processes * config.accumulation)
-    if state.micro_batch in (0, rows):
+def _check_data(state: State, data: str, where: Path) -> None:
+    if state.data == data:
         return
-    wanted, rest = divmod(config.batch_size, num_processes * state.micro_batch)
+    is_same_text = state.data.partition("+")[0] == data.partition("+")[0]
+    other = "other annotations or tags" if is_same_text else "other data"
+    raise CheckpointError(
+        f"'{where}' was trained on {other} (fingerprint {state.data}, this one has {data}): give the same ones, "
+        f"or start a new run with --from {where}"
+    )
+
+
+def _refuse_micro_batch(state: State, config: TrainConfig, micro_batch: int, where: Path) -> None:
+    """Name the accumulation that gives the same micro-batches, if there is one."""
+    num_processes = config.batch_size // (micro_batch * config.accumulation)
+    accumulation, rest = divmod(config.batch_size, num_processes * state.micro_batch)
     remedy = (
         f"no train.accumulation gives that on this many processes ({num_processes}): take another number of them"
         if rest
-        else f"resume with train.accumulation={wanted}"
+        else f"resume with train.accumulation={accumulation}"
     )
     raise CheckpointError(
-        f"'{where}' was trained on {state.micro_batch} rows a micro-batch, here it has {rows}, and its objective "
-        f"depends on them (cline.negatives=random, cline.in_batch_negatives, correction.denominator=kept): {remedy}, "
-        f"or start a new run with --from {where}"
+        f"'{where}' was trained on {state.micro_batch} rows a micro-batch, here it has {micro_batch}, and its "
+        f"objective depends on them (cline.negatives=random, cline.in_batch_negatives, correction.denominator=kept): "
+        f"{remedy}, or start a new run with --from {where}"
     )
 
 
@@ -318,7 +308,8 @@ def _checkpoints(folder: Path) -> list[Path]:
 def _verified_state(path: Path) -> State:
     remedy = "take another checkpoint"
     content = read_record(dict[str, Any], path / STATE, CheckpointError, remedy)
-    saved = read_record(_Saved, path / STATE, CheckpointError, remedy)
+    renamed = {_OLD_NAMES.get(name, name): value for name, value in content.items()}
+    saved = parse_record(_Saved, json.dumps(renamed), f"'{path / STATE}'", CheckpointError, remedy)
     del content["digest"]
     if saved.digest != _digest_of(content):
         raise CheckpointError(f"{STATE} is damaged")
@@ -338,16 +329,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def new_state(
-    step: int,
-    config: Any,
-    corpus: str,
-    seconds: float,
-    sums: dict[str, float],
-    tables: str = "",
-    micro_batch: int = 0,
-) -> State:
-    """Describe a run that has done ``step`` steps."""
-    return State(step, encode(config), corpus, seconds, sums, tables, micro_batch)

@@ -1,4 +1,4 @@
-"""The loop around the step: logs, evaluates, saves, and stops well."""
+"""The loop around the step: it logs, evaluates, saves, and stops when it is told to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import torch
 
+from trueneg.config.codec import encode
 from trueneg.config.options import TrainConfig
 from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
-from trueneg.training.checkpoint import new_state, save_checkpoint
+from trueneg.training.batches import BatchLoader
+from trueneg.training.checkpoint import State, save_checkpoint
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
-from trueneg.training.order import BatchLoader
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
@@ -42,13 +43,30 @@ class Ending:
 
 
 @dataclass
+class _Clock:
+    """When the loop did what, in seconds of ``time.monotonic``."""
+
+    logged_step: int
+    started: float
+    logged_at: float
+    saved_at: float
+    seconds_apart: float = 0.0
+    """Since the last record, in evaluations and saves."""
+    vote_every: int = 1
+    """Steps after which processes agree on whether to stop."""
+    has_warned: bool = False
+    held_out: Mapping[str, float] = field(default_factory=dict)
+    """Readings of the last evaluation."""
+
+
+@dataclass
 class Loop:
-    """A run with its training order and its folder."""
+    """A run with its batches and its folder."""
 
     run: Run
     config: Any
     """The run's whole configuration, which checkpoints keep; its ``train`` is what the loop goes by."""
-    order: BatchLoader[Any]
+    batches: BatchLoader[Any]
     evaluate: Callable[[], Mapping[str, float]] | None
     """Readings on held-out data, called by all processes; None for no evaluation."""
     data_fingerprint: str
@@ -62,8 +80,7 @@ class Loop:
     seconds_before: float = 0.0
     tables: str = ""
     """What is looked up and not learned: ``checkpoint.tables_digest``."""
-    _has_warned: bool = False
-    _held_out: Mapping[str, float] = field(default_factory=dict)
+    _clock: _Clock = field(init=False)
 
     def train(self) -> Ending:
         """Train to the last step, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
@@ -73,12 +90,12 @@ class Loop:
             OutOfMemoryError: if the device has too little memory.
         """
         run, config = self.run, self._train
-        self._started = self._logged_at = self._saved_at = time.monotonic()
-        self._logged_step, self._seconds_beside, self._vote_every = run.step, 0.0, 1
+        now = time.monotonic()
+        self._clock = _Clock(run.step, started=now, logged_at=now, saved_at=now)
         reason: Literal["finished", "time", "interrupted"] = "finished"
         pin_memory = run.device.type == "cuda"
         with _stop_signals() as is_stopped, self._closing(), self._explaining_memory():
-            for micro_batches in self.order.from_step(run.step, config.steps, pin_memory):
+            for micro_batches in self.batches.from_step(run.step, config.steps, pin_memory):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
                 if run.device.type == "cpu":
@@ -94,7 +111,7 @@ class Loop:
                 if (is_interrupted or is_time_up) and not is_last:
                     reason = "interrupted" if is_interrupted else "time"
                     break
-        return Ending(reason, run.step, self._seconds(), self._held_out)
+        return Ending(reason, run.step, self._seconds(), self._clock.held_out)
 
     @contextmanager
     def _closing(self) -> Iterator[None]:
@@ -133,22 +150,22 @@ class Loop:
     def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
         """Whether any process was told to stop, its time is up, or the last checkpoint is too old."""
         run, config, now = self.run, self._train, time.monotonic()
-        if run.processes.world_size > 1 and run.step % self._vote_every:
+        if run.processes.world_size > 1 and run.step % self._clock.vote_every:
             return [False, False, False]
-        is_time_up = config.max_minutes > 0 and now - self._started > config.max_minutes * 60
-        is_old = config.save_minutes > 0 and now - self._saved_at > config.save_minutes * 60
+        is_time_up = config.max_minutes > 0 and now - self._clock.started > config.max_minutes * 60
+        is_old = config.save_minutes > 0 and now - self._clock.saved_at > config.save_minutes * 60
         return run.processes.any_of([is_stopped(), is_time_up, is_old], run.device)
 
     def _evaluate_and_write(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         self._check_finite()
         started = time.monotonic()
         readings = evaluate()
-        self._held_out = {"step": self.run.step, **readings}
+        self._clock.held_out = {"step": self.run.step, **readings}
         self._write({"step": self.run.step, "kind": "eval", **readings})
         # A task's own metrics are few, and all of them matter.
         shown = SHOWN if "loss" in readings else tuple(readings)
         self.display.show(_shown(self.run.step, readings, shown), "held out")
-        self._seconds_beside += time.monotonic() - started
+        self._clock.seconds_apart += time.monotonic() - started
 
     def _log(self, norm: torch.Tensor) -> None:
         run = self.run
@@ -164,15 +181,15 @@ class Loop:
 
     def _tokens_per_second(self) -> float:
         """Tokens that are not padding, by the time spent on steps since the last record."""
-        run, now = self.run, time.monotonic()
-        num_steps = run.step - self._logged_step
-        seconds = max(now - self._logged_at - self._seconds_beside, 1e-9)
-        self._logged_at, self._logged_step, self._seconds_beside = now, run.step, 0.0
+        run, clock, now = self.run, self._clock, time.monotonic()
+        num_steps = run.step - clock.logged_step
+        seconds = max(now - clock.logged_at - clock.seconds_apart, 1e-9)
+        clock.logged_at, clock.logged_step, clock.seconds_apart = now, run.step, 0.0
         mean = run.processes.all_sum({"seconds": torch.tensor(seconds / num_steps, device=run.device)})["seconds"]
         # Steps of seconds are voted on each; of milliseconds, every tenth.
         step_seconds = float(mean) / run.processes.world_size
-        self._vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
-        return num_steps * self.order.tokens_per_step / seconds
+        self._clock.vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
+        return num_steps * self.batches.tokens_per_step / seconds
 
     def _write(self, record: dict[str, float | int | str]) -> None:
         if self.metrics is not None:
@@ -189,13 +206,20 @@ class Loop:
         if run.processes.is_main:
             if self.metrics is not None:
                 self.metrics.sync()
-            described = (self.config, self.data_fingerprint, self._seconds(), sums, self.tables)
-            state = new_state(run.step, *described, micro_batch=self.order.micro_batch)
+            state = State(
+                run.step,
+                encode(self.config),
+                self.data_fingerprint,
+                self._seconds(),
+                sums,
+                self.tables,
+                self.batches.micro_batch,
+            )
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
             self.on_save()
         run.processes.barrier()
-        self._saved_at = time.monotonic()
-        self._seconds_beside += self._saved_at - started
+        self._clock.saved_at = time.monotonic()
+        self._clock.seconds_apart += self._clock.saved_at - started
 
     def _check_finite(self) -> None:
         bad = int(self.run.first_bad_step.item())
@@ -207,12 +231,12 @@ class Loop:
             )
 
     def _raise_warning(self, warning: str) -> None:
-        if warning and self.run.processes.is_main and not self._has_warned:
-            self._has_warned = True
+        if warning and self.run.processes.is_main and not self._clock.has_warned:
+            self._clock.has_warned = True
             warnings.warn(f"step {self.run.step}: {warning}", TruenegWarning, stacklevel=2)
 
     def _seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self._started
+        return self.seconds_before + time.monotonic() - self._clock.started
 
 
 def _shown(step: int, readings: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

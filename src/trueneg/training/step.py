@@ -96,12 +96,22 @@ class Run:
         device: torch.device,
         processes: Processes | None = None,
         passes: GradientPasses | None = None,
+        frozen: Sequence[nn.Parameter] = (),
+        frozen_steps: int = 0,
     ) -> Run:
         """Put a model and its objective on a device, with a fresh optimizer."""
         module = TrainingModule(model, objective).to(device)
-        optimizer = make_optimizer(module, optimizer_config)
-        processes, passes = processes or Processes(), passes or GradientPasses()
-        return cls(module, optimizer, optimizer_config, config, device, processes, passes=passes)
+        return cls(
+            module,
+            make_optimizer(module, optimizer_config),
+            optimizer_config,
+            config,
+            device,
+            processes or Processes(),
+            passes=passes or GradientPasses(),
+            frozen=frozen,
+            frozen_steps=frozen_steps,
+        )
 
     def restore(self, checkpoint: Path, state: State) -> None:
         """Continue where a checkpoint was written; what its meter had added up is the main process's.

@@ -19,6 +19,7 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector
+from trueneg.detectors.annotated import annotations_of
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.masked_lm.checkpoint_sweep import CheckpointRef, checkpoints_of, load_checkpoint, run_config
@@ -32,7 +33,7 @@ from trueneg.objectives import with_objective
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import fingerprint, load_tokenizer
-from trueneg.training.data import annotations_of, held_out_batches, row_index
+from trueneg.training.batches import held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
 from trueneg.training.folder import FALSE_NEGATIVES
 from trueneg.version import __version__

@@ -1,0 +1,257 @@
+"""Batches: what each step reads, a function of (seed, step) whatever was read before, and held-out rows."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trueneg.config.options import PretrainConfig, TrainConfig
+from trueneg.corpus.annotations import Annotations
+from trueneg.corpus.permutation import permute, rows_at
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.corpus.tags import Tags
+from trueneg.corruption.keyed import mixed_seed
+from trueneg.corruption.rows import ReadRows, read_rows
+from trueneg.detectors.annotated import annotations_of
+from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.models.modes import eval_mode
+from trueneg.objectives import objective_kind
+from trueneg.objectives.labelled import LabelledBatch
+from trueneg.training.distributed import Processes
+from trueneg.training.features import Features
+from trueneg.training.metrics import Meter
+from trueneg.training.step import Run
+
+EVALUATION_SEED = 0x5EED
+"""Held-out rows are masked alike in every run, so that their losses can be compared."""
+
+
+class Pinnable(Protocol):
+    """A batch on the CPU."""
+
+    def pin_memory(self) -> Self:
+        """Copy to memory that a GPU reads without waiting."""
+
+
+Given = TypeVar("Given", bound=Pinnable)
+
+
+class BatchLoader(ABC, Generic[Given]):
+    """The micro-batches of any step, for one process: a function of the step, whatever was read before.
+
+    Raises:
+        ConfigError: if the batch size does not divide among processes and micro-batches.
+    """
+
+    def __init__(self, config: TrainConfig, processes: Processes) -> None:
+        parts = processes.world_size * config.accumulation
+        if config.batch_size < 1 or config.accumulation < 1 or config.batch_size % parts:
+            raise ConfigError(
+                f"train.batch_size={config.batch_size} does not divide among {processes.world_size} processes "
+                f"times {config.accumulation} micro-batches (train.accumulation): use a multiple of {parts}"
+            )
+        self.config = config
+        self.processes = processes
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples of a micro-batch of one process."""
+        return self.config.batch_size // (self.processes.world_size * self.config.accumulation)
+
+    @property
+    @abstractmethod
+    def tokens_per_step(self) -> float:
+        """Tokens, on average, that a step of all processes sees and that are not padding."""
+
+    @abstractmethod
+    def micro_batches(self, step: int) -> list[Given]:
+        """What one optimizer step sees, as many as ``accumulation``."""
+
+    def from_step(self, start: int, stop: int, pin_memory: bool = False) -> Iterator[Sequence[Given]]:
+        """Micro-batches of steps ``start`` to ``stop``, each read while the one before is trained on."""
+
+        def read(step: int) -> list[Given]:
+            batches = self.micro_batches(step)
+            return [batch.pin_memory() for batch in batches] if pin_memory else batches
+
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            coming = reader.submit(read, start) if start < stop else None
+            for step in range(start, stop):
+                assert coming is not None
+                current = coming.result()
+                coming = reader.submit(read, step + 1) if step + 1 < stop else None
+                yield current
+
+    def own_parts(self, numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """This process's share of a step's examples, by micro-batch: contiguous, as even as can be."""
+        parts = np.array_split(numbers, self.processes.world_size * self.config.accumulation)
+        first = self.processes.rank * self.config.accumulation
+        return parts[first : first + self.config.accumulation]
+
+
+def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
+    """Number a corpus's rows as a run reads them.
+
+    With annotations if its detector names some, with tags if its objective needs them. A warning says so if the
+    annotations cover a part of the corpus only.
+
+    Raises:
+        CorpusError: if the corpus does not fill a row, lacks tags, or the annotations cannot be used with it.
+    """
+    folder = annotations_of(config)
+    annotations = None if folder is None else Annotations.open(folder, corpus)
+    if annotations is not None and annotations.counts.share < 1:
+        warnings.warn(
+            f"the annotations '{folder}' cover {annotations.counts.share:.2%} of the split '{corpus.split}': "
+            f"in the rest nothing is corrected",
+            TruenegWarning,
+            stacklevel=2,
+        )
+    tags = Tags.open(corpus) if objective_kind(config.objective.name).needs_tags else None
+    return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations, tags=tags)
+
+
+def fingerprint_of(index: RowIndex) -> str:
+    """What tells rows from others: the fingerprints of the corpus, and of its annotations and tags."""
+    beside = [extra.info.fingerprint for extra in (index.annotations, index.tags) if extra is not None]
+    return "+".join([index.corpus.info.fingerprint, *beside])
+
+
+class CorpusBatches(BatchLoader[Any]):
+    """The micro-batches of any step, of a corpus's rows.
+
+    Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
+    permutation of all rows. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
+
+    Raises:
+        ConfigError: if the batch size does not divide among processes and micro-batches.
+    """
+
+    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes, read: ReadRows = read_rows) -> None:
+        super().__init__(config, processes)
+        self._index = index
+        self._read = read
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that are not padding, on average."""
+        return self.config.batch_size * self._index.length * self._index.mean_fill
+
+    def micro_batches(self, step: int) -> list[Any]:
+        """Rows of one optimizer step, as many as ``accumulation``."""
+        size, seed = self.config.batch_size, self.config.seed
+        positions = np.arange(step * size, (step + 1) * size, dtype=np.int64)
+        return [
+            self._read(self._index, rows_at(seed, own, len(self._index)), seed, own)
+            for own in self.own_parts(positions)
+        ]
+
+
+class LabelledBatches(BatchLoader[LabelledBatch]):
+    """The micro-batches of any step, of encoded rows.
+
+    Each epoch is a seeded permutation of all rows, cut into windows of ``window`` batches; within a window rows are
+    sorted by length before they are cut into batches, and the epoch's batches come in a seeded order. So a batch has
+    rows of like lengths and hardly any padding, while which rows meet changes from epoch to epoch. The last batch of
+    an epoch may be short. ``window=1`` is plain shuffling.
+
+    Args:
+        features: What is trained on.
+        pad_id: Of the tokenizer.
+        window: Batches among which rows are sorted.
+        config: Batch size, seed, accumulation.
+        processes: Who shares a step.
+    """
+
+    def __init__(
+        self, features: Features, pad_id: int, window: int, config: TrainConfig, processes: Processes | None = None
+    ) -> None:
+        super().__init__(config, processes or Processes())
+        self._features, self._pad_id, self._window = features, pad_id, window
+        self._epoch = lru_cache(maxsize=2)(self._batches_of_epoch)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches that hold all rows, the last one maybe in part."""
+        return -(-len(self._features) // self.config.batch_size)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that are not padding, on average."""
+        return float(self._features.lengths.sum()) / self.steps_per_epoch
+
+    def rows(self, step: int) -> NDArray[np.int64]:
+        """Which rows a step sees, ``[at most batch_size]``, the shortest first."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        return self._epoch(epoch)[number]
+
+    def micro_batches(self, step: int) -> list[LabelledBatch]:
+        """This process's rows of one optimizer step, as many batches as ``accumulation``."""
+        rows = self.rows(step)
+        return [
+            # Every process takes part in every micro-batch, if only with a row that does not count.
+            self._features.batch(own, self._pad_id) if len(own) else self._features.batch(rows[:1], self._pad_id, 0)
+            for own in self.own_parts(rows)
+        ]
+
+    def _batches_of_epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        size, num = self.config.batch_size, len(self._features)
+        rows = rows_at(self.config.seed, np.arange(epoch * num, (epoch + 1) * num), num)
+        # Windows are sorted by (window, length); rows of equal length stay in their random order.
+        window = np.arange(num) // (size * self._window)
+        rows = rows[np.lexsort((self._features.lengths[rows], window))] if self._window > 1 else rows
+        batches = np.split(rows, np.arange(size, num, size))
+        order = permute(np.arange(len(batches)), len(batches), key=mixed_seed(self.config.seed, epoch))
+        return [batches[number] for number in order]
+
+
+def check_shares(num_rows: int, processes: Processes) -> None:
+    """Make sure that every process has held-out rows: one without any would leave the others waiting for its sums.
+
+    Raises:
+        ConfigError: if there are fewer rows than processes.
+    """
+    if num_rows < processes.world_size:
+        raise ConfigError(
+            f"{num_rows} held-out rows for {processes.world_size} processes: hold out more text, or evaluate "
+            f"nothing (corpus.eval_rows=0; under Trainer eval_strategy='no')"
+        )
+
+
+def held_out_batches(
+    index: RowIndex, num_rows: int, batch_size: int, processes: Processes, read: ReadRows = read_rows
+) -> Iterator[Any]:
+    """This process's share of a sample of held-out rows, the same in every run, in batches."""
+    numbers = rows_at(EVALUATION_SEED, np.arange(min(num_rows, len(index)), dtype=np.int64), len(index))
+    own = np.array_split(numbers, processes.world_size)[processes.rank]
+    for start in range(0, len(own), batch_size):
+        chosen = own[start : start + batch_size]
+        yield read(index, chosen, EVALUATION_SEED, chosen)
+
+
+@torch.no_grad()
+def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: ReadRows = read_rows) -> dict[str, float]:
+    """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off.
+
+    Of an objective that depends on the rows of a micro-batch they depend on them too.
+    """
+    # As much at once as in training, whose memory is there.
+    parts = run.processes.world_size * run.config.accumulation
+    meter, share = Meter(), max(1, run.config.batch_size // parts)
+    with eval_mode(run.module):
+        for given in held_out_batches(rows, num_rows, share, run.processes, read):
+            batch = run.objective.corrupt(given.to(run.device))
+            counts = run.objective.counts(batch)
+            with run.autocast():
+                _, outcome = run.module(batch, counts)
+            meter.add(outcome, counts)
+    return meter.read(run.processes, run.objective.weights)
