@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.finetuned_models import evaluate_finetuned as evaluate_finetuned
     from trueneg.runs.finetuning import configure_finetuning as configure_finetuning
     from trueneg.runs.finetuning import finetune as finetune
+    from trueneg.runs.finetuning import finetune_seeds as finetune_seeds
     from trueneg.runs.pretraining import configure as configure
     from trueneg.runs.pretraining import pretrain as pretrain
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
@@ -76,6 +77,7 @@ __all__ = [
     "extend_tokenizer",
     "fetch_wordnet",
     "finetune",
+    "finetune_seeds",
     "load_tokenizer",
     "make_attack",
     "make_detector",
@@ -108,6 +110,7 @@ _PUBLIC = {
     "extend_tokenizer": "trueneg.corpus.tokenizer_training:extend_tokenizer",
     "fetch_wordnet": "trueneg.lexicon.fetch:fetch_wordnet",
     "finetune": "trueneg.runs.finetuning:finetune",
+    "finetune_seeds": "trueneg.runs.finetuning:finetune_seeds",
     "HardCorrection": "trueneg.objectives.correction:HardCorrection",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
     "make_attack": "trueneg.attacks.registry:make_attack",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -57,8 +56,7 @@ def finetune(
     One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
     --label-column stars --out results/hc`
     """
-    from trueneg.runs.finetuning import configure_finetuning
-    from trueneg.runs.finetuning import finetune as run
+    from trueneg.runs.finetuning import configure_finetuning, finetune_seeds
 
     named = {
         "task.data": data,
@@ -77,19 +75,17 @@ def finetune(
     chosen = [f"{key}={value}" for key, value in named.items() if value not in (None, "")]
     wanted = configure_finetuning(checkpoint, task, preset=preset, settings=[*chosen, *(settings or [])])
     refuse_idle(wanted, settings or [], _OF_SEEDS)
-    output, results = Output(as_json, quiet), list[Any]()
-    for number in [seed] if seed is not None else range(1, seeds + 1):
-        done = run(replace(wanted, train=replace(wanted.train, seed=number)), out, resume=resume, quiet=quiet)
-        if done.reason == "interrupted":
-            raise Interrupted(
-                f"saved step {done.step:,} of {done.steps:,} of seed {number} in '{done.folder}': go on with --resume"
-            )
-        if done.reason == "time":
-            output.say(f"time is up at step {done.step:,} of {done.steps:,} of seed {number}: continue with --resume")
-            break
-        results += done.results.values()
+    output = Output(as_json, quiet)
+    numbers = [seed] if seed is not None else range(1, seeds + 1)
+    runs = finetune_seeds(wanted, out, numbers, resume=resume, quiet=quiet)
+    last = runs[-1]
+    reached = f"step {last.step:,} of {last.steps:,} of seed {last.seed}"
+    if last.reason == "interrupted":
+        raise Interrupted(f"saved {reached} in '{last.folder}': go on with --resume")
+    if last.reason == "time":
+        output.say(f"time is up at {reached}: continue with --resume")
     if is_main_process():
-        show_results(results, output)
+        show_results([result for run in runs for result in run.results.values()], output)
 
 
 def register(app: typer.Typer) -> None:

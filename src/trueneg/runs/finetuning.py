@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -235,6 +235,33 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         return Finetuned(
             folder, config.train.seed, ending.reason, ending.step, config.train.steps, ending.seconds, results
         )
+
+
+def finetune_seeds(
+    config: FinetuneConfig, out: str | Path, seeds: Iterable[int], *, resume: bool = False, quiet: bool = False
+) -> list[Finetuned]:
+    """Fine-tune a checkpoint on a task with several seeds, one after the other.
+
+    Seeds that have finished are not run again. The first run that stops early, interrupted or out of time, is the last
+    of the list.
+
+    Args:
+        config: Everything that the results depend on, but the seed.
+        out: The folder of results; see ``folder_of``.
+        seeds: The runs' ``train.seed``.
+        resume: Continue an unfinished run; start if there is none.
+        quiet: Show no progress.
+
+    Raises:
+        TruenegError: for anything a user can fix; see the message.
+    """
+    runs: list[Finetuned] = []
+    for seed in seeds:
+        seeded = replace(config, train=replace(config.train, seed=seed))
+        runs.append(finetune(seeded, out, resume=resume, quiet=quiet))
+        if runs[-1].reason != "finished":
+            break
+    return runs
 
 
 @dataclass(frozen=True)
