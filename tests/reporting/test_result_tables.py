@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 from rich.cells import cell_len
 
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import ConfigError
 from trueneg.evaluation.results.comparison import compare
+from trueneg.reporting.forest import forest_plot
+from trueneg.reporting.plots import inline_svg
 from trueneg.reporting.results import comparison_table, results_table, verdict
 from trueneg.reporting.tables import FORMATS, Column, Table, form_of, write_tables
 from trueneg.terminal.printable import printable
@@ -223,3 +228,15 @@ def test_no_word_is_broken_at_any_width() -> None:
 def test_two_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
     found = results_table([write_model(tmp_path / folder / "base", 0.7) for folder in ("runs", "other")])
     assert {row[0] for row in found.rows} == {"runs/base", "other/base"}
+
+
+def test_names_are_text_in_pictures(tmp_path: Path) -> None:
+    hostile = "<img src=x onerror=alert(1)> & co"
+    found = compare(
+        *(write_model(tmp_path / f"{name}{hostile}", share) for name, share in (("a", 0.7), ("b", 0.8), ("c", 0.75)))
+    )
+    plot = forest_plot(found)
+    assert "<img" not in plot
+    assert plot.count(html.escape(hostile)) >= len(found.rows) + 1  # each line, and the caption
+    tag, _, _ = inline_svg(Figure(), '"><b onload="').partition(">")
+    assert ElementTree.fromstring(f"{tag}/>").attrib["aria-label"] == '"><b onload="'
