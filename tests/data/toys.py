@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.attacks.base import AdversarialExample
-from trueneg.attacks.registry import Attack, AttackConfig
+from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.registry import AttackSetup
 from trueneg.config.options import ObjectiveConfig, PretrainConfig, TaskConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.batch import Batch
@@ -145,12 +145,21 @@ class ToyTask(TextTask):
         return Split(split, texts, is_labelled=True)
 
 
-def make_attack(request: AttackConfig) -> Attack:
-    """Writes texts twice."""
+@dataclass(frozen=True)
+class ToyAttackOptions:
+    """Options of the attack."""
 
-    def run(examples: Sequence[Any], victim: Any, progress: Any) -> list[AdversarialExample[Any]]:
+    times: int = 2
+
+
+def make_attack(setup: AttackSetup) -> Attack:
+    """Writes texts twice."""
+    options = setup.options({"default": ToyAttackOptions()})
+
+    def run(examples: Sequence[Any]) -> list[AdversarialExample[Any]]:
         return [
-            AdversarialExample(one, replace(one, text=f"{one.text} {one.text}"), outcome="changed") for one in examples
+            AdversarialExample(one, replace(one, text=" ".join([one.text] * options.times)), outcome="changed")
+            for one in examples
         ]
 
-    return Attack(request.name, ["text"], False, {"name": request.name, "profile": "toy", "seed": 0}, run)
+    return Attack(run, options)
