@@ -78,7 +78,9 @@ class SubstitutionScorer(ABC):
 
     def digest(self) -> str:
         """Name the scorer, in 16 hexadecimal digits that follow from what it reads and its threshold."""
-        return fingerprint_of([type(self).__name__, self.threshold, *self.reads()])
+        # The suffix of the classes' former names, under which checkpoints noted them.
+        name = type(self).__name__.removesuffix("Scorer") + "Judge"
+        return fingerprint_of([name, self.threshold, *self.reads()])
 
     def to(self, device: torch.device) -> None:  # noqa: B027  most scorers have nothing to move
         """Move what it computes with to a device, if it has anything."""
