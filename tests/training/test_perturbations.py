@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -24,6 +24,7 @@ FEATURES = Features.of(
 
 
 @settings(max_examples=50, deadline=None)
+@example(0, 1.0, 1e-22, "l2", [2], False)
 @given(
     st.integers(0, 2**31),
     st.floats(0, 3),
@@ -43,13 +44,12 @@ def test_steps_have_their_length_and_stay_within_the_bound(
     gradient = gradient * (0 if is_flat else 1)
     moved = ascend(config, delta, gradient, mask)
     order = 2 if norm == "l2" else np.inf
-    rows = range(len(lengths))
+    # float64, because squares of small float32 numbers underflow: a norm of 1e-22 comes out an eighth too large.
+    found = [np.linalg.norm(row.ravel(), order) for row in (moved if bound else moved - delta).double().numpy()]
     if bound:
-        assert all(np.linalg.norm(moved[row].numpy().ravel(), order) <= bound * (1 + 1e-5) for row in rows)
+        assert max(found) <= bound * (1 + 1e-5) + np.finfo(np.float32).tiny
     else:
-        wanted = 0.0 if is_flat else step_size
-        found = [np.linalg.norm((moved - delta)[row].numpy().ravel(), order) for row in rows]
-        assert found == pytest.approx([wanted] * len(found), abs=1e-5)
+        assert found == pytest.approx([0.0 if is_flat else step_size] * len(found), abs=1e-5)
     assert not moved[mask == 0].any(), "padding is left alone"
 
 
