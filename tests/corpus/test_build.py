@@ -460,8 +460,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, text_file: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"valid": 1.5}, "between 0 and 1"),
-        ({"valid": "0"}, "between 0 and 1"),
+        ({"valid": 1.5}, "--valid 1.5"),
+        ({"valid": "0"}, "--valid 0"),
         ({"valid": "no/such.txt"}, "no such file"),
         ({"valid": 1e-9}, "holds out no text"),
         ({"workers": 0}, "at least 1"),

@@ -19,14 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, read_description
+from trueneg.corpus.files import Description, check_size
 from trueneg.corpus.store import Corpus, Split, TokenType
 from trueneg.errors import CorpusError
-from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
 from trueneg.lexicon.wordnet_location import verified_folder
 
-FORMAT_VERSION = 1
 INFO_FILE = "annotations.json"
 JOURNAL_FILE = "annotating.json"
 PARTS = ("counts", "blocks", "substitutes", "credits")
@@ -74,7 +72,7 @@ class SplitAnnotations:
 
 
 @dataclass(frozen=True)
-class AnnotationsInfo:
+class AnnotationsInfo(Description):
     """What annotations say of themselves.
 
     Attributes:
@@ -98,18 +96,13 @@ class AnnotationsInfo:
     length: int
     splits: Mapping[Split, SplitAnnotations]
     fingerprint: str = ""
-    format_version: int = FORMAT_VERSION
+    format_version: int = Description.FORMAT_VERSION
 
     @property
     def share(self) -> float:
         """The part of all splits' tokens that the annotator looked at, in [0, 1]."""
         splits = self.splits.values()
         return sum(split.num_annotated for split in splits) / sum(split.num_tokens for split in splits)
-
-    def with_fingerprint(self) -> AnnotationsInfo:
-        """The same, with the fingerprint that follows from the content."""
-        content = dataclasses.asdict(self) | {"fingerprint": None}
-        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
 
     @classmethod
     def read(cls, folder: str | Path) -> AnnotationsInfo:
@@ -118,31 +111,25 @@ class AnnotationsInfo:
         Raises:
             CorpusError: if it is missing, torn, changed, or of another format version.
         """
-        path, again = Path(folder) / INFO_FILE, "annotate the corpus again"
+        path = Path(folder) / INFO_FILE
         if not path.is_file():
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"'{folder}' is unfinished: run the same 'trueneg corpus annotate' again")
             raise CorpusError(f"no annotations at '{folder}': make them with 'trueneg corpus annotate'")
-        info = read_description(cls, path, FORMAT_VERSION, again)
-        if info.with_fingerprint().fingerprint != info.fingerprint:
-            raise CorpusError(f"'{path}' was changed after it was written: {again}")
-        if fault := _fault(info):
-            raise CorpusError(f"'{path}' is damaged ({fault}): {again}")
-        return info
+        return cls.read_file(path, "annotate the corpus again")
 
-
-def _fault(info: AnnotationsInfo) -> str | None:
-    """What cannot be true of any annotations, however well they are described."""
-    if not info.splits:
-        return "it has no split"
-    for name, split in info.splits.items():
-        if not 0 < split.num_annotated <= split.num_tokens:
-            return f"'{name}' has {split.num_annotated} of {split.num_tokens} tokens annotated"
-        if not 0 <= split.most_found <= info.most <= MOST:
-            return f"a token of '{name}' has {split.most_found} substitutes, of at most {info.most}"
-        if split.checksums.keys() != set(PARTS):
-            return f"the checksums of '{name}' are not those of {', '.join(PARTS)}"
-    return None
+    def fault(self) -> str | None:
+        """Say what cannot be true of any annotations, however well they are described."""
+        if not self.splits:
+            return "it has no split"
+        for name, split in self.splits.items():
+            if not 0 < split.num_annotated <= split.num_tokens:
+                return f"'{name}' has {split.num_annotated} of {split.num_tokens} tokens annotated"
+            if not 0 <= split.most_found <= self.most <= MOST:
+                return f"a token of '{name}' has {split.most_found} substitutes, of at most {self.most}"
+            if split.checksums.keys() != set(PARTS):
+                return f"the checksums of '{name}' are not those of {', '.join(PARTS)}"
+        return None
 
 
 def part_path(folder: Path, split: str, part: str) -> Path:

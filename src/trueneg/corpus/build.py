@@ -26,7 +26,6 @@ from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_jou
 from trueneg.corpus.overlap import Overlap, refuse_same_files
 from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
-    FORMAT_VERSION,
     INFO_FILE,
     JOURNAL_FILE,
     SHARD_PARTS,
@@ -128,7 +127,7 @@ def build_corpus(
             [path for source in sources for path in source_files(source) or ()], source_files(valid_source) or ()
         )
     inputs = {
-        "format_version": FORMAT_VERSION,
+        "format_version": CorpusInfo.FORMAT_VERSION,
         "tokenizer": fingerprint(fast),
         "sources": files,
         "named": list(named),

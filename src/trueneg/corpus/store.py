@@ -9,7 +9,6 @@ describes.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, read_description
+from trueneg.corpus.files import Description, check_size
 from trueneg.errors import CorpusError
-from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
 from trueneg.lexicon.wordnet_location import verified_folder
 from trueneg.tokenizer import fingerprint, load_tokenizer
@@ -29,7 +27,6 @@ from trueneg.tokenizer import fingerprint, load_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-FORMAT_VERSION = 1
 INFO_FILE = "corpus.json"
 JOURNAL_FILE = "build.json"
 SHARD_PARTS = ("tokens", "offsets", "words")
@@ -37,7 +34,6 @@ _AGAIN = "copy or build the corpus again"
 _OFFSETS = np.dtype("<i8")
 
 Split = Literal["train", "valid"]
-SPLITS: tuple[Split, ...] = ("train", "valid")
 TokenType = Literal["uint16", "uint32"]
 """How token ids are stored; numpy knows types that would take a file's bytes for addresses of objects."""
 
@@ -79,7 +75,7 @@ class SplitInfo:
 
 
 @dataclass(frozen=True)
-class CorpusInfo:
+class CorpusInfo(Description):
     """Describes a built corpus; equal builds have equal files, whatever the number of workers.
 
     Attributes:
@@ -92,6 +88,8 @@ class CorpusInfo:
         fingerprint: 16 hexadecimal digits over all of the above but the sources.
     """
 
+    NOT_IN_FINGERPRINT = ("sources",)
+
     tokenizer_fingerprint: str
     vocab_size: int
     special_ids: Mapping[str, int]
@@ -99,7 +97,7 @@ class CorpusInfo:
     splits: Mapping[Split, SplitInfo]
     sources: tuple[SourceInfo, ...] = ()
     fingerprint: str = ""
-    format_version: int = FORMAT_VERSION
+    format_version: int = Description.FORMAT_VERSION
 
     @property
     def num_documents(self) -> int:
@@ -110,11 +108,6 @@ class CorpusInfo:
     def num_tokens(self) -> int:
         """Tokens of all splits."""
         return sum(split.num_tokens for split in self.splits.values())
-
-    def with_fingerprint(self) -> CorpusInfo:
-        """The same, with the fingerprint that follows from the content."""
-        content = dataclasses.asdict(self) | {"sources": None, "fingerprint": None}
-        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
 
     @classmethod
     def read(cls, folder: str | Path) -> CorpusInfo:
@@ -128,31 +121,25 @@ class CorpusInfo:
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again")
             raise CorpusError(f"no corpus at '{folder}': make one with 'trueneg corpus build'")
-        info = read_description(cls, path, FORMAT_VERSION, "build the corpus again")
-        if info.with_fingerprint().fingerprint != info.fingerprint:
-            raise CorpusError(f"'{path}' was changed after it was written: build the corpus again")
-        if fault := _fault(info):
-            raise CorpusError(f"'{path}' is damaged ({fault}): build the corpus again")
-        return info
+        return cls.read_file(path, "build the corpus again")
 
-
-def _fault(info: CorpusInfo) -> str | None:
-    """Say what is impossible in a description, None if nothing is."""
-    if "train" not in info.splits:
-        return "it has no split 'train'"
-    if not {"pad", "start", "end"} <= info.special_ids.keys():
-        return "it lacks a special token"
-    if not all(0 <= token < info.vocab_size for token in info.special_ids.values()):
-        return "a special token is outside the vocabulary"
-    for name, split in info.splits.items():
-        if any(shard.num_documents < 1 or shard.num_tokens < shard.num_documents for shard in split.shards):
-            return f"a shard of '{name}' has fewer tokens than documents, or none"
-        for count in ("num_documents", "num_tokens"):
-            if getattr(split, count) != sum(getattr(shard, count) for shard in split.shards):
-                return f"the {count} of '{name}' is not the sum of its shards'"
-        if any(shard.checksums.keys() != set(SHARD_PARTS) for shard in split.shards):
-            return f"the checksums of '{name}' are not those of {', '.join(SHARD_PARTS)}"
-    return None
+    def fault(self) -> str | None:
+        """Say what is impossible in the description, None if nothing is."""
+        if "train" not in self.splits:
+            return "it has no split 'train'"
+        if not {"pad", "start", "end"} <= self.special_ids.keys():
+            return "it lacks a special token"
+        if not all(0 <= token < self.vocab_size for token in self.special_ids.values()):
+            return "a special token is outside the vocabulary"
+        for name, split in self.splits.items():
+            if any(shard.num_documents < 1 or shard.num_tokens < shard.num_documents for shard in split.shards):
+                return f"a shard of '{name}' has fewer tokens than documents, or none"
+            for count in ("num_documents", "num_tokens"):
+                if getattr(split, count) != sum(getattr(shard, count) for shard in split.shards):
+                    return f"the {count} of '{name}' is not the sum of its shards'"
+            if any(shard.checksums.keys() != set(SHARD_PARTS) for shard in split.shards):
+                return f"the checksums of '{name}' are not those of {', '.join(SHARD_PARTS)}"
+        return None
 
 
 def _offsets_fault(offsets: npt.NDArray[np.int64], num_tokens: int) -> str | None:

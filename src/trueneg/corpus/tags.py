@@ -12,7 +12,6 @@ that reaches over its ends. So the tokens "don", "'" and "t" have none, since th
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,15 +21,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.corpus.files import check_size, read_description
+from trueneg.corpus.files import Description, check_size
 from trueneg.corpus.store import Corpus, Split, shard_path
 from trueneg.errors import CorpusError
-from trueneg.files.digests import fingerprint_of
 from trueneg.files.verified import Expected, verify
 from trueneg.lexicon.tags import NUMBERS, PENN
 from trueneg.lexicon.wordnet_location import verified_folder
 
-FORMAT_VERSION = 1
 TAGS_FILE = "tags.json"
 PARTS = ("tags", "forms")
 _AGAIN = "copy the corpus or build it again with --tag --overwrite"
@@ -54,7 +51,7 @@ class ShardTags:
 
 
 @dataclass(frozen=True)
-class TagsInfo:
+class TagsInfo(Description):
     """Describes the tags of a corpus.
 
     Attributes:
@@ -73,12 +70,7 @@ class TagsInfo:
     is_uncased: bool
     splits: Mapping[Split, tuple[ShardTags, ...]]
     fingerprint: str = ""
-    format_version: int = FORMAT_VERSION
-
-    def with_fingerprint(self) -> TagsInfo:
-        """The same, with the fingerprint that follows from the content."""
-        content = dataclasses.asdict(self) | {"fingerprint": None}
-        return dataclasses.replace(self, fingerprint=fingerprint_of(content))
+    format_version: int = Description.FORMAT_VERSION
 
     @classmethod
     def read(cls, folder: str | Path) -> TagsInfo:
@@ -90,12 +82,13 @@ class TagsInfo:
         path = Path(folder) / TAGS_FILE
         if not path.is_file():
             raise CorpusError(f"the corpus '{folder}' has no tags: build it again with --tag --overwrite")
-        info = read_description(cls, path, FORMAT_VERSION, _AGAIN)
-        if info.with_fingerprint().fingerprint != info.fingerprint:
-            raise CorpusError(f"'{path}' was changed after it was written: {_AGAIN}")
-        if any(shard.checksums.keys() != set(PARTS) for shards in info.splits.values() for shard in shards):
-            raise CorpusError(f"'{path}' is damaged (its checksums are not those of {' and '.join(PARTS)}): {_AGAIN}")
-        return info
+        return cls.read_file(path, _AGAIN)
+
+    def fault(self) -> str | None:
+        """Say what is impossible in the description, None if nothing is."""
+        if any(shard.checksums.keys() != set(PARTS) for shards in self.splits.values() for shard in shards):
+            return f"its checksums are not those of {' and '.join(PARTS)}"
+        return None
 
 
 @dataclass(frozen=True)
