@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.objectives.labels import make_detector as make_detector
     from trueneg.objectives.mlm import MaskedLM as MaskedLM
     from trueneg.objectives.rtd import ReplacedTokenDetection as ReplacedTokenDetection
+    from trueneg.registry import load_plugins as load_plugins
     from trueneg.reporting.html import write_report as report
     from trueneg.runs.bench import bench_overhead as bench_overhead
     from trueneg.runs.demo import run_demo as run_demo
@@ -78,6 +79,7 @@ __all__ = [
     "fetch_wordnet",
     "finetune",
     "finetune_seeds",
+    "load_plugins",
     "load_tokenizer",
     "make_attack",
     "make_detector",
@@ -112,6 +114,7 @@ _PUBLIC = {
     "finetune": "trueneg.runs.finetuning:finetune",
     "finetune_seeds": "trueneg.runs.finetuning:finetune_seeds",
     "HardCorrection": "trueneg.objectives.correction:HardCorrection",
+    "load_plugins": "trueneg.registry:load_plugins",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
     "make_attack": "trueneg.attacks.registry:make_attack",
     "make_detector": "trueneg.objectives.labels:make_detector",

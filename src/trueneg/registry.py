@@ -11,7 +11,8 @@ A module that is named by ``--plugin`` holds the same as a mapping::
     TRUENEG = {"detectors": {"mine": "my_module:make_detector"}}
 
 The groups are those of :data:`GROUPS`; docs/extending.md says what each entry is. Loaded plugins belong to the process,
-as imported modules do: loading one again does nothing, and a run's configuration records them.
+as imported modules do: loading one again does nothing. A run's configuration records them, and reading it imports none:
+a folder of somebody else's must not decide what code runs.
 """
 
 from __future__ import annotations
@@ -182,6 +183,23 @@ def load_plugins(names: str | Iterable[str]) -> None:
     for name in names.split(",") if isinstance(names, str) else names:
         if name.strip() and name.strip() not in _PLUGINS:
             _PLUGINS[name.strip()] = _tables(name.strip(), _plugin_module(name.strip()))
+
+
+def require_plugins(names: str) -> None:
+    """Refuse a configuration whose plugins are not loaded: no module is imported because a file names it.
+
+    Args:
+        names: Modules with commas between them, as configurations record them.
+
+    Raises:
+        ConfigError: naming the ones that are missing.
+    """
+    missing = [name for name in names.split(",") if name and name not in _PLUGINS]
+    if missing:
+        options = " ".join(f"--plugin {name}" for name in missing)
+        raise ConfigError(
+            f"made with plugins that are not loaded: trueneg {options} … (a file's plugins are never imported)"
+        )
 
 
 def loaded_plugins() -> str:

@@ -65,7 +65,7 @@ def test_names_are_listed_with_where_they_come_from(write_plugin: WritePlugin, t
     assert works("list", "tasks", "--json").data["tasks"]["toy-task"].endswith("[the package toys 0.1]")
 
 
-def test_a_run_loads_its_plugins_again_or_names_the_missing_one(
+def test_a_run_names_its_plugins_and_no_file_imports_them(
     world: World, write_plugin: WritePlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin, run = write_plugin("plugin_of_a_run", DETECTOR % "plugin_of_a_run"), tmp_path / "run"
@@ -75,13 +75,13 @@ def test_a_run_loads_its_plugins_again_or_names_the_missing_one(
     assert json.loads((run / "config.json").read_text())["plugins"] == plugin
 
     monkeypatch.setattr(registry, "_PLUGINS", {})
-    found = works("evaluate", run, "--corpus", world.corpus, "--rows", 8, "--detector", "yes", "--json").data
-    assert found["readings"]["corrected"] > 0
-    monkeypatch.setattr(registry, "_PLUGINS", {})
-    (tmp_path / "modules" / f"{plugin}.py").unlink()
     monkeypatch.delitem(sys.modules, plugin)
-    said = fails("evaluate", run, "--corpus", world.corpus)
-    assert f"'{plugin}' is not found" in said and "config.json" in said
+    for command in (["evaluate", run, "--corpus", world.corpus], ["report", run]):
+        said = fails(*command)
+        assert f"--plugin {plugin}" in said and "config.json" in said
+    assert plugin not in sys.modules
+    evaluating = ("evaluate", run, "--corpus", world.corpus, "--rows", 8, "--detector", "yes", "--json")
+    assert works("--plugin", plugin, *evaluating).data["readings"]["corrected"] > 0
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from trueneg.config.fields import Rule, current_value, explain, own_rules, rules
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
-from trueneg.registry import load_plugins
+from trueneg.registry import require_plugins
 
 T = TypeVar("T")
 
@@ -163,18 +163,18 @@ def save_config(config: Any, path: Path) -> None:
 
 
 def load_config(kind: type[T], path: Path) -> T:
-    """Read what ``save_config`` wrote, and load the plugins that it names.
+    """Read what ``save_config`` wrote.
 
     Raises:
-        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options; for a plugin
-            that is not found.
+        ConfigError: if there is no such file, it is not JSON, or it holds unknown or ill-typed options; if it names
+            plugins that are not loaded.
     """
     if not path.exists():
         raise ConfigError(f"no configuration at '{path}'")
     data = read_record(dict[str, Any], path, ConfigError, "the command that made it writes it again (--resume)")
     try:
         config = decode(kind, data)
-        load_plugins(getattr(config, "plugins", ""))
+        require_plugins(getattr(config, "plugins", ""))
         return config
     except ConfigError as error:
         raise ConfigError(f"'{path}': {error}") from error
