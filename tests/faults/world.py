@@ -246,7 +246,7 @@ def reproducing(workers: int) -> Callable[[World, Path], list[object]]:
     def argv(world: World, out: Path) -> list[object]:
         settings = ("num_words=5", "steps=2", "eval_rows=8", "length=20")
         small = [word for setting in settings for word in ("--set", setting)]
-        arms = ["--scale", "tiny", "--seeds", 2, "--arms", "set,baseline"]
+        arms = ["--scale", "tiny", "--seeds", 2, "--arms", "marginal,baseline"]
         return ["reproduce", "planted", "--corpus", world / "corpus", "--out", out, "--workers", workers, *arms, *small]
 
     return argv
