@@ -22,10 +22,45 @@ from typing import Any
 from unittest import mock
 
 from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from faults.mutations import Reseal, as_text, mutated_bytes, mutated_value
 from faults.world import WORDNET, World
-from trueneg.errors import BusyError, TruenegError, TruenegWarning
+from trueneg.attacks.attack_set import load_attack_set
+from trueneg.attacks.word_substitution.neighbours import load_neighbours
+from trueneg.cli.main import main
+from trueneg.config.codec import load_config
+from trueneg.config.options import ModelConfig, TaskConfig
+from trueneg.corpus.annotations import Annotations
+from trueneg.corpus.sources import read_documents
+from trueneg.corpus.store import Corpus
+from trueneg.corpus.tags import Tags
+from trueneg.detectors.scorers.calibrated import read_calibration
+from trueneg.detectors.scorers.prototypes import Prototypes
+from trueneg.errors import BusyError, CorpusError, TruenegError, TruenegWarning
+from trueneg.evaluation.detectors.swords import read_benchmark
+from trueneg.evaluation.encoders.similarity_record import read_similarity
+from trueneg.evaluation.encoders.triplets import read_triplets
+from trueneg.evaluation.masked_lm.corrections import load_false_negatives
+from trueneg.evaluation.results.store import load_predictions, load_result
+from trueneg.files import arrays
+from trueneg.files.digests import checksum, fingerprint_of
+from trueneg.files.lock import locked
+from trueneg.files.verified import Expected, verify
+from trueneg.models.loading import load_masked_lm
+from trueneg.models.origin import read_origin
+from trueneg.models.sentence_modules import read_modules
+from trueneg.recipes.planted_results import Settings, load_results
+from trueneg.reporting.html import write_report
+from trueneg.runs.finetuned_models import finetuned_task
+from trueneg.runs.pretraining import load_run_config
+from trueneg.tasks import make_task
+from trueneg.tasks.contrast_sets import read_contrast_set
+from trueneg.tasks.records import read_records
+from trueneg.tasks.squad_reading import read_squad
+from trueneg.tokenizer import load_tokenizer
+from trueneg.training.checkpoint import latest_checkpoint
+from trueneg.training.log import read_metrics
 
 
 @dataclass(frozen=True)
@@ -52,8 +87,6 @@ class Format:
 
 
 def _digest(record: dict[str, Any], *blank: str) -> dict[str, Any]:
-    from trueneg.files.digests import fingerprint_of
-
     return record | {"fingerprint": fingerprint_of(record | dict.fromkeys((*blank, "fingerprint")))}
 
 
@@ -62,24 +95,17 @@ def _state_digest(record: dict[str, Any]) -> dict[str, Any]:
     return rest | {"digest": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
 
 
-def _corpus(path: Path) -> object:
-    from trueneg.corpus.store import Corpus
+def _of_folder(read: Callable[[Path], object]) -> Callable[[Path], object]:
+    """A reader of the file's folder, as one of the file."""
+    return lambda path: read(path.parent)
 
+
+def _corpus(path: Path) -> object:
     corpus = Corpus.open(path.parent)
     return corpus.verify(), [corpus.document(number) for number in range(3)]
 
 
-def _tags(path: Path) -> object:
-    from trueneg.corpus.store import Corpus
-    from trueneg.corpus.tags import Tags
-
-    return Tags.open(Corpus.open(path.parent))
-
-
 def _annotations(path: Path) -> object:
-    from trueneg.corpus.annotations import Annotations
-    from trueneg.corpus.store import Corpus
-
     return Annotations.open(path.parent, Corpus.open(path.parents[1] / "corpus"))
 
 
@@ -96,8 +122,6 @@ def _annotate_on(path: Path) -> object:
 
 def _command(*words: object) -> None:
     """A command in this process."""
-    from trueneg.cli.main import main
-
     said = io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["trueneg", *map(str, words)]),
@@ -111,167 +135,24 @@ def _command(*words: object) -> None:
                 raise TruenegError(said.getvalue()) from ended
 
 
-def _run_config(path: Path) -> object:
-    from trueneg.runs.pretraining import load_run_config
-
-    return load_run_config(path)
-
-
-def _finetuning(path: Path) -> object:
-    from trueneg.runs.finetuned_models import finetuned_task
-
-    return finetuned_task(path.parent)
-
-
-def _settings(path: Path) -> object:
-    from trueneg.config.codec import load_config
-    from trueneg.recipes.planted_results import Settings
-
-    return load_config(Settings, path)
-
-
-def _arm_results(path: Path) -> object:
-    from trueneg.recipes.planted_results import load_results
-
-    return load_results(path.parents[1])
-
-
-def _state(path: Path) -> object:
-    from trueneg.training.checkpoint import latest_checkpoint
-
-    return latest_checkpoint(path.parents[1])
-
-
-def _metrics(path: Path) -> object:
-    from trueneg.training.log import read_metrics
-
-    return read_metrics(path)
-
-
-def _page(path: Path) -> object:
-    from trueneg.reporting.html import write_report
-
-    return write_report([path.parent], path.parent / "page.html")
-
-
-def _result(path: Path) -> object:
-    from trueneg.evaluation.results.store import load_result
-
-    return load_result(path)
-
-
-def _predictions(path: Path) -> object:
-    from trueneg.evaluation.results.store import load_predictions
-
-    return load_predictions(path.with_name("dev.json"))
-
-
-def _attack_set(path: Path) -> object:
-    from trueneg.attacks.attack_set import load_attack_set
-
-    return load_attack_set(path)
-
-
-def _calibration(path: Path) -> object:
-    from trueneg.detectors.scorers.calibrated import read_calibration
-
-    return read_calibration(str(path))
-
-
-def _neighbours(path: Path) -> object:
-    from trueneg.attacks.word_substitution.neighbours import load_neighbours
-
-    return load_neighbours(path)
-
-
-def _triplets(path: Path) -> object:
-    from trueneg.evaluation.encoders.triplets import read_triplets
-
-    return read_triplets(path)
-
-
-def _squad(path: Path) -> object:
-    from trueneg.tasks.squad_reading import read_squad
-
-    return read_squad(path, "dev", with_impossible=True)
-
-
-def _swords(path: Path) -> object:
-    from trueneg.evaluation.detectors.swords import read_benchmark
-
-    return read_benchmark(path)
-
-
-def _boolq(path: Path) -> object:
-    from trueneg.tasks.contrast_sets import read_contrast_set
-
-    return read_contrast_set("boolq", path.parent, "test")
-
-
 def _perspectrum(path: Path) -> object:
-    from trueneg.config.options import TaskConfig
-    from trueneg.tasks import make_task
-
     return make_task(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
 
 
-def _records(path: Path) -> object:
-    from trueneg.tasks.records import read_records
-
-    return read_records(path)
+def _page(path: Path) -> object:
+    return write_report([path.parent], path.parent / "page.html")
 
 
-def _documents(path: Path) -> object:
-    from trueneg.corpus.sources import read_documents
-
-    return list(read_documents(str(path)))
-
-
-def _tokenizer(path: Path) -> object:
-    from trueneg.tokenizer import load_tokenizer
-
-    return load_tokenizer(path.parent)("We see a big film .")
+def _tokenized(folder: Path) -> object:
+    return load_tokenizer(folder)("We see a big film .")
 
 
 def _model(path: Path) -> object:
-    from trueneg.config.options import ModelConfig
-    from trueneg.models.loading import load_masked_lm
-    from trueneg.tokenizer import load_tokenizer
-
     return load_masked_lm(ModelConfig(start_from=str(path.parent)), load_tokenizer(path.parents[2] / "tok"))
-
-
-def _origin(path: Path) -> object:
-    from trueneg.models.origin import read_origin
-
-    return read_origin(path.parent, "")
-
-
-def _similarity(path: Path) -> object:
-    from trueneg.evaluation.encoders.similarity_record import read_similarity
-
-    return read_similarity(path)
-
-
-def _modules(path: Path) -> object:
-    from trueneg.models.sentence_modules import read_modules
-
-    return read_modules(path.parent)
-
-
-def _corrections(path: Path) -> object:
-    from trueneg.evaluation.masked_lm.corrections import load_false_negatives
-
-    return load_false_negatives(path)
 
 
 def _about(path: Path) -> object:
     """A table whose head says this, with its checksum."""
-    from safetensors.numpy import load_file, save_file
-
-    from trueneg.detectors.scorers.prototypes import Prototypes
-    from trueneg.files import arrays
-
     original, made = path.parents[1] / "protos" / "p.safetensors", path.with_name("made.safetensors")
     with safe_open(str(original), framework="numpy") as file:
         texts = file.metadata()
@@ -284,10 +165,6 @@ def _about(path: Path) -> object:
 
 
 def _noted(path: Path) -> object:
-    from trueneg.errors import CorpusError
-    from trueneg.files.digests import checksum, fingerprint_of
-    from trueneg.files.verified import Expected, verify
-
     file = path.with_name("file")
     file.write_bytes(b"abc")
     shutil.copy(path, path.with_name(f"{fingerprint_of([str(file.absolute())])}.json"))
@@ -296,8 +173,6 @@ def _noted(path: Path) -> object:
 
 def _lock(path: Path) -> object:
     """What another process wrote of itself is read while it holds the folder."""
-    from trueneg.files.lock import locked
-
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         try:
@@ -311,51 +186,50 @@ FORMATS = {
     each.name: each
     for each in (
         Format("corpus.json", ("corpus.files",), "corpus/corpus.json", _corpus, reseal=lambda r: _digest(r, "sources")),
-        Format("tags.json", ("corpus.files",), "corpus/tags.json", _tags, reseal=_digest),
+        Format("tags.json", ("corpus.files",), "corpus/tags.json",
+               _of_folder(lambda folder: Tags.open(Corpus.open(folder))), reseal=_digest),
         Format("annotations.json", ("corpus.files",), "notes/annotations.json", _annotations, reseal=_digest),
-        Format("journal of a build", ("corpus.build", "corpus.journal"), "building/build.json", _build_on,
-               cost=20),
-        Format("journal of annotations", ("corpus.journal",), "annotating/annotating.json",
-               _annotate_on, cost=20),
-        Format("config.json of a run", ("config.codec",), "bert/config.json", _run_config),
-        Format("config.json of a fine-tuned model", ("config.codec",), "ft/reviews/seed-1/config.json", _finetuning),
-        Format("state.json", ("training.checkpoint",), "bert/checkpoints/step-000000016/state.json", _state,
-               reseal=_state_digest),
-        Format("metrics.jsonl", ("training.log",), "bert/metrics.jsonl", _metrics, lines=True),
-        Format("a run's page: readings", ("training.log",), "bert/metrics.jsonl", _page, lines=True,
-               cost=15),
+        Format("journal of a build", ("corpus.build", "corpus.journal"), "building/build.json", _build_on, cost=20),
+        Format("journal of annotations", ("corpus.journal",), "annotating/annotating.json", _annotate_on, cost=20),
+        Format("config.json of a run", ("config.codec",), "bert/config.json", load_run_config),
+        Format("config.json of a fine-tuned model", ("config.codec",), "ft/reviews/seed-1/config.json",
+               _of_folder(finetuned_task)),
+        Format("state.json", ("training.checkpoint",), "bert/checkpoints/step-000000016/state.json",
+               lambda path: latest_checkpoint(path.parents[1]), reseal=_state_digest),
+        Format("metrics.jsonl", ("training.log",), "bert/metrics.jsonl", read_metrics, lines=True),
+        Format("a run's page: readings", ("training.log",), "bert/metrics.jsonl", _page, lines=True, cost=15),
         Format("a run's page: options", ("config.codec", "runs.exporting"), "bert/config.json", _page, cost=15),
-        Format("result", ("evaluation.results.store",), "attacked/reviews/seed-1/dev.json", _result),
-        Format(
-            "predictions",
-            ("evaluation.results.store",),
-            "attacked/reviews/seed-1/dev.predictions.jsonl",
-            _predictions,
-            lines=True,
-        ),
-        Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", _attack_set, lines=True),
-        Format("planted: settings", ("config.codec",), "planted/settings.json", _settings),
-        Format("planted: run", ("recipes.planted_results",), "planted/runs/marginal.seed1.json", _arm_results),
-        Format("calibrated detector", ("detectors.scorers.calibrated",), "calibrated/c.json", _calibration),
-        Format("neighbours", (), "given/neighbours.json", _neighbours),
-        Format("triplets", ("evaluation.encoders.triplets",), "given/triplets.jsonl", _triplets, lines=True),
-        Format("SQuAD", (), "given/squad.json", _squad),
-        Format("SWORDS", (), "given/swords.json", _swords),
-        Format("BoolQ's contrast set", (), "given/boolq_perturbed.json", _boolq),
-        Format("PERSPECTRUM", (), "given/perspectrum_with_answers_v1.0.json",
-               _perspectrum),
-        Format("table of JSON lines", ("tasks.records",), "given/table.jsonl", _records, lines=True),
-        Format("text as JSON lines", (), "given/text.jsonl", _documents, lines=True),
+        Format("result", ("evaluation.results.store",), "attacked/reviews/seed-1/dev.json", load_result),
+        Format("predictions", ("evaluation.results.store",), "attacked/reviews/seed-1/dev.predictions.jsonl",
+               lambda path: load_predictions(path.with_name("dev.json")), lines=True),
+        Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", load_attack_set, lines=True),
+        Format("planted: settings", ("config.codec",), "planted/settings.json",
+               lambda path: load_config(Settings, path)),
+        Format("planted: run", ("recipes.planted_results",), "planted/runs/marginal.seed1.json",
+               lambda path: load_results(path.parents[1])),
+        Format("calibrated detector", ("detectors.scorers.calibrated",), "calibrated/c.json",
+               lambda path: read_calibration(str(path))),
+        Format("neighbours", (), "given/neighbours.json", load_neighbours),
+        Format("triplets", ("evaluation.encoders.triplets",), "given/triplets.jsonl", read_triplets, lines=True),
+        Format("SQuAD", (), "given/squad.json", lambda path: read_squad(path, "dev", with_impossible=True)),
+        Format("SWORDS", (), "given/swords.json", read_benchmark),
+        Format("BoolQ's contrast set", (), "given/boolq_perturbed.json",
+               _of_folder(lambda folder: read_contrast_set("boolq", folder, "test"))),
+        Format("PERSPECTRUM", (), "given/perspectrum_with_answers_v1.0.json", _perspectrum),
+        Format("table of JSON lines", ("tasks.records",), "given/table.jsonl", read_records, lines=True),
+        Format("text as JSON lines", (), "given/text.jsonl", lambda path: list(read_documents(str(path))), lines=True),
         Format("tokenizer.json", ("lexicon.surface", "corpus.tokenizer_training"), "tok/tokenizer.json",
-               _tokenizer, cost=4),
-        Format("tokenizer_config.json", ("tokenizer",), "tok/tokenizer_config.json", _tokenizer, cost=4),
+               _of_folder(_tokenized), cost=4),
+        Format("tokenizer_config.json", ("tokenizer",), "tok/tokenizer_config.json", _of_folder(_tokenized), cost=4),
         Format("index of weights", ("models.loading",), "indexed/hf/model.safetensors.index.json", _model, cost=10),
         Format("config.json of transformers", ("models.loading",), "bert/hf/config.json", _model, cost=10),
-        Format("origin of a run", ("models.origin",), "continued/origin/origin.json", _origin),
+        Format("origin of a run", ("models.origin",), "continued/origin/origin.json",
+               _of_folder(lambda folder: read_origin(folder, ""))),
         Format("sentence-similarity.json", ("evaluation.encoders.similarity_record",), "given/sentence-similarity.json",
-               _similarity),
-        Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _modules),
-        Format("false-negatives.json", ("evaluation.masked_lm.corrections",), "judged/false-negatives.json", _corrections),
+               read_similarity),
+        Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _of_folder(read_modules)),
+        Format("false-negatives.json", ("evaluation.masked_lm.corrections",), "judged/false-negatives.json",
+               load_false_negatives),
         Format("head of a file of arrays", ("files.arrays",), "about/about.json", _about),
         Format("notes of what was verified", ("files.verified",), "noted/notes.json", _noted),
         Format("lock", ("files.lock",), "given/.lock", _lock),
