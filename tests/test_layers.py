@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -101,6 +102,27 @@ def upward_imports(root: Path, order: list[str]) -> list[str]:
     return found
 
 
+def circle_of_modules(root: Path) -> list[str]:
+    """Give the modules of one import circle under ``root``, deferred, lazy and type-only imports included; [] for none.
+
+    The root's own ``__init__`` is no part of one: it may name anything.
+    """
+    trees = {(root.name, *place.with_suffix("").parts): tree for place, _, tree in modules(root)}
+    trees = {name[:-1] if name[-1] == "__init__" else name: tree for name, tree in trees.items()}
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for name, tree in trees.items():
+        package = name if (root.parent.joinpath(*name) / "__init__.py").is_file() else name[:-1]
+        found = {tuple(target.split(".")) for node in ast.walk(tree) for target in imported(node, package)}
+        found = {target if target in trees else target[:-1] for target in found}
+        graph[name] = {target for target in found if target in trees and len(target) > 1} - {name}
+    graph.pop((root.name,), None)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return [".".join(name) for name in error.args[1]]
+    return []
+
+
 def at_import_time(node: ast.AST) -> Iterator[ast.AST]:
     """Walk what runs when a module is imported: no function bodies, nothing under ``if TYPE_CHECKING``."""
     for child in ast.iter_child_nodes(node):
@@ -167,6 +189,10 @@ def test_packages_import_only_those_above_them() -> None:
     assert upward_imports(SOURCE, ORDER) == []
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle_of_modules(SOURCE) == []
+
+
 def test_light_modules_import_no_torch() -> None:
     assert torch_imports(SOURCE) == []
 
@@ -198,6 +224,16 @@ def test_the_order_test_sees_every_kind_of_import(tmp_path: Path) -> None:
     }
     found = upward_imports(made_up(tmp_path, bad | good), ["low", "high"])
     assert [line.partition(":")[0] for line in found] == sorted(bad)
+
+
+@pytest.mark.parametrize(
+    "back",
+    ["from pkg.a import x", "def f():\n    from . import a", "if TYPE_CHECKING:\n    import pkg.a", "X = 'pkg.a:x'"],
+)
+def test_the_circle_test_sees_every_kind_of_import(tmp_path: Path, back: str) -> None:
+    root = made_up(tmp_path, {"__init__.py": "from pkg.c import z", "a.py": "from pkg.b import y", "b.py": back})
+    assert set(circle_of_modules(root)) == {"pkg.a", "pkg.b"}
+    assert circle_of_modules(made_up(tmp_path / "straight", {"a.py": "from pkg.b import y", "b.py": ""})) == []
 
 
 def test_the_torch_test_sees_import_time_only(tmp_path: Path) -> None:

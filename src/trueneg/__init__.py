@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from trueneg.version import __version__
 
 if TYPE_CHECKING:  # type checkers and editors see the functions themselves
-    from trueneg.attacks.registry import AttackConfig as AttackConfig
     from trueneg.attacks.registry import make_attack as make_attack
     from trueneg.attacks.runner import evaluate_attack as evaluate_attack
     from trueneg.attacks.runner import run_attack as run_attack
     from trueneg.attacks.runner import run_attacks as run_attacks
+    from trueneg.attacks.setup import AttackConfig as AttackConfig
     from trueneg.corpus.build import build_corpus as build_corpus
     from trueneg.corpus.rows import describe as describe_corpus
     from trueneg.corpus.tokenizer_training import extend_tokenizer as extend_tokenizer
@@ -105,7 +105,7 @@ _PUBLIC = {
     "Detector": "trueneg.detectors.base:Detector",
     "diagnose": "trueneg.runs.doctor:diagnose",
     "evaluate": "trueneg.evaluation.masked_lm.held_out:evaluate_held_out",
-    "AttackConfig": "trueneg.attacks.registry:AttackConfig",
+    "AttackConfig": "trueneg.attacks.setup:AttackConfig",
     "evaluate_attack": "trueneg.attacks.runner:evaluate_attack",
     "evaluate_finetuned": "trueneg.runs.finetuned_models:evaluate_finetuned",
     "export": "trueneg.runs.exporting:export",

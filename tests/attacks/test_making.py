@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trueneg.attacks.registry import ATTACKS, AttackConfig, make_attack
+from trueneg.attacks.registry import ATTACKS, make_attack
+from trueneg.attacks.setup import AttackConfig
 from trueneg.errors import ConfigError
 
 

@@ -11,8 +11,9 @@ import pytest
 from command_line import WORDNET, World, fails, works
 
 from trueneg.attacks.attack_set import load_attack_set
-from trueneg.attacks.registry import AttackConfig, make_attack
+from trueneg.attacks.registry import make_attack
 from trueneg.attacks.runner import run_attack, run_attacks
+from trueneg.attacks.setup import AttackConfig
 from trueneg.errors import BusyError, TaskError
 from trueneg.runs.finetuned_models import open_finetuned
 

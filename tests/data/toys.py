@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.attacks.base import AdversarialExample, Attack
-from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.setup import AttackSetup
 from trueneg.config.options import ObjectiveConfig, PretrainConfig, TaskConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.batch import Batch

@@ -15,7 +15,7 @@ from typing import Any, cast
 from trueneg.attacks.attack_set import AttackSet, is_attack_set, load_attack_set, save_attack_set
 from trueneg.attacks.base import AdversarialExample, Attack, Progress
 from trueneg.attacks.published import read_published, read_published_squad
-from trueneg.attacks.registry import AttackConfig, make_attack
+from trueneg.attacks.registry import make_attack
 from trueneg.attacks.scores import (
     SQUAD_DROPS,
     SQUAD_METRICS,
@@ -27,6 +27,7 @@ from trueneg.attacks.scores import (
     squad_predictions,
     text_predictions,
 )
+from trueneg.attacks.setup import AttackConfig
 from trueneg.attacks.victim import Victim, row_names
 from trueneg.config.codec import flatten
 from trueneg.errors import ConfigError, TaskError, TruenegWarning

@@ -60,8 +60,8 @@ def attack(
 
     Published examples: `trueneg attack results/hc/mr --load adversaries.tsv`
     """
-    from trueneg.attacks.registry import AttackConfig
     from trueneg.attacks.runner import run_attacks
+    from trueneg.attacks.setup import AttackConfig
 
     if (load is None) == (not name):
         raise ConfigError("name an --attack (see `trueneg list attacks`), or give a set to --load")

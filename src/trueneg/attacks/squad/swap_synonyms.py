@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from trueneg.attacks.base import AdversarialExample, Attack
-from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
 from trueneg.config.validation import Needs

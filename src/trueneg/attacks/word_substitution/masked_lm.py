@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.attacks.base import AdversarialExample, Attack, Progress
-from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.victim import Victim
 from trueneg.attacks.word_substitution.greedy import GreedyOptions, Implementation, Place, greedy_attack, greedy_needs
 from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS

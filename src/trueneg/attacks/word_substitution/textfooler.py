@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 
 from trueneg.attacks.base import AdversarialExample, Attack
-from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.victim import Classifier
 from trueneg.attacks.word_substitution.greedy import Candidates, GreedyOptions, Place, greedy_attack, greedy_needs
 from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors

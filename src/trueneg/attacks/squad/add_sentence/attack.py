@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from trueneg.attacks.base import AdversarialExample, Attack
-from trueneg.attacks.registry import AttackSetup
+from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.squad.add_sentence.declarative import declarative, expected_answer
 from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
 from trueneg.attacks.squad.add_sentence.fake_answer import fake_answer
