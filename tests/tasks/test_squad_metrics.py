@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.tasks.squad_metrics import best_scores, normalized
+from trueneg.tasks.squad import best_scores, normalized
 
 
 @pytest.mark.parametrize(

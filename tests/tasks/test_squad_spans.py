@@ -16,8 +16,7 @@ import tiny
 from evaluation.squad_tokenizers import TEXT, TOKENIZERS, example, questions
 from trueneg.tasks.squad import SquadTask
 from trueneg.tasks.squad_reading import SquadExample
-from trueneg.tasks.squad_spans import best_spans, null_scores
-from trueneg.tasks.squad_windows import Windows, make_windows
+from trueneg.tasks.squad_windows import Windows, best_spans, make_windows, null_scores
 
 Outputs = list[NDArray[np.float32]]
 CONTEXTS = [TEXT[:50], "The tower."]

@@ -145,6 +145,7 @@ def _perspectrum(place: Path, split: str) -> Records:
 
 
 _HUB_TEXT = TextColumns("text", None, "label")
+_QUESTION = TextColumns("question", "passage", "answer")
 _TOPICS = ("World", "Sports", "Business", "Sci/Tech")
 
 
@@ -178,61 +179,31 @@ def _mr(place: Path, split: str) -> Records:
 
 CLINE: Mapping[str, ClineDataset] = {
     "imdb": ClineDataset(
-        ("aclImdb",),
-        _imdb,
-        TextColumns("text", None, "label", "key"),
-        _SENTIMENT,
-        {"train": 25_000, "test": 25_000},
-        _HUB_TEXT,
-        ("neg", "pos"),
-        set_aside=("dev",),
+        ("aclImdb",), _imdb, TextColumns("text", None, "label", "key"), _SENTIMENT,
+        {"train": 25_000, "test": 25_000}, _HUB_TEXT, ("neg", "pos"), set_aside=("dev",),
     ),
     "snli": ClineDataset(
-        ("snli", "snli_1.0"),
-        _json_lines,
-        TextColumns("sentence1", "sentence2", "gold_label", "pairID"),
+        ("snli", "snli_1.0"), _json_lines, TextColumns("sentence1", "sentence2", "gold_label", "pairID"),
         ("contradiction", "entailment", "neutral"),
-        {"train": 549_367, "dev": 9_842, "test": 9_824},
-        TextColumns("premise", "hypothesis", "label"),
-        undecided="-",
+        {"train": 549_367, "dev": 9_842, "test": 9_824}, TextColumns("premise", "hypothesis", "label"), undecided="-",
     ),
     "perspectrum": ClineDataset(
-        ("perspectrum",),
-        _perspectrum,
-        TextColumns("text", "perspective", "stance", "key", "claim"),
-        ("undermine", "support"),
-        {},
+        ("perspectrum",), _perspectrum, TextColumns("text", "perspective", "stance", "key", "claim"),
+        ("undermine", "support"), {},
     ),
     "boolq": ClineDataset(
-        ("boolq",),
-        _json_lines,
-        TextColumns("question", "passage", "answer"),
-        ("false", "true"),
-        {"train": 9_427, "dev": 3_270, "test": 3_245},
-        TextColumns("question", "passage", "answer"),
-        dev_splits=("dev",),
+        ("boolq",), _json_lines, _QUESTION, ("false", "true"),
+        {"train": 9_427, "dev": 3_270, "test": 3_245}, _QUESTION, dev_splits=("dev",),
     ),
     "ag": ClineDataset(
-        ("ag_news_csv",),
-        _ag,
-        TextColumns("text", None, "label"),
-        _TOPICS,
-        {"train": 120_000, "test": 7_600},
-        _HUB_TEXT,
-        set_aside=("dev",),
+        ("ag_news_csv",), _ag, _HUB_TEXT, _TOPICS, {"train": 120_000, "test": 7_600}, _HUB_TEXT, set_aside=("dev",),
         oddities={"html_leftovers": r"&lt;|&gt;|#\d+;|\bquot;|\bamp;", "backslashes": r"\\"},
     ),
     "mr": ClineDataset(
-        ("rt-polaritydata",),
-        _mr,
-        TextColumns("text", None, "label", "key"),
-        _SENTIMENT,
-        {"train": 10_662},
-        _HUB_TEXT,
-        ("neg", "pos"),
-        set_aside=("test", "dev"),
+        ("rt-polaritydata",), _mr, TextColumns("text", None, "label", "key"), _SENTIMENT,
+        {"train": 10_662}, _HUB_TEXT, ("neg", "pos"), set_aside=("test", "dev"),
     ),
-}
+}  # fmt: skip
 """Name to task. In perspectrum the second text is a perspective on the claim, which is the ``group``; in boolq the
 passage, whose end is cut first; in ag the text is title and description. BoolQ's test split has no labels."""
 

@@ -55,57 +55,35 @@ _HUB_SENTENCE = TextColumns("sentence", None, "label", "idx")
 _HUB_PAIR = _pair("sentence1", "sentence2", key="idx")
 _HUB_NLI = _pair("premise", "hypothesis", key="idx")
 _NLI_HEADER = ("index", "sentence1", "sentence2", "label")
+_NLI = _pair("sentence1", "sentence2")
 
 GLUE: Mapping[str, GlueDataset] = {
     "cola": GlueDataset(
-        ("CoLA",),
-        ("source", "label", "original", "sentence"),
-        _SENTENCE,
-        _HUB_SENTENCE,
-        hub_labels=("unacceptable", "acceptable"),
-        metrics=("matthews",),
+        ("CoLA",), ("source", "label", "original", "sentence"), _SENTENCE, _HUB_SENTENCE,
+        hub_labels=("unacceptable", "acceptable"), metrics=("matthews",),
     ),
     "sst2": GlueDataset(
-        ("SST-2",),
-        ("sentence", "label"),
-        _SENTENCE,
-        _HUB_SENTENCE,
-        hub_labels=("negative", "positive"),
+        ("SST-2",), ("sentence", "label"), _SENTENCE, _HUB_SENTENCE, hub_labels=("negative", "positive"),
     ),
     "mrpc": GlueDataset(
-        ("MRPC",),
-        ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
-        _pair("#1 String", "#2 String", "Quality"),
-        _HUB_PAIR,
-        hub_labels=("not_equivalent", "equivalent"),
-        metrics=("accuracy", "f1"),
-        files={
-            # The msr files are the originals: train holds dev as well, test has its labels.
-            "train": ("train.tsv", _MRPC_ORIGINAL),
-            "test": ("test.tsv", "msr_paraphrase_test.txt"),
-        },
-        is_unordered=True,
+        ("MRPC",), ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
+        _pair("#1 String", "#2 String", "Quality"), _HUB_PAIR,
+        hub_labels=("not_equivalent", "equivalent"), metrics=("accuracy", "f1"), is_unordered=True,
+        # The msr files are the originals: train holds dev as well, test has its labels.
+        files={"train": ("train.tsv", _MRPC_ORIGINAL), "test": ("test.tsv", "msr_paraphrase_test.txt")},
     ),
     "stsb": GlueDataset(
         ("STS-B",),
         (
             "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2", "score",
         ),
-        _pair("sentence1", "sentence2", "score"),
-        _HUB_PAIR,
-        labels=(),
-        metrics=("spearman", "pearson"),
-        bounds=(0.0, 5.0),
-        is_unordered=True,
+        _pair("sentence1", "sentence2", "score"), _HUB_PAIR,
+        labels=(), metrics=("spearman", "pearson"), bounds=(0.0, 5.0), is_unordered=True,
     ),
     "qqp": GlueDataset(
-        ("QQP",),
-        ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
-        _pair("question1", "question2", "is_duplicate", "id"),
-        _pair("question1", "question2", key="idx"),
-        hub_labels=("not_duplicate", "duplicate"),
-        metrics=("accuracy", "f1"),
-        is_unordered=True,
+        ("QQP",), ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
+        _pair("question1", "question2", "is_duplicate", "id"), _pair("question1", "question2", key="idx"),
+        hub_labels=("not_duplicate", "duplicate"), metrics=("accuracy", "f1"), is_unordered=True,
     ),
     "mnli": GlueDataset(
         ("MNLI",),
@@ -113,41 +91,19 @@ GLUE: Mapping[str, GlueDataset] = {
             "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
             "sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
         ),
-        _pair("sentence1", "sentence2", "gold_label"),
-        _HUB_NLI,
-        labels=_INFERENCE,
-        dev_splits=("dev_matched", "dev_mismatched"),
+        _pair("sentence1", "sentence2", "gold_label"), _HUB_NLI,
+        labels=_INFERENCE, dev_splits=("dev_matched", "dev_mismatched"),
     ),
     "qnli": GlueDataset(
-        ("QNLI",),
-        ("index", "question", "sentence", "label"),
-        _pair("question", "sentence"),
-        _pair("question", "sentence", key="idx"),
-        labels=_ENTAILMENT,
+        ("QNLI",), ("index", "question", "sentence", "label"),
+        _pair("question", "sentence"), _pair("question", "sentence", key="idx"), labels=_ENTAILMENT,
     ),
-    "rte": GlueDataset(
-        ("RTE",),
-        _NLI_HEADER,
-        _pair("sentence1", "sentence2"),
-        _HUB_PAIR,
-        labels=_ENTAILMENT,
-    ),
-    "wnli": GlueDataset(
-        ("WNLI",),
-        _NLI_HEADER,
-        _pair("sentence1", "sentence2"),
-        _HUB_PAIR,
-        hub_labels=("not_entailment", "entailment"),
-    ),
+    "rte": GlueDataset(("RTE",), _NLI_HEADER, _NLI, _HUB_PAIR, labels=_ENTAILMENT),
+    "wnli": GlueDataset(("WNLI",), _NLI_HEADER, _NLI, _HUB_PAIR, hub_labels=("not_entailment", "entailment")),
     "ax": GlueDataset(
-        ("AX", "diagnostic", "MNLI"),
-        _NLI_HEADER,
-        _pair("sentence1", "sentence2"),
-        _HUB_NLI,
-        labels=_INFERENCE,
-        metrics=("matthews", "accuracy"),
+        ("AX", "diagnostic", "MNLI"), _NLI_HEADER, _NLI, _HUB_NLI,
+        labels=_INFERENCE, metrics=("matthews", "accuracy"), dev_splits=(),
         files={"train": (), "test": ("diagnostic.tsv", "AX.tsv", "test.tsv")},
-        dev_splits=(),
     ),
 }  # fmt: skip
 """Name to task; ``ax`` is the diagnostic set, for a model of MNLI to predict. Test splits come without labels."""

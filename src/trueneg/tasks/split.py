@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.errors import ConfigError
-from trueneg.tasks.base import Task
+from trueneg.errors import ConfigError, TaskError
+from trueneg.tasks.base import Split, Task
 
 E = TypeVar("E")
 
@@ -76,6 +77,35 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
     order = stratified_order(labels, seed)
     num_kept = len(order) - min(max(1, round(fraction * len(order))), len(order) - 1)
     return np.sort(order[:num_kept]), np.sort(order[num_kept:])
+
+
+@dataclass(frozen=True)
+class ValidationPart:
+    """A part of one's own training split that is ``dev`` where no validation split was given."""
+
+    fraction: float
+    seed: int
+
+    def __str__(self) -> str:
+        """Say it in a note."""
+        return f"{self.fraction:.0%} of the training split is set aside as 'dev' (seed {self.seed})"
+
+    def of(self, whole: Split[E], labels: Sequence[Hashable], where: str) -> Split[E]:
+        """Keep what is set aside of a training split if it is read as ``dev``, else the rest.
+
+        Args:
+            whole: All examples; ``in_other_part`` is added to its counts.
+            labels: Theirs, whose shares are kept.
+            where: The data, for a message.
+
+        Raises:
+            TaskError: if there is but one example.
+        """
+        if len(labels) < 2:
+            raise TaskError(f"--data {where}: one example is too few to set a part aside: give a validation file")
+        stays, aside = split_off(labels, self.fraction, self.seed)
+        kept = [whole.examples[number] for number in (aside if whole.name == "dev" else stays)]
+        return replace(whole, examples=kept, counts={**whole.counts, "in_other_part": len(labels) - len(kept)})
 
 
 def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: int) -> list[E]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +13,7 @@ from trueneg.errors import TaskError, TruenegWarning, unknown_name
 from trueneg.tasks.base import Split
 from trueneg.tasks.hub import open_hub
 from trueneg.tasks.records import WITHHELD, Files, Records, name_of
-from trueneg.tasks.split import split_off
+from trueneg.tasks.split import ValidationPart
 from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of
 
 EXTENSIONS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
@@ -72,7 +71,7 @@ class TabularTask(TextTask):
         seed: int = 0,
     ) -> None:
         self.data = data
-        self.validation_fraction, self.seed = validation_fraction, seed
+        self.validation_part = ValidationPart(validation_fraction, seed)
         self.source = open_hub(data) or Files(Path(data), EXTENSIONS)
         splits = self.source.splits
         first = self.source.records(self.train_split if self.train_split in splits else next(iter(splits)))
@@ -93,7 +92,7 @@ class TabularTask(TextTask):
             notes.append(f"columns are separated by {first.delimiter!r}")
         self.is_split_off = "dev" not in splits and self.train_split in splits
         if self.is_split_off:
-            notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
+            notes.append(str(self.validation_part))
         self.notes = tuple(notes)
 
     @classmethod
@@ -126,11 +125,7 @@ class TabularTask(TextTask):
         if not whole.is_labelled:
             raise TaskError(f"--data {self.data}: no column {self.columns.label!r} with labels to train on")
         labels = [example.label if self.labels else None for example in whole.examples]
-        if len(labels) < 2:
-            raise TaskError(f"--data {self.data}: one example is too few to set a part aside: give a validation file")
-        stays, aside = split_off(labels, self.validation_fraction, self.seed)
-        kept = [whole.examples[number] for number in (aside if split == "dev" else stays)]
-        return replace(whole, examples=kept, counts={**whole.counts, "in_other_part": len(labels) - len(kept)})
+        return self.validation_part.of(whole, labels, str(self.data))
 
 
 def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[str]]:

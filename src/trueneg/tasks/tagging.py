@@ -20,7 +20,7 @@ from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
 from trueneg.tasks.hub import PREFIX
 from trueneg.tasks.records import Files, name_of
-from trueneg.tasks.split import split_off, stratified_subset
+from trueneg.tasks.split import ValidationPart, stratified_subset
 from trueneg.tasks.tabular import sorted_labels
 from trueneg.training.features import NO_TARGET, Features
 
@@ -74,7 +74,7 @@ class TaggingTask(Task[Sentence]):
         self.name = name
         self.data = Path(data)
         self.word_column, self.tag_column = word_column, tag_column
-        self.validation_fraction, self.seed = validation_fraction, seed
+        self.validation_part = ValidationPart(validation_fraction, seed)
         if str(data).startswith(PREFIX):
             raise TaskError(f"--data {data}: tagging reads files in CoNLL's columns: write the data set out as such")
         self.source = Files(self.data, EXTENSIONS)
@@ -101,7 +101,7 @@ class TaggingTask(Task[Sentence]):
         self.fallback = OUTSIDE if self.is_of_entities else max(self.labels, key=lambda tag: frequency[tag])
         notes = [f"tags mark entities as {self.scheme} does"] if self.is_of_entities else ["tags mark no entities"]
         if self.is_split_off:
-            notes.append(f"{validation_fraction:.0%} of the training split is set aside as 'dev' (seed {seed})")
+            notes.append(str(self.validation_part))
         self.notes = tuple(notes)
 
     @classmethod
@@ -141,11 +141,11 @@ class TaggingTask(Task[Sentence]):
             if self.scheme in ("IOB2", "IOBES"):
                 counts["repaired_tags"] = sum(_num_repaired(sentence.tags or ()) for sentence in sentences)
             sentences = [self._checked(path, sentence) for sentence in sentences]
-        if is_of_train and not is_whole:
-            stays, aside = split_off(_rarest(sentences), self.validation_fraction, self.seed)
-            sentences = [sentences[number] for number in (aside if split == "dev" else stays)]
-            counts["in_other_part"] = len(stays if split == "dev" else aside)
-        return Split(split, sentences, is_labelled, {what: number for what, number in counts.items() if number})
+        counts = {what: number for what, number in counts.items() if number}
+        whole = Split(split, sentences, is_labelled, counts)
+        if not is_of_train or is_whole:
+            return whole
+        return self.validation_part.of(whole, _rarest(sentences), str(self.data))
 
     def encode(
         self, examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
