@@ -26,8 +26,13 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
     predictions_path(path).write_text("".join(json.dumps(answer) + "\n" for answer in answers))
 
 
-def test_a_better_model_is_seen(tmp_path: Path) -> None:
-    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+@pytest.fixture
+def pair(tmp_path: Path) -> list[Path]:
+    return [write_model(tmp_path / name, share) for name, share in (("base", 0.7), ("hc", 0.8))]
+
+
+def test_a_better_model_is_seen(pair: list[Path]) -> None:
+    base, other = pair
     (row,) = compare(base, other).rows
     assert (row.task, row.split, row.metric, row.is_primary) == ("glue/rte", "dev", "accuracy", True)
     assert (row.baseline, row.contender, row.num_examples, row.num_groups) == ("base", "hc", 400, 400)
@@ -160,8 +165,8 @@ def test_many_tasks_are_allowed_for(tmp_path: Path) -> None:
     assert [row.p_adjusted for row in found.rows] == holm([row.difference.p for row in found.rows])
 
 
-def test_what_is_on_one_side_only_is_said(tmp_path: Path) -> None:
-    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+def test_what_is_on_one_side_only_is_said(pair: list[Path]) -> None:
+    base, other = pair
     columns = {"gold": labels(5), "predicted": labels(5)}
     write_result(base, "glue/cola", 1, columns)
     write_result(other, "glue/mnli", 1, columns, split="dev_matched")
@@ -189,8 +194,8 @@ def test_other_settings_are_said(tmp_path: Path) -> None:
     ]
 
 
-def test_failed_runs_are_named(tmp_path: Path) -> None:
-    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+def test_failed_runs_are_named(pair: list[Path]) -> None:
+    base, other = pair
     write_result(other, "glue/rte", 2, {"gold": labels(400), "predicted": np.ones(400, int)})
     (row,) = compare(base, other).rows
     assert row.notes == ["hc predicts the same of everything with seeds 2"]
@@ -202,37 +207,27 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert (found.baseline, found.contenders) == ("old/results", ["new/results"])
 
 
-def other_examples(answers: list[dict[str, Any]]) -> None:
-    answers[0]["key"] = "another"
-
-
-def other_gold(answers: list[dict[str, Any]]) -> None:
-    answers[0]["gold"] = 1 - answers[0]["gold"]
-
-
-def other_answers(answers: list[dict[str, Any]]) -> None:
-    answers[0]["predicted"] = 1 - answers[0]["predicted"]
-
-
 @pytest.mark.parametrize(
     "change, complaint",
     [
-        (other_examples, r"different examples \(400 and 400, 1 of them unknown to the first\)"),
+        (lambda answers: answers[0].update(key="another"), r"different examples \(400 and 400, 1 of them unknown"),
         (lambda answers: answers.pop(), "has 399"),
         (lambda answers: answers.append(answers[0]), "has 401"),
-        (other_gold, "differ in their gold labels"),
-        (other_answers, "one of them is not of this run"),
+        (lambda answers: answers[0].update(gold=1 - answers[0]["gold"]), "gold labels"),
+        (lambda answers: answers[0].update(predicted=1 - answers[0]["predicted"]), "one of them is not of this run"),
     ],
 )
-def test_answers_that_do_not_fit(tmp_path: Path, change: Callable[[list[dict[str, Any]]], Any], complaint: str) -> None:
-    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+def test_answers_that_do_not_fit(
+    pair: list[Path], change: Callable[[list[dict[str, Any]]], Any], complaint: str
+) -> None:
+    base, other = pair
     edit(other / "rte" / "seed-2" / "dev.json", change)
     with pytest.raises(TaskError, match=complaint):
         compare(base, other)
 
 
-def test_questions_without_an_answer(tmp_path: Path) -> None:
-    base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.8)
+def test_questions_without_an_answer(pair: list[Path], tmp_path: Path) -> None:
+    base, other = pair
     with pytest.raises(ConfigError, match="at least one other"):
         compare(base)
     with pytest.raises(ConfigError, match="named twice"):

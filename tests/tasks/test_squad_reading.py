@@ -57,9 +57,8 @@ def test_questions_answers_and_paragraphs(tmp_path: Path) -> None:
 
 
 def test_a_title_may_be_missing(tmp_path: Path) -> None:
-    untitled = {"paragraphs": [paragraph(qa("q1", ("1889", 23)))]}
-    split = read(tmp_path, dataset(untitled, untitled | {"paragraphs": [paragraph(qa("q2", ("1889", 23)))]}))
-    assert [e.group for e in split.examples] == ["0/0", "1/0"]
+    articles = [{"paragraphs": [paragraph(qa(key, ("1889", 23)))]} for key in ("q1", "q2")]
+    assert [e.group for e in read(tmp_path, dataset(*articles)).examples] == ["0/0", "1/0"]
 
 
 @pytest.mark.parametrize(
@@ -127,13 +126,13 @@ def test_answers_may_be_withheld_from_all(version: str, tmp_path: Path) -> None:
     assert [(e.answers, e.is_impossible, e.is_labelled) for e in split.examples] == [((), False, False)] * 2
 
 
-def changed(change: Callable[[Any], None]) -> Any:
+def changed(change: Callable[[Any], object]) -> Any:
     data = copy.deepcopy(dataset(article(paragraph(qa("q1", ("1889", 23)), qa("q2", ("1889", 23))))))
     change(data)
     return data
 
 
-def at_second(change: Callable[[Any], None]) -> Any:
+def at_second(change: Callable[[Any], object]) -> Any:
     return changed(lambda data: change(data["data"][0]["paragraphs"][0]["qas"][1]))
 
 
@@ -143,35 +142,23 @@ SECOND = r"data\[0\]\.paragraphs\[0\]\.qas\[1\]"
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], r"the file has no 'data' \(list\)"),
-        ({"data": {}}, r"the file has no 'data' \(list\)"),
-        ({"data": [7]}, r"data\[0\] has no 'paragraphs' \(list\)"),
+        ([], "the file has no 'data'"),
+        ({"data": {}}, "the file has no 'data'"),
+        ({"data": [7]}, r"data\[0\] has no 'paragraphs'"),
         ({"data": []}, "holds no questions:"),
-        (changed(lambda data: data["data"][0].pop("paragraphs")), r"data\[0\] has no 'paragraphs' \(list\)"),
-        (changed(lambda data: data["data"][0].update(title=7)), r"data\[0\] has no 'title' \(str\)"),
-        (
-            changed(lambda data: data["data"][0]["paragraphs"][0].pop("context")),
-            r"data\[0\]\.paragraphs\[0\] has no 'context' \(str\)",
-        ),
-        (at_second(lambda qa: qa.pop("id")), f"{SECOND} has no 'id' \\(str\\)"),
-        (at_second(lambda qa: qa.update(id=7)), f"{SECOND} has no 'id' \\(str\\)"),
-        (
-            at_second(lambda qa: qa.update(id="q1")),
-            rf"{SECOND} has the id of data\[0\].*qas\[0\], 'q1': make",
-        ),
-        (at_second(lambda qa: qa.pop("question")), f"{SECOND} has no 'question' \\(str\\)"),
+        (changed(lambda data: data["data"][0].pop("paragraphs")), r"data\[0\] has no 'paragraphs'"),
+        (changed(lambda data: data["data"][0].update(title=7)), r"data\[0\] has no 'title'"),
+        (changed(lambda data: data["data"][0]["paragraphs"][0].pop("context")), r"paragraphs\[0\] has no 'context'"),
+        (at_second(lambda qa: qa.pop("id")), f"{SECOND} has no 'id'"),
+        (at_second(lambda qa: qa.update(id=7)), f"{SECOND} has no 'id'"),
+        (at_second(lambda qa: qa.update(id="q1")), rf"{SECOND} has the id of data\[0\].*qas\[0\], 'q1'"),
+        (at_second(lambda qa: qa.pop("question")), f"{SECOND} has no 'question'"),
         (at_second(lambda qa: qa.update(question="\ud800")), f"{SECOND} has a 'question' that is no Unicode text"),
-        (at_second(lambda qa: qa.pop("answers")), f"{SECOND} has no 'answers' \\(list\\)"),
-        (at_second(lambda qa: qa.update(is_impossible="no")), f"{SECOND} has no 'is_impossible' \\(bool\\)"),
-        (at_second(lambda qa: qa["answers"].append("1889")), rf"{SECOND}\.answers\[1\] has no 'text' \(str\)"),
-        (
-            at_second(lambda qa: qa["answers"][0].update(answer_start=True)),
-            rf"{SECOND}\.answers\[0\] has no 'answer_start' \(int\)",
-        ),
-        (
-            at_second(lambda qa: qa["answers"][0].update(answer_start="23")),
-            rf"{SECOND}\.answers\[0\] has no 'answer_start' \(int\)",
-        ),
+        (at_second(lambda qa: qa.pop("answers")), f"{SECOND} has no 'answers'"),
+        (at_second(lambda qa: qa.update(is_impossible="no")), f"{SECOND} has no 'is_impossible'"),
+        (at_second(lambda qa: qa["answers"].append("1889")), rf"{SECOND}\.answers\[1\] has no 'text'"),
+        (at_second(lambda qa: qa["answers"][0].update(answer_start=True)), rf"{SECOND}\.answers\[0\].*'answer_start'"),
+        (at_second(lambda qa: qa["answers"][0].update(answer_start="23")), rf"{SECOND}\.answers\[0\].*'answer_start'"),
         (dataset(article(paragraph(qa("q1"), qa("q2")))), "holds no questions with answers"),
     ],
 )
@@ -180,16 +167,12 @@ def test_what_is_not_in_the_format_is_named(data: Any, message: str, tmp_path: P
         read(tmp_path, data)
 
 
-def test_what_is_no_json_is_named_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "dev-v1.1.json"
-    path.write_text('{\n"data": [\n}')
-    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(.*line 3"):
-        SquadTask(tmp_path).read("dev")
-    path.write_bytes(b"[" * 100_000)
-    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(nested too deeply"):
-        SquadTask(tmp_path).read("dev")
-    path.write_bytes(b'{"data": "\xff"}')
-    with pytest.raises(TaskError, match=r"dev-v1\.1\.json: not JSON \(.*utf-8"):
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b'{\n"data": [\n}', "line 3"), (b"[" * 100_000, "deep"), (b'{"data": "\xff"}', "utf-8")]
+)
+def test_what_is_no_json_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "dev-v1.1.json").write_bytes(content)
+    with pytest.raises(TaskError, match=rf"dev-v1\.1\.json: not JSON \(.*{reason}"):
         SquadTask(tmp_path).read("dev")
 
 

@@ -184,7 +184,7 @@ def test_spaces_around_a_question_are_no_tokens() -> None:
 
 def test_a_question_must_leave_room() -> None:
     asked = example("The tower.", "tower", question=TEXT)
-    with pytest.raises(ConfigError, match=r"length 20 leaves no room for a context beside a question of 17 tokens"):
+    with pytest.raises(ConfigError, match="max_query"):
         encode([asked], length=20, max_question=17)
     assert len(encode([asked], length=21, max_question=17).features) > 1
 
