@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger
 
+from trueneg.attacks.squad.add_sentence.answers import AnswerKind, FakeAnswer
 from trueneg.attacks.squad.add_sentence.declarative import declarative, expected_answer
-from trueneg.attacks.squad.add_sentence.fake_answer import AnswerKind, FakeAnswer
-from trueneg.attacks.squad.add_sentence.question_words import read_words
+from trueneg.attacks.squad.add_sentence.questions import read_words
 
 
 def sentence(question: str, answer: str, kind: AnswerKind = "noun") -> str:

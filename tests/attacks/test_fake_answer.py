@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger, wordnet
 
-from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
-from trueneg.attacks.squad.add_sentence.fake_answer import POOLS, ExpectedAnswer, FakeAnswer, fake_answer, verb_phrase
-from trueneg.attacks.squad.add_sentence.question_words import read_words
-from trueneg.attacks.squad.add_sentence.substitutes import NAMES
+from trueneg.attacks.squad.add_sentence.answers import POOLS, ExpectedAnswer, FakeAnswer, fake_answer, verb_phrase
+from trueneg.attacks.squad.add_sentence.questions import read_words
+from trueneg.attacks.squad.add_sentence.substitutes import NAMES, WordNetEntities
 
 
 def fake(answer: str, expected: ExpectedAnswer, seed: int = 1) -> FakeAnswer:

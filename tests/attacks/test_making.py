@@ -9,7 +9,10 @@ import pytest
 
 from trueneg.attacks.registry import ATTACKS, make_attack
 from trueneg.attacks.setup import AttackConfig
-from trueneg.errors import ConfigError
+from trueneg.attacks.squad.swap_synonyms import SwapOptions
+from trueneg.attacks.word_substitution.masked_lm import MaskedLMOptions
+from trueneg.config.codec import override
+from trueneg.errors import ConfigError, TruenegDeprecationWarning
 
 
 def test_each_is_described_by_its_function() -> None:
@@ -30,6 +33,13 @@ def test_its_description_is_json_and_holds_every_option() -> None:
     assert json.loads(json.dumps(attack.description)) == attack.description
     assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
     assert not attack.queries_victim and set(attack.kinds) == {"text", "squad"}
+
+
+def test_options_are_read_under_their_former_names() -> None:
+    with pytest.warns(TruenegDeprecationWarning, match="max_swaps"):
+        assert override(SwapOptions(), ["most=3"]).max_swaps == 3
+    with pytest.warns(TruenegDeprecationWarning, match="antonyms"):
+        assert not override(MaskedLMOptions(), ["opposites=false"]).antonyms
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,13 @@ def test_a_word_of_several_pieces_gets_the_best_combinations_of_as_many(checkpoi
     assert MaskedLMCandidates(checkpoint, replace(EVERYTHING, max_pieces=1))([place(text, "unkind")]) == [[]]
 
 
-def test_opposites_are_left_out_if_asked_for(tmp_path: Path) -> None:
+def test_antonyms_are_left_out_if_asked_for(tmp_path: Path) -> None:
     checkpoint = save_word_piece(tmp_path, ["a", "film", "big", "large", "small", "little"])
     relations = Relations(WordNet.load(WORDNET))
-    for opposites, expected in ((True, {"film", "large", "small", "little"}), (False, {"film", "large"})):
-        candidates = MaskedLMCandidates(checkpoint, replace(EVERYTHING, opposites=opposites), relations)
+    for antonyms, expected in ((True, {"film", "large", "small", "little"}), (False, {"film", "large"})):
+        candidates = MaskedLMCandidates(checkpoint, replace(EVERYTHING, antonyms=antonyms), relations)
         assert set(candidates([place("a big film", "big")])[0]) == expected
-    with pytest.raises(ConfigError, match="opposites=false: WordNet says"):
+    with pytest.raises(ConfigError, match="antonyms=false: WordNet says"):
         MaskedLMCandidates(checkpoint, PROFILES["strict"])
 
 

@@ -8,11 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from squad_world import tagger, wordnet
 
-from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
 from trueneg.attacks.squad.add_sentence.question_alteration import AlteredQuestion, alter_question
-from trueneg.attacks.squad.add_sentence.question_words import read_words, written
-from trueneg.attacks.squad.add_sentence.substitutes import NAMES, NATIONALITIES, changed_figure
-from trueneg.attacks.squad.add_sentence.word_neighbours import WordNetNeighbours
+from trueneg.attacks.squad.add_sentence.questions import read_words, written
+from trueneg.attacks.squad.add_sentence.substitutes import (
+    NAMES,
+    NATIONALITIES,
+    WordNetEntities,
+    WordNetNeighbours,
+    changed_figure,
+)
 from trueneg.attacks.squad.edits import edited_text
 
 

@@ -15,8 +15,8 @@ from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.errors import ConfigError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
-ALL = SwapOptions(share=1.0, most=50)
-FLINT = replace(SwapOptions.textflint(), share=1.0, most=50)
+ALL = SwapOptions(share=1.0, max_swaps=50)
+FLINT = replace(SwapOptions.textflint(), share=1.0, max_swaps=50)
 
 
 def attacked(example: SquadExample, options: SwapOptions = ALL, seed: int = 1) -> AdversarialExample[SquadExample]:
@@ -67,7 +67,7 @@ def test_how_many_are_swapped() -> None:
     def num(options: SwapOptions) -> int:
         return len(attacked(squad("Who?", context, "Ada"), options).notes["swaps"])
 
-    assert [num(SwapOptions()), num(SwapOptions(most=3)), num(SwapOptions(share=0.01)), num(ALL)] == [4, 3, 1, 40]
+    assert [num(SwapOptions()), num(SwapOptions(max_swaps=3)), num(SwapOptions(share=0.01)), num(ALL)] == [4, 3, 1, 40]
 
 
 def test_textflint_takes_any_lemma_as_it_is_except_of_satellites() -> None:
@@ -144,7 +144,7 @@ def test_an_example_does_not_depend_on_the_others() -> None:
     examples = [
         squad("Who?", f"Ada saw a big car, a movie and {n} cars quickly.", "Ada", key=f"q{n}") for n in range(6)
     ]
-    options = SwapOptions(most=1)
+    options = SwapOptions(max_swaps=1)
     together = swap_synonyms(examples, seed=3, wordnet=wordnet(), tagger=tagger(), options=options)
     alone = [attacked(example, options, seed=3) for example in examples]
     assert together == alone
@@ -156,7 +156,7 @@ def test_an_example_does_not_depend_on_the_others() -> None:
     [
         ({"profile": "flint"}, "unknown profile 'flint'"),
         ({"share": 0.0}, "share"),
-        ({"most": 0}, "most"),
+        ({"max_swaps": 0}, "max_swaps"),
         ({"num_candidates": -1}, "num_candidates"),
         ({"min_share": 2.0}, "min_share"),
     ],

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
+
+from trueneg.config.fields import own_rules
+from trueneg.errors import ConfigError, unknown_name
 
 E = TypeVar("E")
 """A task's example: ``TextExample`` or ``SquadExample``."""
@@ -41,11 +44,26 @@ class Attack:
     adversarial example for each, in order."""
     options: Any
     """A dataclass."""
-    kinds: tuple[Literal["text", "squad"], ...] = ("text",)
-    """Kinds of examples that it takes."""
+    kinds: tuple[str, ...] = ("text",)
+    """Kinds of tasks that it takes: see :attr:`trueneg.tasks.base.Task.kind`."""
     queries_victim: bool = False
     """Whether it depends on the model; else one set serves all models."""
     name: str = ""
     """Filled in, as what follows, by :func:`~trueneg.attacks.registry.make_attack`."""
     description: Mapping[str, Any] = field(default_factory=dict)
     """Name, profile, seed, options and resources, as JSON: what a set of it is labelled with."""
+
+
+def check_options(options: Any) -> None:
+    """Check an attack's options: one of its values for each ``Literal``, and within bounds what has a ``Rule``.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    hints = get_type_hints(type(options))
+    for name, rule in own_rules(type(options)).items():
+        value, choices = getattr(options, name), get_args(hints[name])
+        if choices and isinstance(choices[0], str) and value not in choices:
+            raise ConfigError(unknown_name(name, value, choices))
+        if rule.bounds and not rule.allows(value):
+            raise ConfigError(f"{name} must be {rule.bounds}, got {value}")

@@ -38,14 +38,12 @@ from trueneg.files.lock import locked
 from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned, seed_folders
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.metrics import METRICS
-from trueneg.tasks.squad import SquadTask
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.squad_windows import Windows
 from trueneg.tasks.text import TextTask
 from trueneg.training.folder import HUGGING_FACE
 
 _CHUNK = 100  # examples of a query-free attack between two calls of progress
-_KINDS: Mapping[str, type] = {"text": TextTask, "squad": SquadTask}
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
 
 def _made(model: _Model, attack: Attack, split: str, max_examples: int, progress: Progress) -> AttackSet:
     task = model.task
-    if not isinstance(task, tuple(_KINDS[kind] for kind in attack.kinds)):
+    if task.kind not in attack.kinds:
         raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
     _refuse_regression(task)
     split = split or task.dev_splits[0]
@@ -227,7 +225,7 @@ def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
     folder, opened = model.folder, model.opened
     task, config = opened.task, opened.config
     _refuse_other(task, attack_set, folder)
-    is_squad = isinstance(task, SquadTask)
+    is_squad = task.kind == "squad"
     examples = [a for a in attack_set.examples if a.outcome != "unchanged" or not is_squad]
     if not examples:
         raise TaskError(f"{attack_set.name} changed none of {len(attack_set.examples):,} examples: nothing to evaluate")
@@ -301,9 +299,9 @@ def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[st
         return load_attack_set(path)
     task = _Model(Path(folder), data).task
     attack = {"name": "published", "file": path.name}
-    if isinstance(task, SquadTask):
+    if task.kind == "squad":
         return AttackSet(attack, task.name, path.stem, task.labels, read_published_squad(path))
-    if not isinstance(task, TextTask):
+    if task.kind != "text":
         raise ConfigError(
             f"--load {path}: published examples are texts with labels or SQuAD, '{folder}' is of {task.name}"
         )
@@ -324,7 +322,7 @@ def _holding(folder: str | Path, name: str) -> AbstractContextManager[None]:
 
 
 def _refuse_regression(task: Task[Any]) -> None:
-    if isinstance(task, TextTask) and not task.labels:
+    if task.kind == "text" and not task.labels:
         raise ConfigError(f"{task.name} is a regression task, and attacks change labels: attack a classification task")
 
 
@@ -332,7 +330,7 @@ def _refuse_other(task: Task[Any], attack_set: AttackSet, folder: str | Path) ->
     """A set must be of the model's kind of examples, with its labels."""
     _refuse_regression(task)
     is_of_questions = any(isinstance(example.original, SquadExample) for example in attack_set.examples)
-    if not isinstance(task, SquadTask if is_of_questions else TextTask):
+    if task.kind != ("squad" if is_of_questions else "text"):
         raise ConfigError(f"the set is of {attack_set.task}, '{folder}' is of {task.name}")
     if task.labels != attack_set.labels:
         raise ConfigError(

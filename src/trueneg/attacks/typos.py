@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar, get_args
+from typing import TypeVar
 
-from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.base import AdversarialExample, Attack, check_options
 from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.words import AttackedTexts, Passage
-from trueneg.errors import ConfigError, unknown_name
+from trueneg.config.fields import option
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.text import TextExample
 
@@ -35,9 +35,9 @@ class TypoOptions:
         ConfigError: if an option has no such value.
     """
 
-    share: float = 0.1
+    share: float = option(0.1, above=0, at_most=1)
     """Of the words, rounded down; one word in any case, if one is long enough."""
-    min_letters: int = 4
+    min_letters: int = option(4, at_least=1)
     """Of a word that may change; words with digits never do."""
     keeps_ends: bool = True
     """Whether a word's first and last letters stay, by which readers go."""
@@ -45,12 +45,7 @@ class TypoOptions:
     """Which texts of a pair may change: of NLI the hypothesis. Of SQuAD it is the context."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share must be above 0 and at most 1, got {self.share}")
-        if self.min_letters < 1:
-            raise ConfigError(f"min_letters must be at least 1, got {self.min_letters}")
-        if self.attacked not in get_args(AttackedTexts):
-            raise ConfigError(unknown_name("attacked", self.attacked, get_args(AttackedTexts)))
+        check_options(self)
 
 
 PROFILES: Mapping[str, TypoOptions] = MappingProxyType({"default": TypoOptions()})

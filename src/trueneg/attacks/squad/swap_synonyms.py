@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
-from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.base import AdversarialExample, Attack, check_options
 from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
 from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
+from trueneg.config.fields import option
 from trueneg.config.validation import Needs
-from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.articles import agreeing_article
 from trueneg.lexicon.replacements import Kind, ReplacementOptions, Replacements
 from trueneg.lexicon.stopwords import STOP_WORDS
@@ -32,9 +32,6 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.tasks.squad_reading import SquadExample
 
 SwapProfile = Literal["strict", "textflint"]
-SWAP_PROFILES: tuple[SwapProfile, ...] = get_args(SwapProfile)
-
-
 _BEFORE_NOUNS = frozenset(["DT", "JJ", "JJR", "JJS", "PRP$", "POS", "CD"])
 
 
@@ -48,7 +45,7 @@ class SwapOptions:
             fixed expressions stay, and "a" and "an" follow. "textflint" takes any lemma of any meaning, as it stands
             in WordNet; the lemmas of satellite adjectives never, another capitalization of the word itself as well.
         share: how many words are swapped, as a share of the words and punctuation marks of the context.
-        most: how many are swapped at most. One is swapped at least, if there is one.
+        max_swaps: how many are swapped at most. One is swapped at least, if there is one.
         min_share: how much of a word's occurrences its first meaning has, at least, in the word and in its synonym, by
             WordNet's tagged text, in which every meaning is taken to be half a time more than it is ("strict" only).
         min_ratio: how often a synonym occurs there, at least, as a part of how often the word does; once in any case
@@ -61,25 +58,15 @@ class SwapOptions:
     """
 
     profile: SwapProfile = "strict"
-    share: float = 0.1
-    most: int = 10
-    min_share: float = 0.65
-    min_ratio: float = 0.2
+    share: float = option(0.1, above=0, at_most=1)
+    max_swaps: int = option(10, at_least=1, formerly=("most",))
+    min_share: float = option(0.65, at_least=0, at_most=1)
+    min_ratio: float = option(0.2, at_least=0, at_most=1)
     agree: bool = True
-    num_candidates: int = 2
+    num_candidates: int = option(2, at_least=0)
 
     def __post_init__(self) -> None:
-        if self.profile not in SWAP_PROFILES:
-            raise ConfigError(unknown_name("profile", self.profile, SWAP_PROFILES))
-        if not 0 < self.share <= 1:
-            raise ConfigError(f"share must be above 0 and at most 1, got {self.share}")
-        if self.most < 1:
-            raise ConfigError(f"most must be at least 1, got {self.most}")
-        if self.num_candidates < 0:
-            raise ConfigError(f"num_candidates must be at least 0 (for all), got {self.num_candidates}")
-        for name, value in (("min_share", self.min_share), ("min_ratio", self.min_ratio)):
-            if not 0 <= value <= 1:
-                raise ConfigError(f"{name} must be between 0 and 1, got {value}")
+        check_options(self)
 
     @classmethod
     def textflint(cls) -> SwapOptions:
@@ -188,7 +175,7 @@ class _Swapper:
         }
         if not found:
             return AdversarialExample(example, example, "unchanged", notes={"reason": "no word has a synonym"})
-        num = max(1, min(options.most, int(options.share * len(words))))
+        num = max(1, min(options.max_swaps, int(options.share * len(words))))
         edits: list[Edit] = []
         swaps = []
         for at in sorted(randomness.sample(sorted(found), min(num, len(found)))):
@@ -208,12 +195,9 @@ class _Swapper:
 
     def _close_synonyms(self, words: Sequence[_Word], at: int, context: str) -> tuple[str, ...]:
         word = words[at]
-        if (
-            not word.text.isalpha()
-            or _is_joined(word, context)
-            or self._is_name(words, at)
-            or self._may_be_verb(words, at)
-        ):
+        if not word.text.isalpha() or _is_joined(word, context):
+            return ()
+        if self._is_name(words, at) or self._may_be_verb(words, at):
             return ()
         form = word.text.lower()
         if (form, word.tag) not in self._lemmas:
@@ -241,12 +225,9 @@ class _Swapper:
         if (word.text, word.tag) not in self._lemmas:
             synsets = self._wordnet.synsets(word.text, coarse(word.tag) or None)
             # A satellite's part of speech is "s", which is not the "a" that a tag stands for.
-            lemmas = (
-                lemma for synset in synsets if not (synset.is_satellite and coarse(word.tag)) for lemma in synset.lemmas
-            )
-            self._lemmas[word.text, word.tag] = tuple(
-                dict.fromkeys(lemma for lemma in lemmas if lemma != word.text and " " not in lemma)
-            )
+            kept = (synset for synset in synsets if not (synset.is_satellite and coarse(word.tag)))
+            lemmas = dict.fromkeys(lemma for synset in kept for lemma in synset.lemmas)
+            self._lemmas[word.text, word.tag] = tuple(x for x in lemmas if x != word.text and " " not in x)
         return self._lemmas[word.text, word.tag]
 
     def _is_name(self, words: Sequence[_Word], at: int) -> bool:

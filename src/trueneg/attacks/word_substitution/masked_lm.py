@@ -24,13 +24,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.attacks.base import AdversarialExample, Attack, Progress
+from trueneg.attacks.base import AdversarialExample, Attack, Progress, check_options
 from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.victim import Victim
 from trueneg.attacks.word_substitution.greedy import GreedyOptions, Implementation, Place, greedy_attack, greedy_needs
 from trueneg.attacks.word_substitution.textfooler import TEXTFOOLER_STOP_WORDS
 from trueneg.attacks.words import WORDS, Passage, with_case_of
 from trueneg.bounded_cache import BoundedCache
+from trueneg.config.fields import option
 from trueneg.config.options import ModelConfig
 from trueneg.errors import ConfigError
 from trueneg.lexicon.relations import Relations
@@ -61,23 +62,19 @@ class MaskedLMOptions(GreedyOptions):
     part_of_speech: Literal["jin2019", "textattack", "any"] = "any"
     is_masked: bool = False
     """Whether the masked LM sees a mask in the word's place, in the text as it is; else the word, in the original."""
-    num_candidates: int = 48
+    num_candidates: int = option(48, at_least=1)
     """Proposals at each place, before those that are no words are left out."""
-    max_pieces: int = 12
+    max_pieces: int = option(12, at_least=1)
     """Of a word that may change without being masked. 1 for no made-up words: of pieces put together many are none."""
-    opposites: bool = True
+    antonyms: bool = option(True, formerly=("opposites",))
     """Whether a word may become an antonym of WordNet's: "happy" unhappy, and sad."""
-    max_changed: float = 0.4
+    max_changed: float = option(0.4, above=0, at_most=1)
     """Share of the words that may change, rounded down; one may in any case."""
     context: int = 128
     """Tokens that the masked LM reads at most; of a longer text those around the word."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.max_changed <= 1:
-            raise ConfigError(f"max_changed must be above 0 and at most 1, got {self.max_changed}")
-        for name in ("num_candidates", "max_pieces"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_options(self)
 
 
 PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
@@ -91,7 +88,7 @@ PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
             max_changed=1.0,
             max_angle=0.359,  # a cosine of 0.936
         ),
-        "strict": MaskedLMOptions(max_pieces=1, opposites=False),
+        "strict": MaskedLMOptions(max_pieces=1, antonyms=False),
     }
 )
 """``bert-attack``: no limit on similarity unless an encoder is named. ``bae``: TextAttack's ``BAEGarg2019``.
@@ -105,7 +102,7 @@ def make_masked_lm(setup: AttackSetup) -> Attack:
     # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
     similarity = setup.similarity(is_optional=not options.is_masked)
     tagger = setup.tagger if options.part_of_speech != "any" else None
-    relations = Relations(setup.wordnet) if not options.opposites else None
+    relations = Relations(setup.wordnet) if not options.antonyms else None
     candidates = MaskedLMCandidates(checkpoint, options, relations)
 
     def run(victim: Victim, examples: Sequence[TextExample], *, progress: Progress) -> list[AdversarialExample[Any]]:
@@ -143,8 +140,8 @@ class MaskedLMCandidates:
         relations: Relations | None = None,
         device: str = "cpu",
     ) -> None:
-        if relations is None and not options.opposites:
-            raise ConfigError("opposites=false: WordNet says which words are antonyms, and none was given")
+        if relations is None and not options.antonyms:
+            raise ConfigError("antonyms=false: WordNet says which words are antonyms, and none was given")
         self._relations = relations
         self.options = options
         self._tokenizer = load_tokenizer(resolve_checkpoint(source))
@@ -233,7 +230,7 @@ class MaskedLMCandidates:
         has_space = text[:start][-1:].isspace()
         words = [word for ids in proposed if (word := self._word(ids, has_space))]
         kept = [w for w in words if w.lower() != place.word.lower() and w.lower() not in self.options.stop_words]
-        if self._relations is not None and not self.options.opposites:
+        if self._relations is not None and not self.options.antonyms:
             kept = [w for w in kept if "opposite" not in self._relations.between(place.word, w)]
         return list(dict.fromkeys(with_case_of(word, place.word) if word.islower() else word for word in kept))
 

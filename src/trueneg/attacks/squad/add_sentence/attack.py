@@ -20,24 +20,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from trueneg.attacks.base import AdversarialExample, Attack
+from trueneg.attacks.base import AdversarialExample, Attack, check_options
 from trueneg.attacks.setup import AttackSetup
+from trueneg.attacks.squad.add_sentence.answers import fake_answer
 from trueneg.attacks.squad.add_sentence.declarative import declarative, expected_answer
-from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
-from trueneg.attacks.squad.add_sentence.fake_answer import fake_answer
 from trueneg.attacks.squad.add_sentence.question_alteration import alter_question
-from trueneg.attacks.squad.add_sentence.question_words import read_words
-from trueneg.attacks.squad.add_sentence.word_neighbours import WordNetNeighbours
+from trueneg.attacks.squad.add_sentence.questions import read_words
+from trueneg.attacks.squad.add_sentence.substitutes import WordNetEntities, WordNetNeighbours
 from trueneg.attacks.squad.edits import Edit, edited_context, edited_text, example_randomness, reason_not_attackable
-from trueneg.errors import ConfigError, unknown_name
+from trueneg.errors import ConfigError
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.tasks.squad_reading import SquadExample
 
 Position = Literal["append", "prepend", "before_answer", "random"]
-POSITIONS: tuple[Position, ...] = get_args(Position)
 
 REMEDY = (
     "for Jia and Liang's own sentences evaluate on their adversarial SQuAD, `trueneg attack MODEL --load FILE.json`; "
@@ -77,8 +75,7 @@ class AddOptions:
     last_resort: bool = False
 
     def __post_init__(self) -> None:
-        if self.position not in POSITIONS:
-            raise ConfigError(unknown_name("position", self.position, POSITIONS))
+        check_options(self)
 
 
 PROFILES: Mapping[str, AddOptions] = MappingProxyType(
@@ -161,14 +158,15 @@ def _attacked(
     )
     if options.require_valid and not altered.edits:
         return unchanged("question not altered")
-    answer_words = read_words(_short_answer(example), readers.tagger)
+    shortest = min((answer.text for answer in example.answers if answer.text.strip()), key=len)
+    answer_words = read_words(shortest, readers.tagger)
     taken = f"{example.context} {edited_text(example.question, altered.edits)}".lower()
     for _ in range(_TRIES):
         fake = fake_answer(answer_words, expected, entities=readers.entities, taken=taken, randomness=randomness)
         made = declarative(altered.words, fake, last_resort=options.last_resort)
         if made is None:
             return unchanged("no rule makes a sentence of the question")
-        sentence, rule_of_sentence = made.text, made.rule
+        sentence, how_made = made.text, made.rule
         flags = {
             "is_question_changed": any(
                 rule != "agreement" and edit.text.lower() in sentence.lower()
@@ -189,16 +187,11 @@ def _attacked(
         "altered_question": edited_text(example.question, altered.edits),
         "fake_answer": fake.text,
         "position": at + new.index(sentence),
-        "rules": {"alteration": list(altered.rules), "answer": fake.rule, "sentence": rule_of_sentence},
+        "rules": {"alteration": list(altered.rules), "answer": fake.rule, "sentence": how_made},
         **flags,
         "is_valid": all(flags.values()),
     }
     return AdversarialExample(example, adversarial, "changed", notes=notes)
-
-
-def _short_answer(example: SquadExample) -> str:
-    """The shortest right answer, the first of several."""
-    return min((answer.text for answer in example.answers if answer.text.strip()), key=len)
 
 
 def _has(sentence: str, answer: str) -> bool:
@@ -209,20 +202,16 @@ def _has(sentence: str, answer: str) -> bool:
 
 def _place(example: SquadExample, sentence: str, position: Position, randomness: random.Random) -> tuple[int, str]:
     """Where to insert what, with the space that sets it apart."""
-    context = example.context
+    end = len(example.context.rstrip())
     if position == "append":
-        return _behind(context, len(context.rstrip()), sentence)
+        return end, f" {sentence}"
     if position == "prepend":
         return 0, f"{sentence} "
     spans = [(a.start, a.start + len(a.text)) for a in example.answers if a.start is not None]
     # An answer may reach over the end of a sentence.
-    starts = [0, *(match.end() for match in _BOUNDARY.finditer(context))]
+    starts = [0, *(match.end() for match in _BOUNDARY.finditer(example.context))]
     starts = [start for start in starts if not any(first < start < last for first, last in spans)]
     if position == "before_answer":
         return max(start for start in starts if start <= spans[0][0]), f"{sentence} "
-    at = randomness.choice([*starts, len(context.rstrip())])
-    return _behind(context, at, sentence) if at == len(context.rstrip()) else (at, f"{sentence} ")
-
-
-def _behind(context: str, at: int, sentence: str) -> tuple[int, str]:
-    return at, f" {sentence}" if at else f"{sentence} "
+    at = randomness.choice([*starts, end])
+    return at, f" {sentence}" if at == end else f"{sentence} "

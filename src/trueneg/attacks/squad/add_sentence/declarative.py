@@ -1,9 +1,8 @@
 """Turn a question and an answer into a sentence (AddSent, Jia and Liang 2017, step 3), with nothing but tags.
 
-A question is read (:mod:`question_structure`) as [words before ,] [preposition] question phrase,
-auxiliary, subject, predicate. The subject ends where the form of verb stands that the auxiliary calls for; the verb
-gets the tense of *do*; the answer goes to the gap (:mod:`clauses`): after a stranded preposition, after
-the last verb that has no object, or to the end. The authors' patterns go over a constituency tree instead.
+The subject ends where the form of verb is that the auxiliary calls for; the verb gets the tense of *do*; the answer
+goes to the gap: after a stranded preposition, after the last verb that has no object, or to the end. The authors'
+patterns go over a constituency tree instead.
 """
 
 from __future__ import annotations
@@ -11,43 +10,47 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from trueneg.attacks.squad.add_sentence.answer_phrases import (
+from trueneg.attacks.squad.add_sentence.answers import (
     POOL_VERBS,
+    ExpectedAnswer,
+    FakeAnswer,
     after_preposition,
     answer_adjunct,
     answer_phrase,
     as_words,
+    verb_phrase,
 )
-from trueneg.attacks.squad.add_sentence.clauses import (
+from trueneg.attacks.squad.add_sentence.questions import (
     BE,
     DO,
     HAVE,
+    KINDS,
     MODAL,
     NOMINAL,
     NOT,
     STRANDED,
     SUBORDINATING,
-    base_form,
-    conjugated,
+    Question,
+    Word,
     ends_nominal,
-    gap_place,
-    is_over,
-    is_stranded,
-    nominal_end,
+    is_adjunct,
     predicate_place,
-    verb_place,
-    without_not,
+    read_question,
+    verb_lemmas,
+    written,
 )
-from trueneg.attacks.squad.add_sentence.fake_answer import ExpectedAnswer, FakeAnswer, verb_phrase
-from trueneg.attacks.squad.add_sentence.question_structure import KINDS, Question, is_adjunct, read_question
-from trueneg.attacks.squad.add_sentence.question_words import Word, written
 from trueneg.lexicon.articles import agreeing_article
+from trueneg.lexicon.morphology import inflections
 
 _PARTICLES = frozenset(["up", "out", "off", "down"])
+_IN_NOMINAL = frozenset("DT PRP$ CD JJ JJR JJS NN NNS NNP NNPS POS PDT PRP EX".split())  # noqa: SIM905
 _ATTRIBUTES = frozenset(
     "nationality gender religion color colour size age shape language profession ethnicity denomination".split()  # noqa: SIM905
 )
+_CLITICS = ("'s", "’s", "'", "’", "n't", "n’t")
+_FULL_FORMS = {"'s": "is", "’s": "is", "'re": "are", "’re": "are"}
 _NAMING = frozenset("called named known considered termed dubbed nicknamed titled referred used made".split())  # noqa: SIM905
 
 
@@ -68,8 +71,7 @@ def expected_answer(words: Sequence[Word]) -> ExpectedAnswer | None:
     question = read_question(words)
     if question is None:
         return None
-    noun, rest = question.noun, question.rest
-    head = question.head
+    noun, rest, head = question.noun, question.rest, question.head
     if not noun and question.wh == "what" and len(rest) > 1 and rest[0].low in BE:  # what is the name of the river
         end = nominal_end(rest[1:]) + 1
         of = [at for at in range(1, end) if rest[at].low == "of"]
@@ -87,7 +89,7 @@ def declarative(words: Sequence[Word], answer: FakeAnswer, *, last_resort: bool 
     """Make a sentence of a question and an answer to it.
 
     Args:
-        words: the question, from :func:`~question_words.read_words`.
+        words: the question, from :func:`~trueneg.attacks.squad.add_sentence.questions.read_words`.
         answer: what is put in the place of the question phrase.
         last_resort: where no rule fits, replace the question phrase and leave the order of words ("replace").
 
@@ -107,10 +109,10 @@ def declarative(words: Sequence[Word], answer: FakeAnswer, *, last_resort: bool 
             answer = after_preposition(answer)
         return Declarative(_sentence([*before, *answer_phrase(question, answer), *question.rest]), "in-situ")
     found = _fronted(question, answer)
-    if found is None:
-        if not last_resort:
-            return None
+    if found is None and last_resort:
         found = [*answer_phrase(question, answer), *question.rest], "replace"
+    if found is None:
+        return None
     body, rule = found
     return Declarative(_sentence([*question.before, *body]), rule)
 
@@ -152,17 +154,15 @@ def _with_do(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] |
         form = [replace(verb, text=conjugated(verb.text, tag), tag=tag, is_glued=False)]
     if verb.low == "do" and answer.kind == "verb" and question.wh == "what" and not question.noun:
         head = answer.text.removeprefix("to ")
-        if not negated:
-            head = verb_phrase(head, tag) if head.split()[0] in POOL_VERBS else head
+        if not negated and head.split()[0] in POOL_VERBS:
+            head = verb_phrase(head, tag)
         return [*subject, *form[:-1], *as_words(head), *tail], "do-verb"
     return _filled(question, answer, [*subject, *form], tail, "do")
 
 
 def _with_be(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] | None:
     rest = list(question.rest)
-    verb = replace(
-        rest[0], text={"'s": "is", "’s": "is", "'re": "are", "’re": "are"}.get(rest[0].low, rest[0].low), is_glued=False
-    )
+    verb = replace(rest[0], text=_FULL_FORMS.get(rest[0].low, rest[0].low), is_glued=False)
     body, negated = without_not(rest[1:])
     be = [verb, Word("not", "RB")] if negated else [verb]
     if not body:
@@ -170,16 +170,10 @@ def _with_be(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] |
     if question.wh.startswith("how ") and question.wh not in ("how many", "how much", "how long", "how often"):
         return _measured(question, answer, be, body)
     if body[0].tag == "EX" or body[0].low == "there":
-        phrase = answer_adjunct(question, answer) if is_adjunct(question) else answer_phrase(question, answer)
         if is_adjunct(question):
-            return [body[0], *be, *body[1:], *phrase], "there"
-        return [body[0], *be, *phrase, *body[1:]], "there"
-    starts_nominal = body[0].tag in NOMINAL | {"PRP$", "JJ", "JJS", "JJR", "PDT"} or body[0].text in (
-        '"',
-        "“",
-        "'",
-        "(",
-    )
+            return [body[0], *be, *body[1:], *answer_adjunct(question, answer)], "there"
+        return [body[0], *be, *answer_phrase(question, answer), *body[1:]], "there"
+    starts_nominal = body[0].tag in NOMINAL | {"PRP$", "JJ", "JJS", "JJR", "PDT"} or body[0].text in tuple("\"“'(")
     if is_adjunct(question):
         at = predicate_place(body)
         if at is None:
@@ -200,12 +194,8 @@ def _with_be(question: Question, answer: FakeAnswer) -> tuple[list[Word], str] |
         return _filled(question, answer, [*body[:at], *be, *body[at:end]], body[end:], "be-object")
     if body[-1].low in STRANDED and body[-1].tag in ("IN", "TO", "RP") and question.wh in ("what", "who"):
         split = nominal_end(body)
-        if (
-            split < len(body)
-            and body[split].tag in NOMINAL
-            and body[split].low not in ("a", "an")
-            and body[0].tag != "PRP"
-        ):  # what are the duties they deal with
+        is_clause = split < len(body) and body[split].tag in NOMINAL and body[split].low not in ("a", "an")
+        if is_clause and body[0].tag != "PRP":  # what are the duties they deal with
             return [*body, *be, *answer_phrase(question, answer)], "be-copula"
         return [*body[:split], *be, *body[split:], *answer_phrase(question, after_preposition(answer))], "be-stranded"
     if question.wh in ("how many", "how much") and body[0].tag == "DT" and at is None:
@@ -226,17 +216,16 @@ def _with_auxiliary(question: Question, answer: FakeAnswer) -> tuple[list[Word],
     body, negated = without_not(rest[1:])
     if negated:
         auxiliary.append(Word("not", "RB"))
-    wanted = "VB" if rest[0].low in MODAL else "VBN"
+    form = "VB" if rest[0].low in MODAL else "VBN"
     if not body:
         return None
     adverbs = 0
     while adverbs + 1 < len(body) and body[adverbs].tag.startswith("RB"):
         adverbs += 1
-    if not is_adjunct(question):
-        is_verb = body[adverbs].tag.startswith("VB") or (wanted == "VB" and body[adverbs].low in ("be", "have"))
-        if is_verb:
-            return _agreeing(question, answer, [*auxiliary, *body]), "auxiliary-subject"
-    at = verb_place(body, wanted)
+    is_verb = body[adverbs].tag.startswith("VB") or (form == "VB" and body[adverbs].low in ("be", "have"))
+    if is_verb and not is_adjunct(question):
+        return _agreeing(question, answer, [*auxiliary, *body]), "auxiliary-subject"
+    at = verb_place(body, form)
     if at is None:
         if rest[0].low in HAVE and not is_adjunct(question):
             return _agreeing(question, answer, rest), "subject"
@@ -257,7 +246,9 @@ def _agreeing(question: Question, answer: FakeAnswer, predicate: list[Word]) -> 
     is_plural = answer.kind == "plural" or " and " in answer.text
     numbers = {"is": "are", "was": "were", "has": "have", "does": "do"}
     if is_plural:
-        text = numbers.get(verb.low) or (base_form(verb.low) if verb.tag == "VBZ" else verb.text)
+        text = numbers.get(verb.low) or (
+            next(iter(verb_lemmas(verb.low)), verb.low) if verb.tag == "VBZ" else verb.text
+        )
     else:
         singular = {plural: one for one, plural in numbers.items()}.get(verb.low)
         text = singular or (conjugated(verb.text, "VBZ") if verb.tag == "VBP" else verb.text)
@@ -295,17 +286,11 @@ def _filled(
 ) -> tuple[list[Word], str]:
     """Put the answer into its place in what follows the verb."""
     if is_adjunct(question):
-        at = next(
-            (at for at, word in enumerate(tail) if word.low in SUBORDINATING or (at and word.text in (",", ";"))),
-            next(
-                (
-                    at
-                    for at, word in enumerate(tail)
-                    if word.low == "that" and (at == 0 or tail[at - 1].tag[:2] == "VB")
-                ),
-                len(tail),
-            ),
-        )
+        clauses = [at for at, word in enumerate(tail) if word.low in SUBORDINATING or (at and word.text in (",", ";"))]
+        clauses += [
+            at for at, word in enumerate(tail) if word.low == "that" and (not at or tail[at - 1].tag[:2] == "VB")
+        ]
+        at = clauses[0] if clauses else len(tail)
         if tail and tail[-1].low in STRANDED - _PARTICLES and tail[-1].tag in ("IN", "TO") and at == len(tail):
             if question.preposition and question.preposition[-1].low == tail[-1].low:
                 tail = tail[:-1]  # "in which city did he live in"
@@ -330,12 +315,8 @@ def _sentence(words: Sequence[Word]) -> str:
     words = [word for word in words if word.text]
     made: list[Word] = []
     for at, word in enumerate(words):
-        if at == 0 or (
-            word.is_glued
-            and word.tag
-            and word.low not in ("'s", "’s", "'", "’", "n't", "n’t")
-            and words[at - 1].end != word.start
-        ):
+        is_moved = word.tag and word.low not in _CLITICS and words[at - 1].end != word.start
+        if at == 0 or is_moved:
             word = replace(word, is_glued=False)
         if made and made[-1].low in ("a", "an") and made[-1].start >= 0 and words[at - 1].end + 1 != word.start:
             made[-1] = replace(made[-1], text=agreeing_article(made[-1].text, made[-1].text, word.text))
@@ -346,3 +327,140 @@ def _sentence(words: Sequence[Word]) -> str:
     text = re.sub(r"\s+([,.;:?!])", r"\1", written(made)).replace("?", "").strip(" .,;:-")
     text = re.sub(r"\s{2,}", " ", text)
     return text[:1].upper() + text[1:] + "."
+
+
+def nominal_end(body: Sequence[Word]) -> int:
+    """Where the noun phrase ends that a text begins with, with what "of" attaches."""
+    at = 0
+    while at < len(body):
+        word = body[at]
+        following = body[at + 1].tag if at + 1 < len(body) else ""
+        is_linked = (word.low == "of" or word.text == "'") and at > 0
+        is_joined = word.tag == "CC" and following in ("NN", "NNS", "NNP", "NNPS", "DT", "JJ", "PRP$", "CD")
+        is_participle = word.tag in ("VBG", "VBN") and following in ("NN", "NNS")
+        if word.tag in ("DT", "PRP") and at and body[at - 1].tag in ("NN", "NNS", "NNP", "NNPS", "PRP"):
+            break
+        if not (
+            word.tag in _IN_NOMINAL or is_linked or is_joined or is_participle or word.text in ('"', "“", "”", "(", ")")
+        ):
+            break
+        at += 1
+    return max(at, 1)
+
+
+def is_over(body: Sequence[Word], at: int) -> bool:
+    """Whether what stands at a place cannot go on with a noun phrase."""
+    return at >= len(body) or body[at].tag in ("IN", "TO", "RB", "") or body[at].low in SUBORDINATING
+
+
+def verb_place(body: Sequence[Word], form: str) -> int | None:
+    """Where the predicate's verb stands, after a subject of one word at least."""
+    weak = None
+    for at in range(1, len(body)):
+        word = body[at]
+        if not ends_nominal(body, at):
+            continue
+        if form == "VB":
+            if not _is_base(word.low) or word.text[0].isupper():
+                continue
+            if word.tag in ("VB", "VBP") or word.low in ("have", "be", "do"):
+                return at
+            following = body[at + 1].tag if at + 1 < len(body) else ""
+            if word.tag in ("NN", "JJ", "IN", "VBD", "VBN", "RB"):
+                if following in ("DT", "PRP", "PRP$", "NNP", "CD") and word.tag != "IN":
+                    return at
+                is_subject_before = body[at - 1].tag in ("NNP", "NNPS", "NNS", "PRP")
+                if word.tag == "NN" and following in ("NN", "NNS", "JJ") and is_subject_before:
+                    return at
+                if word.tag in ("NN", "VBD", "VBN", "JJ") and following in ("IN", "TO", "", "RB", "NNS", "JJ", "RP"):
+                    weak = at  # the last such word, unless a plain verb comes
+        elif word.tag in ("VBN", "VBD") or word.low == "been":
+            return at
+    return weak
+
+
+def gap_place(tail: Sequence[Word], *, is_person: bool = False) -> int:
+    """Where an object is missing after a verb."""
+    if not tail:
+        return 0
+    if tail[-1].low in STRANDED and tail[-1].tag in ("IN", "TO", "RP", "RB"):
+        return len(tail)
+    stranded = next((at for at in range(len(tail)) if is_stranded(tail, at)), None)
+    if stranded is not None:
+        return stranded + 1
+    if tail[0].low == "that":  # what did he think that it became
+        return len(tail)
+    if is_person and tail[0].tag != "TO":
+        return 0
+    at = 0
+    while at < len(tail):
+        word, following = tail[at], tail[at + 1] if at + 1 < len(tail) else None
+        is_verb_next = following is not None and following.tag in ("VB", "VBP", "NN") and _is_base(following.low)
+        if word.tag == "TO" and following is not None and is_verb_next:
+            at += 2
+            if following.low == "do":
+                return at
+        elif word.tag in ("VBG", "VBN", "VB"):
+            at += 1
+        elif following is not None and word.tag == "PRP" and following.tag in ("VBD", "VBP", "VBZ", "MD"):
+            at += 2  # what did he say she made
+        elif following is not None and word.tag == "IN" and following.tag == "VBG":
+            at += 2  # what did he work on refining
+        elif word.tag == "RP" or (word.low in STRANDED and is_stranded(tail, at)):
+            at += 1
+        elif at and word.tag in ("NN", "NNS", "JJ", "DT", "PRP$", "NNP", "PRP", "CD"):
+            end = nominal_end(tail[at:]) + at
+            if end < len(tail) and tail[end].tag in ("TO", "VB", "VBG"):
+                at = end
+            else:
+                return 0 if tail[0].tag == "TO" else end  # what did he use to keep it
+        elif not at and word.tag in ("NN", "NNS", "JJ", "JJR", "DT", "PRP$", "NNP", "NNPS", "PRP", "CD", "EX"):
+            end = nominal_end(tail)
+            if end < len(tail) and tail[end].tag in ("TO", "VB", "VBG", "VBN"):
+                at = end
+            else:
+                return next((at for at, word in enumerate(tail) if at and word.low in SUBORDINATING), len(tail))
+        else:
+            return at
+    return at
+
+
+def is_stranded(words: Sequence[Word], at: int) -> bool:
+    """Whether a preposition has lost its object: nothing or another preposition follows."""
+    if words[at].tag not in ("IN", "TO", "RP") or words[at].low not in STRANDED:
+        return False
+    following = words[at + 1] if at + 1 < len(words) else None
+    if following is None or following.text in (",", ";"):
+        return True
+    return following.tag in ("IN", "WRB") and following.low not in ("than", "that", "of")
+
+
+def without_not(body: list[Word]) -> tuple[list[Word], bool]:
+    """What follows an auxiliary without its "not", and whether there was one."""
+    if body and body[0].low in NOT - {"never"}:
+        return body[1:], True
+    at = next((at for at, word in enumerate(body[:6]) if word.low in ("not", "n't", "n’t")), None)
+    if at is not None and any(word.tag[:2] in ("VB", "MD") for word in body[:at]):
+        at = None  # of another clause
+    return (body, False) if at is None else ([*body[:at], *body[at + 1 :]], True)
+
+
+def conjugated(verb: str, tag: str) -> str:
+    """A base form in the tense of *do*, *does* or *did*."""
+    low = verb.lower()
+    if tag == "VBP":
+        return low
+    if low == "have":
+        return {"VBZ": "has", "VBD": "had"}[tag]
+    if low == "be":
+        return {"VBZ": "is", "VBD": "was"}[tag]
+    found = inflections(low, "v").get(tag)
+    if found:
+        return found[0]
+    return low + ("s" if tag == "VBZ" else "d" if low.endswith("e") else "ed")
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_base(word: str) -> bool:
+    """Whether a word is the base form of a verb."""
+    return word in verb_lemmas(word) or word in ("be", "do", "have")

@@ -10,11 +10,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trueneg.attacks.squad.add_sentence.entities import WordNetEntities
-from trueneg.attacks.squad.add_sentence.question_structure import WH
-from trueneg.attacks.squad.add_sentence.question_words import Word
-from trueneg.attacks.squad.add_sentence.substitutes import MONTHS, NAMES, NATIONALITIES, RELIGIONS, changed_figure, free
-from trueneg.attacks.squad.add_sentence.word_neighbours import WordNetNeighbours
+from trueneg.attacks.squad.add_sentence.questions import WH, Word
+from trueneg.attacks.squad.add_sentence.substitutes import (
+    MONTHS,
+    NAMES,
+    NATIONALITIES,
+    RELIGIONS,
+    WordNetEntities,
+    WordNetNeighbours,
+    changed_figure,
+    free,
+)
 from trueneg.attacks.squad.edits import Edit
 from trueneg.lexicon.articles import agreeing_article
 from trueneg.lexicon.surface import casing
@@ -23,20 +29,10 @@ from trueneg.lexicon.tags import coarse
 # From convert_questions.py of github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence), as is
 # the list that follows.
 _SPECIAL = {
-    "States": "Kingdom",
-    "US": "UK",
-    "U.S": "U.K.",
-    "U.S.": "U.K.",
-    "UK": "US",
-    "U.K.": "U.S.",
-    "U.K": "U.S.",
-    "largest": "smallest",
-    "smallest": "largest",
-    "highest": "lowest",
-    "lowest": "highest",
-    "May": "April",
+    "States": "Kingdom", "US": "UK", "U.S": "U.K.", "U.S.": "U.K.", "UK": "US", "U.K.": "U.S.", "U.K": "U.S.",
+    "largest": "smallest", "smallest": "largest", "highest": "lowest", "lowest": "highest", "May": "April",
     "Peyton": "Trevor",
-}
+}  # fmt: skip
 _KEPT = frozenset(
     """
     many such few much other same general type record kind sort part form terms use place way old young bowl united one
@@ -109,42 +105,37 @@ def alter_question(
     return _Alteration(words, neighbours, entities, context, randomness, phrase).altered()
 
 
+@dataclass
 class _Alteration:
     """The altering of one question."""
 
-    def __init__(
-        self,
-        words: Sequence[Word],
-        neighbours: WordNetNeighbours,
-        entities: WordNetEntities,
-        context: str,
-        randomness: random.Random,
-        phrase: tuple[int, int],
-    ) -> None:
-        self._words, self._neighbours, self._entities = words, neighbours, entities
-        self._randomness = randomness
-        self._asked = {at for at, word in enumerate(words) if phrase[0] <= word.start < phrase[1]}
-        self._own = {word.low for word in words}
-        self._taken = " ".join([context, *(word.text for word in words)]).lower()
+    words: Sequence[Word]
+    neighbours: WordNetNeighbours
+    entities: WordNetEntities
+    context: str
+    randomness: random.Random
+    phrase: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        self._asked = {at for at, word in enumerate(self.words) if self.phrase[0] <= word.start < self.phrase[1]}
+        self._own = {word.low for word in self.words}
+        self._taken = " ".join([self.context, *(word.text for word in self.words)]).lower()
         self._new: dict[tuple[int, int], tuple[str, str]] = {}  # what stands for words from one place up to another
         self._drawn: dict[str, str] = {}  # a name that comes again is changed alike
 
     def altered(self) -> AlteredQuestion:
-        runs = _name_runs(self._words)
+        runs = _name_runs(self.words)
         inside = {at for begin, end in runs for at in range(begin, end)}
         for begin, end in runs:
             self._alter_name(begin, end)
-        for at, word in enumerate(self._words):
+        for at, word in enumerate(self.words):
             if at in inside or word.low in WH or word.low in _KEPT_PHRASES:
                 continue
-            if (
-                word.tag in ("CD", "JJ")
-                and word.low != "one"
-                and (figure := changed_figure(word.text, self._randomness))
-            ):
+            may_count = word.tag in ("CD", "JJ") and word.low != "one"
+            if may_count and (figure := changed_figure(word.text, self.randomness)):
                 self._put(at, at + 1, figure, "number")
             elif pool := _adjectives(word.text):
-                self._put(at, at + 1, free(pool, self._taken, self._randomness), "adjective")
+                self._put(at, at + 1, free(pool, self._taken, self.randomness), "adjective")
             elif antonym := self._antonym(word):
                 self._put(at, at + 1, antonym, "antonym")
         if not any(begin not in self._asked for begin, _ in self._new):
@@ -152,50 +143,46 @@ class _Alteration:
         return self._done()
 
     def _alter_name(self, begin: int, end: int) -> None:
-        name = self._words[begin:end]
-        if self._entities(self._words, begin, end) == "role":
+        name = self.words[begin:end]
+        if self.entities(self.words, begin, end) == "role":
             return
         if len(name) == 1 and (pool := _adjectives(name[0].text)):
-            self._put(begin, end, free(pool, self._taken, self._randomness), "adjective")
+            self._put(begin, end, free(pool, self._taken, self.randomness), "adjective")
             return
         if special := _SPECIAL.get(name[-1].text if len(name) == 1 else ""):
             self._put(begin, end, special, "special")
             return
-        figures = [at for at in range(begin, end) if _has_figure(self._words[at].text)]
+        figures = [at for at in range(begin, end) if _has_figure(self.words[at].text)]
         for at in figures:
-            if figure := changed_figure(self._words[at].text, self._randomness):
+            if figure := changed_figure(self.words[at].text, self.randomness):
                 self._put(at, at + 1, figure, "number")
         if figures:
             return
         if " ".join(word.text for word in name) in ("United States", "United Kingdom"):
-            self._put(begin, end, free(("Soviet Union", "Dutch Republic"), self._taken, self._randomness), "place")
+            self._put(begin, end, free(("Soviet Union", "Dutch Republic"), self._taken, self.randomness), "place")
             return
-        of = next((at for at in range(end - 2, begin, -1) if self._words[at].low == "of"), None)
+        of = next((at for at in range(end - 2, begin, -1) if self.words[at].low == "of"), None)
         if of is not None:  # the Treaty of Rome becomes the Treaty of Lisbon
-            begin = of + 1 + (self._words[of + 1].low == "the")
-            kind = "place" if begin == of + 1 else "other"
-            self._put_name(begin, end, kind)
+            has_the = self.words[of + 1].low == "the"
+            self._put_name(of + 1 + has_the, end, "other" if has_the else "place")
             return
         self._put_name(*self._renamed(begin, end))
 
     def _renamed(self, begin: int, end: int) -> tuple[int, int, str]:
         """What part of a name is changed, and into a name of what."""
-        type_, head, num = self._entities(self._words, begin, end), self._words[end - 1], end - begin
-        before = self._words[begin - 1].low if begin else ""
-        following = self._words[end].tag if end < len(self._words) else ""
+        type_, head, num = self.entities(self.words, begin, end), self.words[end - 1], end - begin
+        before = self.words[begin - 1].low if begin else ""
+        following = self.words[end].tag if end < len(self.words) else ""
         if head.text.isupper() and len(head.text) > 1:
             return end - 1, end, "abbreviation"
-        if num > 1 and self._words[begin].low in _TITLES:
-            return begin + 1, end, "modifier" if self._words[begin].low in _PLACES else "surname"
+        if num > 1 and self.words[begin].low in _TITLES:
+            return begin + 1, end, "modifier" if self.words[begin].low in _PLACES else "surname"
         if head.low.endswith("ism"):
             return end - 1, end, "doctrine"
         if head.low in WH:  # Doctor Who
             return begin, end, "modifier" if following in ("NN", "NNS") else "other"
-        if (
-            head.low.endswith("s")
-            and not head.low.endswith(("ss", "us", "is"))
-            and (before == "the" or type_ != "place")
-        ):
+        is_plural = head.low.endswith("s") and not head.low.endswith(("ss", "us", "is"))
+        if is_plural and (before == "the" or type_ != "place"):
             return begin, end, "group"
         if following in ("NN", "NNS"):
             return begin, end, "modifier"
@@ -206,41 +193,40 @@ class _Alteration:
         return begin, end, "river" if type_ == "place" and before == "the" else type_
 
     def _put_name(self, begin: int, end: int, kind: str) -> None:
-        old = " ".join(word.text for word in self._words[begin:end])
+        old = " ".join(word.text for word in self.words[begin:end])
         if old not in self._drawn:
-            self._drawn[old] = free([n for n in NAMES[kind] if n != old], self._taken, self._randomness)
+            self._drawn[old] = free([n for n in NAMES[kind] if n != old], self._taken, self.randomness)
             self._taken += self._drawn[old].lower()
         self._put(begin, end, self._drawn[old], f"name:{kind}")
 
     def _antonym(self, word: Word) -> str | None:
         if word.low in _ANTONYMS and coarse(word.tag) in ("a", "r"):
             return _ANTONYMS[word.low]
-        antonyms = self._neighbours.antonyms(word.low, word.tag)
+        antonyms = self.neighbours.antonyms(word.low, word.tag)
         return next((a for a in antonyms if a not in self._own and not a.startswith(("non", word.low))), None)
 
     def _alter_one(self, inside: set[int]) -> None:
         """One noun, else one adjective, becomes its neighbour."""
         for pos in "na":
-            places = [at for at, word in enumerate(self._words) if coarse(word.tag) == pos and at not in inside]
+            places = [at for at, word in enumerate(self.words) if coarse(word.tag) == pos and at not in inside]
             for at in reversed(places):
-                word = self._words[at]
+                word = self.words[at]
                 if word.low in _KEPT_PHRASES or word.tag.startswith("NNP"):
                     continue
-                near = [n for n in self._neighbours(word.low, word.tag) if not self._is_like_own(n)][:3]
+                near = [n for n in self.neighbours(word.low, word.tag) if not self._is_like_own(n)][:3]
                 if near:
-                    self._put(at, at + 1, self._randomness.choice(near), f"neighbour:{pos}")
+                    self._put(at, at + 1, self.randomness.choice(near), f"neighbour:{pos}")
                     return
 
     def _is_like_own(self, word: str) -> bool:
         return any(word.lower()[:4] == own[:4] for own in self._own)
 
     def _put(self, begin: int, end: int, new: str, rule: str) -> None:
-        old = self._words[begin].text
+        old = self.words[begin].text
         if rule not in ("number", "special", "adjective") and not rule.startswith("name"):
-            new = (
-                {"upper": new.upper(), "title": new[:1].upper() + new[1:]}.get(casing(old), new) if old != "I" else new
-            )
-        if new.lower() != " ".join(word.text for word in self._words[begin:end]).lower():
+            cases = {"upper": new.upper(), "title": new[:1].upper() + new[1:]}
+            new = cases.get(casing(old), new) if old != "I" else new
+        if new.lower() != " ".join(word.text for word in self.words[begin:end]).lower():
             self._new[begin, end] = (new, rule)
 
     def _done(self) -> AlteredQuestion:
@@ -249,8 +235,8 @@ class _Alteration:
         rules: list[str] = []
         at = 0
         for (begin, end), (new, rule) in sorted(self._new.items()):
-            words += self._words[at:begin]
-            first, last = self._words[begin], self._words[end - 1]
+            words += self.words[at:begin]
+            first, last = self.words[begin], self.words[end - 1]
             if words and words[-1].low in ("a", "an"):
                 before = words[-1]
                 article = agreeing_article(before.text, first.text, new)
@@ -262,13 +248,13 @@ class _Alteration:
             edits.append(Edit(first.start, last.end, new))
             rules.append(rule)
             at = end
-            if end < len(self._words) and self._words[end].text in ("'", "’") and not new.endswith("s"):
-                after = self._words[end]  # Dioscorides' book becomes Porter's book
+            if end < len(self.words) and self.words[end].text in ("'", "’") and not new.endswith("s"):
+                after = self.words[end]  # Dioscorides' book becomes Porter's book
                 words.append(replace(after, text=f"{after.text}s"))
                 edits.append(Edit(after.start, after.end, f"{after.text}s"))
                 rules.append("agreement")
                 at = end + 1
-        return AlteredQuestion((*words, *self._words[at:]), tuple(edits), tuple(rules))
+        return AlteredQuestion((*words, *self.words[at:]), tuple(edits), tuple(rules))
 
 
 def _is_common(word: str) -> bool:
@@ -288,13 +274,8 @@ def _name_runs(words: Sequence[Word]) -> list[tuple[int, int]]:
     at = 0
     while at < len(words):
         begin = at
-        if (
-            at
-            and at + 1 < len(words)
-            and words[at].tag == "JJ"
-            and words[at].text.istitle()
-            and words[at + 1].tag == "NNP"
-        ):
+        has_name_next = at + 1 < len(words) and words[at + 1].tag == "NNP"
+        if at and has_name_next and words[at].tag == "JJ" and words[at].text.istitle():
             at += 1  # Scottish Parliament
         while at < len(words) and (words[at].tag in ("NNP", "NNPS") or (at > begin and _goes_on(words, at))):
             at += 1

@@ -1,10 +1,18 @@
-"""Names, numbers and words to put in the place of others: short lists that read well, and changed figures."""
+"""What can be put in the place of words of a question: other names, figures and, by WordNet, other words."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Literal
+
+from trueneg.attacks.squad.add_sentence.questions import Word
+from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
+from trueneg.lexicon.morphology import inflections, penn_tags
+from trueneg.lexicon.tags import coarse
+from trueneg.lexicon.wordnet import Synset, WordNet
 
 NAMES: Mapping[str, Sequence[str]] = {
     "person": ("Jeff Dean", "Edward Harrison", "Martha Whitfield", "Oliver Bennett", "Clara Hughes", "Samuel Porter",
@@ -45,6 +53,26 @@ _ROMAN = "II III IV V VI VII VIII IX X XI XII".split()  # noqa: SIM905
 _CYCLES = (MONTHS, _WEEKDAYS, _CARDINALS, _TENS, _LARGE, _ORDINALS, _CENTURIES, _ROMAN)
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _YEAR = re.compile(r"1[0-9]{3}|20[0-2][0-9]")
+EntityType = Literal["person", "place", "organization", "role", "other"]
+
+_CUE_WORDS: Mapping[EntityType, str] = {
+    "person": "mr. mrs. dr. sir king queen pope emperor president saint lord prince jr. sr.",
+    "organization": """company corporation inc university college church party league union association society
+        institute school team committee council ministry agency bank network club court parliament congress""",
+    "place": """city river lake street avenue boulevard road valley county island islands mountains ocean sea park
+        stadium hall square bridge palace castle desert bay district country state nation kingdom province town village
+        republic empire region continent capital""",
+}
+_CUES: dict[str, EntityType] = {word: kind for kind, words in _CUE_WORDS.items() for word in words.split()}
+_KINDS: Mapping[str, EntityType] = {
+    "person": "person", "organization": "organization", "social group": "organization", "location": "place",
+    "facility": "place", "structure": "place", "body of water": "place", "geological formation": "place",
+}  # fmt: skip
+_DETERMINERS = frozenset(["the", "a", "an", "'s", "this", "his", "her", "their", "its"])
+_ABSTRACT = ("ism", "ity", "tion", "ics", "ness", "ology")
+_PLACE_PREPOSITIONS = frozenset(["in", "near", "at", "to", "from", "into", "across", "outside"])
+_USUAL = 4
+"""How often WordNet's tagged text has a word, at least, that stands for another."""
 
 
 def changed_figure(word: str, randomness: random.Random) -> str | None:
@@ -85,11 +113,149 @@ def _changed_digits(digits: str, word: str, randomness: random.Random, *, is_ord
     if is_ordinal and value <= 31:
         return str(randomness.choice([other for other in range(1, 21) if other != value]))
     first = randomness.choice([digit for digit in "123456789" if digit != digits[0]])
-    return (first if value > 31 or len(digits) > 2 else "12"[digits[0] == "1"] if len(digits) == 2 else first) + digits[
-        1:
-    ]
+    if value <= 31 and len(digits) == 2:  # maybe a day
+        first = "12"[digits[0] == "1"]
+    return first + digits[1:]
 
 
 def free(pool: Sequence[str], taken: str, randomness: random.Random) -> str:
     """Draw one of a pool that a text in small letters does not have; any, if it has all of them."""
     return randomness.choice([name for name in pool if name.lower() not in taken] or list(pool))
+
+
+class WordNetEntities:
+    """Goes by the last word of a name, by what WordNet says of it, and by the preposition before it.
+
+    Args:
+        wordnet: where names and kinds of things are looked up.
+    """
+
+    def __init__(self, wordnet: WordNet) -> None:
+        self._wordnet = wordnet
+        self.kind = lru_cache(maxsize=1 << 16)(self._kind)
+
+    def __call__(self, words: Sequence[Word], begin: int, end: int) -> EntityType:
+        """Type the name that the words ``begin`` to ``end`` make."""
+        name = words[begin:end]
+        for cue in (name[-1].low, name[0].low):
+            if cue in _CUES:
+                return _CUES[cue]
+        found = self.kind(" ".join(word.text for word in name)) or self.kind(name[-1].text)
+        before = words[begin - 1].low if begin else ""
+        if found == "person" and before in _DETERMINERS:
+            if not self._is_individual(name[-1].text):
+                return "role"  # the General Manager
+            found = None  # the Rhine, not J. B. Rhine
+        if found:
+            return found
+        if before in _PLACE_PREPOSITIONS:
+            return "place"
+        if len(name) > 1 and self._wordnet.synsets(name[0].text, "a") and self._wordnet.synsets(name[-1].text, "n"):
+            return "other"  # Super Bowl
+        is_plain = before not in ("the", "a", "an") and all(word.text.istitle() for word in name)
+        return "person" if len(name) in (1, 2) and is_plain and not name[-1].low.endswith(_ABSTRACT) else "other"
+
+    def _is_individual(self, word: str) -> bool:
+        return any(p.symbol == "@i" for synset in self._wordnet.synsets(word, "n")[:1] for p in synset.pointers)
+
+    def _kind(self, word: str) -> EntityType | None:
+        """What a word is a kind or a case of, by its first meaning as a noun; None if WordNet does not say."""
+        if word.lower() in _CUES:
+            return _CUES[word.lower()]
+        above: set[str] = set()
+        frontier = [*self._wordnet.synsets(word, "n")[:1]]
+        for _ in range(16):
+            above.update(lemma for synset in frontier for lemma in synset.lemmas)
+            pointers = [p for synset in frontier for p in synset.pointers if p.symbol in ("@", "@i")]
+            frontier = [self._wordnet.synset(p.pos, p.offset) for p in pointers]
+        return next((kind for lemma, kind in _KINDS.items() if lemma in above), None)
+
+
+class WordNetNeighbours:
+    """Sisters of a word in WordNet: what else its first meaning's next more general one has, most usual first.
+
+    A sister has the tag's inflection, mostly means this, shares no meaning with the word, and neither explains the
+    other. A name has the other cases of its kind.
+
+    Args:
+        wordnet: with counts of senses.
+    """
+
+    def __init__(self, wordnet: WordNet) -> None:
+        self._wordnet = wordnet
+        self._usual = SenseFrequencies(wordnet)
+        self._found: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def __call__(self, word: str, tag: str) -> Sequence[str]:
+        """Give the sisters."""
+        key = (word.lower(), tag)
+        if key not in self._found:
+            self._found[key] = self._names(word) if tag.startswith("NNP") else self._sisters(word.lower(), tag)
+        return self._found[key]
+
+    def antonyms(self, word: str, tag: str) -> Sequence[str]:
+        """The antonyms of a noun or adjective in its first meaning, of one word, inflected alike."""
+        pos = coarse(tag)
+        base = next(iter(self._wordnet.morphy(word, pos)), "") if pos in ("n", "a") else ""
+        if not pos or not base or tag.startswith("NNP"):
+            return ()
+        synset = self._wordnet.synsets(base, pos)[0]
+        if self._usual.count(base, pos) and not self._usual.is_settled(base, pos, 0.3):
+            return ()
+        found = [
+            self._wordnet.lemmas(p.pos, p.offset)[p.target - 1]
+            for p in synset.pointers
+            if p.symbol == "!" and synset.lemmas[p.source - 1].lower() == base
+        ]
+        usual = (lemma for lemma in found if self._usual.count(lemma, pos) >= _USUAL)
+        return [form for lemma in usual if (form := _inflected(lemma, tag))]
+
+    def _sisters(self, word: str, tag: str) -> tuple[str, ...]:
+        pos = coarse(tag)
+        base = next(iter(self._wordnet.morphy(word, pos)), "") if pos else ""
+        if not pos or not base or tag not in penn_tags(word, base, pos):
+            return ()
+        synset = self._wordnet.synsets(base, pos)[0]
+        if not self._usual.is_settled(base, pos, 0.6):
+            return ()
+        above = [p for p in synset.pointers if p.symbol in ("@", "&")]
+        own = self._wordnet.synonyms(base, pos)
+        found = {
+            lemma
+            for up in above
+            for down in self._wordnet.synset(up.pos, up.offset).pointers
+            if down.symbol in ("~", "&") and (down.pos, down.offset) != (synset.pos, synset.offset)
+            for lemma in self._wordnet.lemmas(down.pos, down.offset)
+            if lemma.isalpha() and lemma.islower() and lemma not in own
+            and self._wordnet.synsets(lemma, pos)[0].offset == down.offset
+            and self._usual.is_settled(lemma, pos, 0.5)
+            and not self._explains(self._wordnet.synset(pos, down.offset), base)
+            and not self._explains(synset, lemma)
+        }  # fmt: skip
+        usual = sorted(found, key=lambda lemma: (-self._usual.count(lemma, pos), lemma))
+        forms = (_inflected(lemma, tag) for lemma in usual if self._usual.count(lemma, pos) >= _USUAL)
+        return tuple(form for form in forms if form)
+
+    @staticmethod
+    def _explains(synset: Synset, lemma: str) -> bool:
+        """Whether a gloss has a word: what explains another may mean much the same, as "dinner" does for "supper"."""
+        return lemma in synset.gloss.lower().split()
+
+    def _names(self, word: str) -> tuple[str, ...]:
+        names = (
+            lemma
+            for synset in self._wordnet.synsets(word, "n")[:1]
+            for up in synset.pointers if up.symbol == "@i"
+            for down in self._wordnet.synset(up.pos, up.offset).pointers
+            if down.symbol == "~i" and down.offset != synset.offset
+            for lemma in self._wordnet.lemmas(down.pos, down.offset) if lemma.isalpha()
+        )  # fmt: skip
+        return tuple(dict.fromkeys(names))
+
+
+def _inflected(lemma: str, tag: str) -> str:
+    """A base form of one word with the inflection of a tag; empty if it has none."""
+    pos = coarse(tag)
+    if not pos or not lemma.isalpha() or not lemma.islower():
+        return ""
+    return next(iter(inflections(lemma, pos).get(tag, ())), "")

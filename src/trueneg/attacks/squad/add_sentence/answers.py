@@ -1,4 +1,4 @@
-"""A wrong answer of the right kind (AddSent, Jia and Liang 2017, step 2).
+"""A wrong answer of the right kind (AddSent, Jia and Liang 2017, step 2), and its words where it is in a sentence.
 
 The authors put one fixed answer in the place of each kind. Here answers are drawn, and keep the articles, prepositions
 and verb forms of the right one.
@@ -7,13 +7,24 @@ and verb forms of the right one.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trueneg.attacks.squad.add_sentence.entities import EntityType, WordNetEntities
-from trueneg.attacks.squad.add_sentence.question_words import Word, written
-from trueneg.attacks.squad.add_sentence.substitutes import MONTHS, NAMES, NATIONALITIES, RELIGIONS, changed_figure, free
+from trueneg.attacks.squad.add_sentence.questions import KINDS, TIME_NOUNS, Question, Word, written
+from trueneg.attacks.squad.add_sentence.substitutes import (
+    MONTHS,
+    NAMES,
+    NATIONALITIES,
+    RELIGIONS,
+    EntityType,
+    WordNetEntities,
+    changed_figure,
+    free,
+)
+from trueneg.lexicon.articles import article as article_for
+from trueneg.lexicon.morphology import inflections
 
 AnswerKind = Literal[
     "figure", "person", "place", "organization", "other", "noun", "plural", "adjective", "adverb", "verb", "gerund"
@@ -29,20 +40,21 @@ POOLS: Mapping[str, Sequence[str]] = {
     "verb": ("paint the walls", "repair old clocks", "plant potatoes", "feed the birds", "open a bakery"),
     "reason": ("bad weather", "a lack of paper", "the price of salt", "heavy snow"),
 }
-"""What is drawn from where an answer is neither a figure nor a name; names are in
-:mod:`~trueneg.attacks.squad.add_sentence.substitutes`. "verb" holds base forms."""
+"""What is drawn from where an answer is neither a figure nor a name (``substitutes.NAMES``); verbs as base forms."""
 
-_VERB_FORMS = {  # of the first word of POOLS["verb"]
-    "paint": ("painted", "paints", "painting", "painted"),
-    "repair": ("repaired", "repairs", "repairing", "repaired"),
-    "plant": ("planted", "plants", "planting", "planted"),
-    "feed": ("fed", "feeds", "feeding", "fed"),
-    "open": ("opened", "opens", "opening", "opened"),
-}
-_FORM_OF = {"VBD": 0, "VBZ": 1, "VBG": 2, "VBN": 3}
 _DETERMINERS = ("the", "a", "an")
 _LONGEST_FIGURE = 8
 _TIMES = frozenset(["year", "years", "date", "day", "month", "decade", "decades", "century", "time", "age", "era"])
+POOL_VERBS = frozenset(phrase.split()[0] for phrase in POOLS["verb"])
+"""The first words of the verb phrases that wrong answers are drawn from."""
+
+_SHARES = frozenset(["percentage", "percent", "proportion", "share", "fraction"])
+_LEADING = frozenset("in on at during before after between around since until by from within as for throughout".split())  # noqa: SIM905
+_MONTH = "|".join(MONTHS)
+_DAY = re.compile(
+    rf"(?:the )?(?:\w+day\b|(?:{_MONTH}) \d{{1,2}}\b(?!\d)|\d{{1,2}}(?:th|st|nd|rd)? (?:of )?(?:{_MONTH}))"
+)
+_QUANTITY = re.compile(r"[$£€%°]|\d\s*[a-z]|percent|dollar|million|billion|thousand", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -100,9 +112,7 @@ def fake_answer(
         randomness: what is drawn from.
     """
     made = _Maker(answer, expected, entities, taken, randomness)
-    if expected.is_action:
-        return made.common()
-    return made.figure() or made.name() or made.common()
+    return (not expected.is_action and (made.figure() or made.name())) or made.common()
 
 
 def verb_phrase(base: str, tag: str) -> str:
@@ -113,7 +123,7 @@ def verb_phrase(base: str, tag: str) -> str:
         'fed the birds'
     """
     verb, _, rest = base.partition(" ")
-    return f"{_VERB_FORMS[verb][_FORM_OF[tag]]} {rest}" if tag in _FORM_OF else base
+    return f"{inflections(verb, 'v')[tag][0]} {rest}" if tag in ("VBD", "VBZ", "VBG", "VBN") else base
 
 
 @dataclass(frozen=True)
@@ -161,8 +171,7 @@ class _Maker:
     def name(self) -> FakeAnswer | None:
         """A name for a name, or for whatever answers *who* and *where*."""
         words = [word for word in self.answer if word.tag]
-        if words and words[0].low in _DETERMINERS:
-            words = words[1:]
+        words = words[1:] if words and words[0].low in _DETERMINERS else words
         if not words:
             return None
         for pool in (NATIONALITIES, RELIGIONS):
@@ -172,13 +181,10 @@ class _Maker:
         is_name = all(word.text[0].isupper() or word.tag in ("IN", "DT", "CC", "CD", "POS") for word in words)
         is_name = is_name and any(word.text[0].isupper() for word in words)
         if not is_name:
-            if self.expected.wh == "where" and len(words) < _LONGEST_FIGURE:
-                return self._named("place")
-            return None
+            return self._named("place") if self.expected.wh == "where" and len(words) < _LONGEST_FIGURE else None
         if len(words) == 1 and words[0].text.isupper() and len(words[0].text) > 1 and kind not in ("person", "place"):
             return FakeAnswer(self._draw(NAMES["abbreviation"]), "organization", "abbreviation")
-        if self.expected.wh == "where":
-            kind = "place"
+        kind = "place" if self.expected.wh == "where" else kind
         typed = kind or self.entities(words, 0, len(words))
         return self._named("other" if typed == "person" and not kind and self.expected.head else typed)
 
@@ -196,19 +202,14 @@ class _Maker:
         wh, tag = self.expected.wh, words[0].tag
         if self.expected.head in ("reason", "reasons", "cause") or (wh == "why" and tag not in ("TO", "VB")):
             return FakeAnswer(self._pick("reason"), "noun", "reason")
-        if self.expected.is_action:
-            return self._verb("VB", "")
-        if tag in ("TO", "VB"):
-            return self._verb("VB", "to " if tag == "TO" else "")
-        if tag == "VBG" and len(words) > 1 and words[1].tag[:2] not in ("NN", "JJ", "CC"):
-            return self._verb(tag, "")
-        if wh == "how" and tag == "VBG":
+        if self.expected.is_action or tag in ("TO", "VB"):
+            return self._verb("VB", "to " if tag == "TO" and not self.expected.is_action else "")
+        if tag == "VBG" and (wh == "how" or (len(words) > 1 and words[1].tag[:2] not in ("NN", "JJ", "CC"))):
             return self._verb(tag, "")
         head = self._head(words)
         if wh in ("who", "whom") or self.entities.kind(self.expected.head) == "person":
-            return (
-                FakeAnswer(self._pick("people"), "plural", "people") if self._is_plural(head) else self._named("person")
-            )
+            is_plural = self._is_plural(head)
+            return FakeAnswer(self._pick("people"), "plural", "people") if is_plural else self._named("person")
         if len(words) == 1 and head.tag.startswith("RB"):
             return FakeAnswer(self._pick("adverb"), "adverb", "adverb")
         if self.expected.is_kind or head.tag.startswith("JJ") or (len(words) == 1 and head.tag in ("VBN", "VBD")):
@@ -216,10 +217,9 @@ class _Maker:
         if self._is_plural(head):
             the = "the " if words[0].low == "the" else ""
             return FakeAnswer(the + self._pick("plural"), "plural", "plural")
-        if words[0].low in _DETERMINERS:
-            the = "the" if words[0].low == "the" else "a"
-            return FakeAnswer(f"{the} {self._pick('count')}", "noun", "noun")
-        return FakeAnswer(self._pick("noun"), "noun", "noun")
+        if words[0].low not in _DETERMINERS:
+            return FakeAnswer(self._pick("noun"), "noun", "noun")
+        return FakeAnswer(f"{'the' if words[0].low == 'the' else 'a'} {self._pick('count')}", "noun", "noun")
 
     def _verb(self, tag: str, lead: str) -> FakeAnswer:
         kind: AnswerKind = "gerund" if tag == "VBG" else "verb"
@@ -241,3 +241,100 @@ class _Maker:
 
     def _draw(self, pool: Sequence[str]) -> str:
         return free(pool, self.taken, self.randomness)
+
+
+def answer_phrase(question: Question, answer: FakeAnswer) -> list[Word]:
+    """The answer where a subject or object stands."""
+    lead = list(question.preposition)
+    wh, noun, text = question.wh, list(question.noun), answer.text
+    plain = [*lead, *as_words(text)]
+    if len(noun) > 2 and noun[0].low in _SHARES and noun[1].low == "of" and answer.kind == "figure":
+        unit = "%" if re.fullmatch(r"[\d.,]+", text) and noun[0].low.startswith("percent") else ""
+        return [*lead, *as_words(text + unit), *noun[1:]]
+    if wh == "whose":
+        return [*lead, *as_words(text + "'s"), *noun]
+    if wh == "how much" and noun and not (answer.kind == "figure" and _QUANTITY.search(text)):
+        return [*plain, *noun] if answer.kind in ("figure", "adjective") else plain
+    if wh == "how many" and noun:
+        head = noun[-1].low.rstrip("s")
+        if answer.kind not in ("figure", "adjective") or head in text.lower():
+            return plain
+        if "%" in text and noun[0].low != "of":
+            text += " of"
+        return [*lead, *as_words(text), *noun]
+    if wh != "what" or not noun or noun[0].low == "of":
+        return plain
+    kinds = [at for at, word in enumerate(noun) if word.low in KINDS]
+    if kinds and kinds[-1] + 2 < len(noun) and noun[kinds[-1] + 1].low == "of":
+        thing = noun[kinds[-1] + 2 :]
+        if answer.kind in ("adjective", "noun", "other") and text.split()[0] not in ("the", "a", "an"):
+            article = [] if thing[-1].tag in ("NNS", "NNPS") or thing[0].tag == "DT" else as_words(article_for(text))
+            return [*lead, *article, *as_words(text), *thing]
+        return plain
+    if question.head in TIME_NOUNS:
+        if question.head == "century" and re.fullmatch(r"(?:the )?(?:\w+th|\w+st|\w+nd|\w+rd)", text):
+            text = f"the {text.removeprefix('the ')} century"
+        elif re.match(r"\d+s\b", text):
+            text = "the " + text
+        if question.head in ("year", "years") and not lead and re.fullmatch(r"\d+", text):
+            text = "the year " + text
+        return [*lead, *as_words(text)]
+    is_plain = all(word.tag in ("NN", "JJ", "NNP", "CD", "POS", "VBN") for word in noun)
+    if answer.kind in ("person", "place", "organization", "other") and is_plain:
+        return plain if noun[-1].low in text.lower() else [*lead, *as_words("the"), *noun, *as_words(text)]
+    if answer.kind == "adjective":
+        article = [] if noun[-1].tag in ("NNS", "NNPS") else as_words(article_for(text))
+        return [*lead, *article, *as_words(text), *noun]
+    if answer.kind == "figure" and re.fullmatch(r"[\d,.]+", text) and is_plain:
+        return [*lead, *as_words("the"), *noun, *as_words("of " + text)]
+    return plain
+
+
+def answer_adjunct(question: Question, answer: FakeAnswer) -> list[Word]:
+    """The answer where it says when, where, why, how, or what follows a preposition."""
+    text, wh = answer.text, question.wh
+    leads = text.split()[0].lower() if text else ""
+    if question.preposition:
+        if leads in _LEADING:
+            text = text.split(" ", 1)[-1]
+        return answer_phrase(question, replace(answer, text=text))
+    if wh == "when" or (wh == "what" and question.head in TIME_NOUNS):
+        if leads in _LEADING or text.endswith(("ago", "later", "earlier")):
+            return as_words(text)
+        is_day = _DAY.match(text)
+        if re.match(r"\d+['’]?s\b|[\w-]+ century", text, re.IGNORECASE):
+            text = "the " + text
+        if re.search(r"\d:\d|[ap]\.?m\b", text):
+            return as_words("at " + text)
+        return as_words(("on " if is_day else "in ") + text)
+    if wh == "where":
+        return as_words(text if leads in _LEADING or leads in ("near", "to", "along") else "in " + text)
+    if wh == "why":
+        if leads in ("to", "because", "for", "due", "since", "as", "by"):
+            return as_words(text)
+        return as_words(("to " if answer.kind == "verb" else "because of ") + text)
+    if wh == "how long":
+        return as_words(text if leads in (*_LEADING, "for") or leads in ("until", "over") else "for " + text)
+    if wh == "how":
+        if answer.kind in ("adverb", "adjective") or leads in (*_LEADING, "through", "with", "via", "using", "to"):
+            return as_words(text)
+        if answer.kind == "verb":
+            return as_words("by " + verb_phrase(text.removeprefix("to "), "VBG") if _is_pool(text) else "to " + text)
+        return as_words("by " + text if answer.kind == "gerund" else "with " + text)
+    return as_words(text)
+
+
+def after_preposition(answer: FakeAnswer) -> FakeAnswer:
+    """An answer as it stands after a preposition: "of painting the walls"."""
+    if answer.kind != "verb" or not _is_pool(answer.text):
+        return answer
+    return replace(answer, text=verb_phrase(answer.text.removeprefix("to "), "VBG"), kind="gerund")
+
+
+def as_words(text: str) -> list[Word]:
+    """A text that comes from nowhere, as one word; none for no text."""
+    return [Word(text, "NN")] if text else []
+
+
+def _is_pool(text: str) -> bool:
+    return text.removeprefix("to ").split()[0] in POOL_VERBS
