@@ -57,7 +57,7 @@ CALLS: dict[str, tuple[Callable[[World, Path], Arguments], str]] = {
     ),
     "prototypes": (
         lambda world, out: [
-            *("detect", "prototypes", "--encoder", world.run, "--corpus", world.corpus, "--least", 1),
+            *("detect", "prototypes", "--encoder", world.run, "--corpus", world.corpus, "--min-count", 1),
             *("--out", out / "p.safetensors", "--rows", 20),
         ],
         "rows",

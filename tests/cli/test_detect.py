@@ -181,3 +181,11 @@ def test_without_wordnet_the_rest_is_measured(tmp_path: Path, monkeypatch: pytes
 def test_what_must_be_named(verb: str) -> None:
     said = trueneg("detect", verb, "--data", TINY)
     assert said.code == 2 and "--detector" in said.err
+
+
+def test_the_former_name_of_min_count_is_read_with_a_warning(world: World, tmp_path: Path) -> None:
+    asked = ("detect", "prototypes", "--encoder", world.run, "--corpus", world.corpus, "--rows", 4, "--json", "--out")
+    old = works(*asked, tmp_path / "old.safetensors", "--least", 2)
+    assert old.data["min_count"] == "2" and "--min-count" in old.err and "--least" in old.err
+    new = works(*asked, tmp_path / "new.safetensors", "--min-count", 2)
+    assert new.data | {"out": ""} == old.data | {"out": ""} and "--least" not in new.err

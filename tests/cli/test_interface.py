@@ -107,7 +107,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ],
     ("inspect",): lambda world, out: [world.run, "The large beast will stay .", "--html", out / "page.html"],
     ("detect", "prototypes"): lambda world, out: [
-        *("--encoder", world.run, "--corpus", world.corpus, "--least", 1, "--out", out / "p.safetensors")
+        *("--encoder", world.run, "--corpus", world.corpus, "--min-count", 1, "--out", out / "p.safetensors")
     ],
     ("reproduce",): lambda world, out: [
         *("planted", "--scale", "tiny", "--seeds", 1, "--arms", "baseline,set", "--corpus", world.corpus),

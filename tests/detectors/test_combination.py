@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_encoders import WrittenDetector, WrittenJudge, at
+from tiny_encoders import WrittenDetector, WrittenScorer, at
 from torch import nn
 
 import tiny
@@ -24,7 +24,7 @@ OPERATORS: dict[Literal["!", "&", "|"], object] = {"|": max, "&": min}
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 0.9), st.floats(0.1, 0.9))
 def test_judges_accept_as_logic_says(first: float, second: float, lower: float, higher: float) -> None:
     asked = [at("a big film", "big", "large")]
-    scorers = [WrittenJudge({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
+    scorers = [WrittenScorer({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
     says = [first >= lower, second >= higher]
     assert (CombinedScorer("|", scorers).acceptance(asked)[0] >= 0.5) == any(says)
     assert (CombinedScorer("&", scorers).acceptance(asked)[0] >= 0.5) == all(says)
@@ -34,15 +34,15 @@ def test_judges_accept_as_logic_says(first: float, second: float, lower: float, 
 
 def test_judges_are_on_one_scale_before_they_are_compared() -> None:
     asked = [at("a big film", "big", word) for word in ("large", "small")]
-    strict = WrittenJudge({("big", "large"): 0.9, ("big", "small"): 0.5}, threshold=0.9)
-    easy = WrittenJudge({("big", "large"): 0.1, ("big", "small"): 0.2}, threshold=0.1)
+    strict = WrittenScorer({("big", "large"): 0.9, ("big", "small"): 0.5}, threshold=0.9)
+    easy = WrittenScorer({("big", "large"): 0.1, ("big", "small"): 0.2}, threshold=0.1)
     np.testing.assert_allclose(CombinedScorer("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
     np.testing.assert_allclose(CombinedScorer("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
     assert CombinedScorer("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
 
 
 def test_judges_of_nothing() -> None:
-    assert CombinedScorer("&", [WrittenJudge({}), WrittenJudge({})]).scores([]).shape == (0,)
+    assert CombinedScorer("&", [WrittenScorer({}), WrittenScorer({})]).scores([]).shape == (0,)
 
 
 def test_credit_of_detectors() -> None:

@@ -109,9 +109,9 @@ def test_features_are_computed_once_for_all_fits(scorer: LearnedScorer, monkeypa
 def test_a_judge_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
     """During training it is asked about new texts without end."""
     ready = scorer.with_parameters(scorer.fit(ASKED, SHARES).parameters(), "here")
-    before = len(scorer._known or {})
+    before = len(scorer.cache or {})
     ready.scores([Substitution("a new text", 2, 5, "old")])
-    assert ready._known is None and len(scorer._known or {}) == before
+    assert ready.cache is None and len(scorer.cache or {}) == before
 
 
 def test_what_another_learned_is_refused(scorer: LearnedScorer) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from tiny_encoders import TEXT, TOKENIZERS, WrittenJudge, encode_rows, masked_at
+from tiny_encoders import TEXT, TOKENIZERS, WrittenScorer, encode_rows, masked_at
 from transformers import PreTrainedTokenizerFast
 
 import tiny
@@ -63,7 +63,7 @@ def test_credit_is_the_judges_acceptance_where_it_accepts(tokenizer: PreTrainedT
     golds, guesses = ("large", "film", "happy"), ("big", "movie", "glad")
     batch = masked_at(rows, [[column(rows, n, id_of(tokenizer, word))] for n, word in enumerate(golds)])
     predicted = torch.tensor([[id_of(tokenizer, word)] for word in guesses])
-    scorer = WrittenJudge({("large", "big"): 0.9, ("film", "movie"): 0.59, ("happy", "glad"): 0.6}, threshold=0.6)
+    scorer = WrittenScorer({("large", "big"): 0.9, ("film", "movie"): 0.59, ("happy", "glad"): 0.6}, threshold=0.6)
     credit = OnlineDetector(scorer, tokenizer).credit(batch.gold, predicted, batch)
     assert credit.dtype == torch.float32
     wanted = [
@@ -88,7 +88,7 @@ def test_the_text_is_the_rows_own(text: str) -> None:
     """Of bytes all is known: spaces, letters in parts, and what is several tokens."""
     tokenizer = TOKENIZERS["byte-level"]()
     batch, predicted = one(tokenizer, encode_rows(tokenizer, [[text]]), 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
+    (asked,) = asked_of(OnlineDetector(WrittenScorer({}), tokenizer), batch, predicted)
     at = text.index(" large") + 1
     assert asked == Substitution(text, at, at + 5, "old")
 
@@ -97,7 +97,7 @@ def test_spaces_around_punctuation_are_one_where_they_are_not_known() -> None:
     tokenizer = TOKENIZERS["wordpiece"]()
     rows = encode_rows(tokenizer, [["the mouse's (large) film, near the zebra."]])
     batch, predicted = one(tokenizer, rows, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
+    (asked,) = asked_of(OnlineDetector(WrittenScorer({}), tokenizer), batch, predicted)
     text = "the mouse ' s ( large ) film , near the zebra ."
     assert asked == Substitution(text, text.index("large"), text.index("large") + 5, "old")
 
@@ -108,7 +108,7 @@ def test_a_word_that_no_space_precedes_stays_where_it_is() -> None:
     entries = tokenizer.get_vocab()
     rows = encode_rows(tokenizer, [["the mouse (large) went"]])
     batch = masked_at(rows, [[column(rows, 0, entries["large"])]])
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, torch.tensor([[entries["grand"]]]))
+    (asked,) = asked_of(OnlineDetector(WrittenScorer({}), tokenizer), batch, torch.tensor([[entries["grand"]]]))
     assert asked == Substitution("the mouse (large) went", 11, 16, "grand")
 
 
@@ -116,7 +116,7 @@ def test_every_pair_of_whole_words_of_one_kind_is_asked_about_and_no_other(token
     rows, entries = encode_rows(tokenizer, [[TEXT[0]]]), surfaces(tokenizer)
     gold = id_of(tokenizer, "large")
     batch = masked_at(rows, [[column(rows, 0, gold)]])
-    detector = OnlineDetector(WrittenJudge({}), tokenizer)
+    detector = OnlineDetector(WrittenScorer({}), tokenizer)
     asked = set()
     for token in range(len(entries) + 1):  # one beyond the tokenizer: a model's padded output row
         found = asked_of(detector, batch, torch.tensor([[token]]))
@@ -136,7 +136,7 @@ def test_pieces_and_empty_slots_are_not_asked_about(tokenizer: PreTrainedTokeniz
     large, big = id_of(tokenizer, "large"), id_of(tokenizer, "big")
     pieces = (~rows.is_whole_word & ~rows.is_special)[0].nonzero().flatten().tolist()
     batch = masked_at(rows, [[column(rows, 0, large), *pieces]])
-    detector = OnlineDetector(WrittenJudge({}), tokenizer)
+    detector = OnlineDetector(WrittenScorer({}), tokenizer)
     predicted = torch.full_like(batch.gold, big)
     assert len(asked_of(detector, batch, predicted)) == 1 and batch.gold.numel() > 2
     empty = replace(batch, is_masked=torch.zeros_like(batch.is_masked))
@@ -145,7 +145,7 @@ def test_pieces_and_empty_slots_are_not_asked_about(tokenizer: PreTrainedTokeniz
 
 def test_text_stays_within_its_document(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = encode_rows(tokenizer, [[TEXT[1], TEXT[0], TEXT[2]], [TEXT[0], TEXT[0]]])
-    detector = OnlineDetector(WrittenJudge({}), tokenizer)
+    detector = OnlineDetector(WrittenScorer({}), tokenizer)
     for row, which in ((0, 0), (1, 0), (1, 1)):
         batch, predicted = one(tokenizer, rows, row, "large", "old", which)
         (asked,) = asked_of(detector, batch, predicted)
@@ -157,7 +157,7 @@ def test_the_window_shows_whole_words_only(tokenizer: PreTrainedTokenizerFast, c
     text = "we quickly saw quizzicality near large quizzicality about the zebra city"
     rows = encode_rows(tokenizer, [[text]], length=96)
     batch, predicted = one(tokenizer, rows, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer, context), batch, predicted)
+    (asked,) = asked_of(OnlineDetector(WrittenScorer({}), tokenizer, context), batch, predicted)
     assert asked.target == "large"
     words = asked.text.split()
     assert f" {' '.join(words)} " in f" {text} " and set(words) <= set(text.split())
@@ -174,12 +174,12 @@ def test_a_row_that_begins_within_a_word(tokenizer: PreTrainedTokenizerFast) -> 
     cut = rows._map(lambda tensor: tensor[:, keep] if tensor.ndim == 2 else tensor)
     assert len(pieces) > 2 and not cut.is_word_start[0, 1]
     batch, predicted = one(tokenizer, cut, 0, "large", "old")
-    (asked,) = asked_of(OnlineDetector(WrittenJudge({}), tokenizer), batch, predicted)
+    (asked,) = asked_of(OnlineDetector(WrittenScorer({}), tokenizer), batch, predicted)
     assert asked == Substitution("large mouse", 0, 5, "old")
 
 
 def test_nothing_is_asked_where_nothing_is_mispredicted(tokenizer: PreTrainedTokenizerFast) -> None:
-    rows, scorer = encode_rows(tokenizer, [[text] for text in TEXT]), WrittenJudge({})
+    rows, scorer = encode_rows(tokenizer, [[text] for text in TEXT]), WrittenScorer({})
     batch = tiny.make_masking(rate=0.5)(rows)
     detector = OnlineDetector(scorer, tokenizer)
     assert not detector.credit(batch.gold, batch.gold, batch).any()
@@ -187,7 +187,7 @@ def test_nothing_is_asked_where_nothing_is_mispredicted(tokenizer: PreTrainedTok
 
 
 def test_the_scorer_sees_several_tokens_of_all_slots_at_once(tokenizer: PreTrainedTokenizerFast) -> None:
-    rows, scorer = encode_rows(tokenizer, [[TEXT[0]]]), WrittenJudge({("large", "old"): 1.0, ("large", "big"): 0.75})
+    rows, scorer = encode_rows(tokenizer, [[TEXT[0]]]), WrittenScorer({("large", "old"): 1.0, ("large", "big"): 0.75})
     detector = OnlineDetector(scorer, tokenizer)
     batch, predicted = one(tokenizer, rows, 0, "large", "old")
     credit, tokens, listed = detector.propose(batch.gold, predicted, batch)

@@ -65,12 +65,12 @@ def make_corpus(folder: Path, tokenizer: object) -> Corpus:
 @pytest.fixture(scope="module")
 def file(corpus: Corpus, bert: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("prototypes") / "p.safetensors"
-    learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=2).save(path)
+    learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=2).save(path)
     return str(path)
 
 
 def test_they_are_the_mean_of_each_words_vectors(corpus: Corpus, bert: str) -> None:
-    learned = learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=1, batch_size=3)
+    learned = learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=1, batch_size=3)
     encoder, tokenizer = TextEncoder(bert, (1,)), load_tokenizer(corpus.path / "tokenizer")
     seen: dict[str, list[np.ndarray]] = defaultdict(list)
     index = RowIndex(corpus, LENGTH)
@@ -95,12 +95,12 @@ def test_they_are_the_mean_of_each_words_vectors(corpus: Corpus, bert: str) -> N
 def test_rare_words_have_none_and_a_file_keeps_them(corpus: Corpus, bert: str, file: str) -> None:
     loaded = Prototypes.load(file)
     assert (loaded.counts >= 2).all() and loaded.provenance["layer"] == "1"
-    again = learn_prototypes(bert, corpus, layer=1, length=LENGTH, least=2)
+    again = learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=2)
     assert loaded.words == again.words
     np.testing.assert_allclose(loaded.matrix, again.matrix, atol=1e-3)
     assert loaded.provenance["num_words"] == str(len(loaded.words))
     with pytest.raises(ModelError, match="no word occurs 1000 times"):
-        learn_prototypes(bert, corpus, length=LENGTH, least=1000)
+        learn_prototypes(bert, corpus, length=LENGTH, min_count=1000)
 
 
 def test_files_that_are_none(tmp_path: Path, file: str, roberta: str) -> None:

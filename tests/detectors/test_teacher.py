@@ -26,7 +26,7 @@ def loaded(path: str) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(path), AutoModelForMaskedLM.from_pretrained(path).eval()
 
 
-def judge_of(path: str, resources: Resources, options: str = "") -> TeacherScorer:
+def teacher_of(path: str, resources: Resources, options: str = "") -> TeacherScorer:
     scorer = make_scorer(f"teacher:{path}{options}", resources)
     assert isinstance(scorer, TeacherScorer)
     return scorer
@@ -66,7 +66,7 @@ SINGLE = [
 
 
 def test_one_piece_for_another_is_a_ratio_of_two_probabilities(checkpoint: str, resources: Resources) -> None:
-    tokenizer, scorer = loaded(checkpoint)[0], judge_of(checkpoint, resources)
+    tokenizer, scorer = loaded(checkpoint)[0], teacher_of(checkpoint, resources)
     vocabulary = tokenizer.get_vocab()
     ids = [vocabulary.get(f"Ġ{s.substitute}", vocabulary.get(s.substitute)) for s in SINGLE]
     wanted = np.array([seen(checkpoint, s, n) for s, n in zip(SINGLE, ids, strict=True)])
@@ -81,7 +81,7 @@ def test_a_word_at_the_start_has_no_space_before_it(roberta: str, resources: Res
     vocabulary = loaded(roberta)[0].get_vocab()
     both = [letter for letter in "bcdefghijklmnopqrstuvwxyz" if f"Ġ{letter}" in vocabulary]
     text, asked = "a mouse sat", [at("a mouse sat", "a", letter) for letter in both]
-    found = judge_of(roberta, resources).log_ratios(asked)
+    found = teacher_of(roberta, resources).log_ratios(asked)
     bare = [seen(roberta, at(text, "a", letter), vocabulary[letter]) for letter in both]
     after_space = [seen(roberta, at(text, "a", letter), vocabulary[f"Ġ{letter}"]) for letter in both]
     np.testing.assert_allclose(found, bare, atol=TOLERANCE)
@@ -98,7 +98,7 @@ def test_several_pieces_are_compared_under_as_many_masks(
     ids = [tokenizer(text, add_special_tokens=False).input_ids for text in (substitute, word)]
     assert {len(ids[0]), len(ids[1])} != {1}
     wanted = masked(bert, s, ids[0]) - masked(bert, s, ids[1])
-    np.testing.assert_allclose(judge_of(bert, resources).log_ratios([s]), wanted, atol=TOLERANCE)
+    np.testing.assert_allclose(teacher_of(bert, resources).log_ratios([s]), wanted, atol=TOLERANCE)
 
 
 def test_masks_stand_where_the_word_stood(roberta: str, resources: Resources) -> None:
@@ -111,27 +111,27 @@ def test_masks_stand_where_the_word_stood(roberta: str, resources: Resources) ->
         row = [tokenizer.cls_token_id, *left, *[tokenizer.mask_token_id] * len(pieces), *right, tokenizer.sep_token_id]
         found = log_probabilities(roberta, row)
         total += sign * float(np.mean([found[1 + len(left) + n, piece] for n, piece in enumerate(pieces)]))
-    np.testing.assert_allclose(judge_of(roberta, resources).log_ratios([s]), total, atol=TOLERANCE)
+    np.testing.assert_allclose(teacher_of(roberta, resources).log_ratios([s]), total, atol=TOLERANCE)
 
 
 def test_the_same_word_scores_a_half(checkpoint: str, resources: Resources) -> None:
     asked = [Substitution(s.text, s.start, s.end, s.target) for s in [*SINGLE, at("the zebra sat", "zebra", "x")]]
-    np.testing.assert_allclose(judge_of(checkpoint, resources).scores(asked), 0.5)
+    np.testing.assert_allclose(teacher_of(checkpoint, resources).scores(asked), 0.5)
 
 
 @pytest.mark.parametrize(("word", "substitute"), [("mouse", "🐭"), ("🐭", "mouse"), ("🐭", "🐱"), ("mouse", "\x07")])
 def test_what_the_teacher_does_not_know_scores_0(bert: str, word: str, substitute: str, resources: Resources) -> None:
-    scorer, s = judge_of(bert, resources), at(f"the {word} sat", word, substitute)
+    scorer, s = teacher_of(bert, resources), at(f"the {word} sat", word, substitute)
     assert scorer.log_ratios([s]).tolist() == [-np.inf] and scorer.scores([s]).tolist() == [0]
 
 
 def test_bytes_are_known(roberta: str, resources: Resources) -> None:
-    scores = judge_of(roberta, resources).scores([at("the 🐭 sat", "🐭", "🐱"), at("the mouse sat", "mouse", "🐱")])
+    scores = teacher_of(roberta, resources).scores([at("the 🐭 sat", "🐭", "🐱"), at("the mouse sat", "mouse", "🐱")])
     assert ((scores > 0) & (scores < 1)).all()
 
 
 def test_many_at_once_are_each_by_itself(checkpoint: str, resources: Resources) -> None:
-    scorer = judge_of(checkpoint, resources)
+    scorer = teacher_of(checkpoint, resources)
     asked = [*SINGLE, at("the zebra sat", "zebra", "mouse"), at(TEXT[0], "large", "zebra"), *SINGLE[:2]]
     alone = np.concatenate([scorer.log_ratios([s]) for s in asked])
     np.testing.assert_allclose(scorer.log_ratios(asked), alone, atol=TOLERANCE)
@@ -139,7 +139,7 @@ def test_many_at_once_are_each_by_itself(checkpoint: str, resources: Resources) 
 
 
 def test_a_long_text_is_read_around_the_word(checkpoint: str, resources: Resources) -> None:
-    scorer = judge_of(checkpoint, resources, "[window=20]")
+    scorer = teacher_of(checkpoint, resources, "[window=20]")
     text = " ".join([*TEXT * 4, "the large animal went", *TEXT * 4])
     start = text.index("animal went")
     cut, begin, end = scorer.reader.cut((text, start, start + 6))
@@ -150,7 +150,7 @@ def test_a_long_text_is_read_around_the_word(checkpoint: str, resources: Resourc
 
 
 def test_a_window_is_no_longer_than_the_model(roberta: str, resources: Resources) -> None:
-    scorer = judge_of(roberta, resources, "[window=500]@0.1")
+    scorer = teacher_of(roberta, resources, "[window=500]@0.1")
     assert scorer.threshold == 0.1 and scorer.reader.window == 64 - 1
     assert np.isfinite(scorer.log_ratios([at(" ".join(TEXT * 20), "film", "movie")])).all()
 

@@ -85,7 +85,7 @@ def at(text: str, word: str, substitute: str) -> Substitution:
     return Substitution(text, start, start + len(word), substitute)
 
 
-class WrittenJudge(SubstitutionScorer):
+class WrittenScorer(SubstitutionScorer):
     """Scores from a table of pairs; it keeps what it was asked."""
 
     def __init__(self, scores: Mapping[tuple[str, str], float], threshold: float = 0.5) -> None:

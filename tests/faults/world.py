@@ -309,8 +309,8 @@ AT_ONCE = {
         Verb("lexicon build", _writing("lexicon", "build", "--tokenizer", "@tok", "--out", file="t.safetensors")),
         Verb(
             "detect prototypes",
-            _writing("detect", "prototypes", "--encoder", "@bert", "--corpus", "@corpus", "--least", 2, "--length", 24,
-                     "--out", file="p.safetensors"),
+            _writing("detect", "prototypes", "--encoder", "@bert", "--corpus", "@corpus", "--min-count", 2, "--length",
+                     24, "--out", file="p.safetensors"),
         ),
         Verb(
             "detect calibrate",

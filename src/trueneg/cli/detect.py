@@ -172,7 +172,8 @@ def prototypes(
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Rows of the corpus to read, drawn at random; 0 for all.")] = 0,
     length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
-    least: Annotated[int, typer.Option(min=1, help="Occurrences that a word needs.")] = 5,
+    min_count: Annotated[int, typer.Option(min=1, help="Occurrences that a word needs.")] = 5,
+    least: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     device: Device = "",
     seed: Seed = 0,
     verify: Verify = True,
@@ -184,10 +185,14 @@ def prototypes(
     Example: `trueneg detect prototypes --encoder ENCODER --corpus corpus/ --rows 20000 --out prototypes.safetensors`,
     then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & fits" --out notes/`
     """
+    from trueneg.config.fields import warn_renamed
     from trueneg.corpus.store import Corpus
     from trueneg.detectors.scorers.prototypes import learn_prototypes
     from trueneg.files.whole import check_writable
 
+    if least is not None:
+        warn_renamed("option --least", "--min-count")
+        min_count = least
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'prototypes.safetensors'}")
     try:
@@ -203,7 +208,7 @@ def prototypes(
             device=make_resources("", device).device,
             max_rows=rows,
             length=length,
-            least=least,
+            min_count=min_count,
             seed=seed,
             progress=bar.tell,
         )

@@ -99,11 +99,11 @@ def _triplets(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from dataclasses import asdict
 
-    from trueneg.evaluation.encoders.sentence_similarity import TextReader
     from trueneg.evaluation.encoders.triplet_making import make_triplets
     from trueneg.evaluation.encoders.triplets import SIMILARITIES, hits, margins, read_triplets, write_triplets
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.wordnet import WordNet
+    from trueneg.models.text_reader import TextReader
 
     path = Path(data)
     if path.suffix == ".jsonl":
@@ -149,7 +149,8 @@ def _sentences(path: Path) -> list[str]:
 def _similarity(
     checkpoints: Sequence[str], data: str, split: str, limit: int, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    from trueneg.evaluation.encoders.sentence_similarity import POOLINGS, TextReader, sentence_similarity
+    from trueneg.evaluation.encoders.sentence_similarity import sentence_similarity
+    from trueneg.models.text_reader import POOLINGS, TextReader
     from trueneg.runs.exporting import sentence_source
     from trueneg.tasks.glue import GlueTask
 

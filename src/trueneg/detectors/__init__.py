@@ -79,9 +79,7 @@ def make_scorer(specification: str | Specification, resources: Resources | None 
         raise ConfigError(f"detector '{wanted.text}' works in training only: it scores no words by themselves")
     made = SCORERS.load(wanted.name)(wanted, resources.with_maker(lambda part: make_scorer(part, resources)))
     scorer: SubstitutionScorer = made
-    if wanted.threshold is not None:
-        scorer.threshold = wanted.threshold
-    return scorer
+    return scorer if wanted.threshold is None else scorer.with_threshold(wanted.threshold)
 
 
 def make_detector(

@@ -12,7 +12,6 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, Proposals, credit_of
-from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
 from trueneg.detectors.scorers.prototypes import THRESHOLD, Prototypes, RowReader, load_pair
 from trueneg.detectors.specification import Leaf, Resources
@@ -20,7 +19,7 @@ from trueneg.errors import ConfigError, ModelError
 from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.surface import surfaces
 from trueneg.models.backbone import Encoder, check_packing, max_length
-from trueneg.models.reading import WholeTextReader, drop_layers_above, unit_vectors
+from trueneg.models.reading import WholeTextReader, drop_layers_above, unit_vectors, weights_digest
 from trueneg.tokenizer import fingerprint
 
 _AT_ONCE = 1024
@@ -115,7 +114,7 @@ class PrototypeDetector(Detector):
         return are_alike(self._kinds, batch.gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
 
 
-class DeviceReader:
+class DeviceRowReader:
     """Reads rows with a frozen encoder of their tokenizer: on the device, in static shapes.
 
     It is no module, so neither checkpoints nor optimizers see the encoder. It runs in the precision of the step around
@@ -172,7 +171,7 @@ class DeviceReader:
             )
 
 
-class TextReader:
+class TextRowReader:
     """Reads rows as text, with an encoder of any tokenizer: on the host's time.
 
     Args:
@@ -231,11 +230,11 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
     kinds = substitution_kinds(surfaces(tokenizer))
     reader: Reader
     if resources.annotates or fingerprint(encoder.tokenizer) != fingerprint(tokenizer):
-        reader = TextReader(RowReader(WholeTextReader(encoder), TokenText(tokenizer)), kinds)
+        reader = TextRowReader(RowReader(WholeTextReader(encoder), TokenText(tokenizer)), kinds)
     else:
         layer = encoder.layers[0]
         is_last = drop_layers_above(encoder.model, layer)
-        reader = DeviceReader(Encoder(encoder.model), None if is_last else layer)
+        reader = DeviceRowReader(Encoder(encoder.model), None if is_last else layer)
     top = leaf.count("top", _ANNOTATED if resources.annotates else 8, min=1)
     table = prototype_table(prototypes, tokenizer)
     return PrototypeDetector(reader, table, kinds, leaf.threshold_or(THRESHOLD), top, prototypes.provenance)

@@ -19,6 +19,13 @@ _BLOCK = 1 << 24  # similarities held at once: 64 MB
 _LONGEST_HEADER = 1000  # bytes
 
 
+def vectors_digest(words: tuple[str, ...], matrix: NDArray[np.float32]) -> str:
+    """Name words and their vectors, in 16 hexadecimal digits."""
+    digest = hashlib.sha256("\n".join(words).encode())
+    digest.update(np.ascontiguousarray(matrix).data)
+    return digest.hexdigest()[:16]
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Words and their vectors, of length one.

@@ -6,10 +6,11 @@ Any Hugging Face encoder with a fast tokenizer gives vectors of words in sentenc
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTo
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
-from trueneg.tokenizer import load_tokenizer
+from trueneg.tokenizer import fingerprint, load_tokenizer
 
 Span = tuple[str, int, int]
 """A text, and the characters from which to which a word goes."""
@@ -170,10 +171,10 @@ class TextEncoder:
         found = np.zeros((len(spans), len(self.layers), self.model.config.hidden_size), np.float32)
         for chosen, read in self.reader.batches(spans):
             with torch.autocast(device.type, torch.bfloat16):
-                states = self._states(read.input_ids.to(device), read.attention_mask.to(device))
+                states = hidden_states(self.model, read.input_ids, read.attention_mask)
             weights = self._weights(read).to(device)
-            pooled = [torch.einsum("nl,nlh->nh", weights, states[layer].float()) for layer in self.layers]
-            found[chosen] = torch.stack(pooled, 1).cpu().numpy()
+            vectors = [weighted_sum(states[layer].float(), weights) for layer in self.layers]
+            found[chosen] = torch.stack(vectors, 1).cpu().numpy()
             self.num_unseen += int((~read.is_word.any(1)).sum())
         return found
 
@@ -185,10 +186,6 @@ class TextEncoder:
             is_rest = (read.attention_mask > 0) & ~read.is_word & read.is_word.any(1, keepdim=True)
             weights = weights - is_rest / is_rest.sum(1, keepdim=True).clamp(min=1)
         return weights
-
-    def _states(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True)
-        return output.hidden_states
 
 
 class WholeTextReader:
@@ -248,10 +245,7 @@ class WholeTextReader:
         encoder, device = self.encoder, self.encoder.model.device
         input_ids, mask = padded(ids, encoder.tokenizer)
         with torch.autocast(device.type, torch.bfloat16):
-            output = encoder.model(
-                input_ids=input_ids.to(device), attention_mask=mask.to(device), output_hidden_states=True
-            )
-        states = output.hidden_states[encoder.layers[0]].float()
+            states = hidden_states(encoder.model, input_ids, mask)[encoder.layers[0]].float()
         shift = np.cumsum([0, *num_words[:-1]])
         table = np.concatenate(
             [
@@ -311,6 +305,18 @@ def padded(ids: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerFast) -> 
     return input_ids, mask
 
 
+def hidden_states(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
+    """Read a batch on the model's device: states ``[n, length, hidden]`` of every layer, embeddings first."""
+    given = {"input_ids": input_ids.to(model.device), "attention_mask": attention_mask.to(model.device)}
+    states: tuple[Tensor, ...] = model(**given, output_hidden_states=True).hidden_states
+    return states
+
+
+def weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
+    """Sum states ``[..., n, length, hidden]`` over tokens, weighted by ``[n, length]``: ``[..., n, hidden]``."""
+    return torch.einsum("nt,...nth->...nh", weights, states)
+
+
 def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Vectors of length one along the last axis; those without length stay 0."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12), np.float32)
@@ -332,6 +338,24 @@ def load_encoder(source: str) -> PreTrainedModel:
     model.requires_grad_(False)
     frozen: PreTrainedModel = model.eval()
     return frozen
+
+
+def add_tensors(digest: hashlib._Hash, tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Hash tensors with their names, types and shapes; those on a GPU are copied."""
+    for name, tensor in tensors:
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # As bytes: numpy knows no bfloat16.
+        digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+
+def weights_digest(module: nn.Module, tokenizer: PreTrainedTokenizerFast | None = None) -> str:
+    """Name a frozen encoder's weights, and its tokenizer where text is read: the same wherever its files are.
+
+    Takes about a second for a gigabyte.
+    """
+    digest = hashlib.sha256(fingerprint(tokenizer).encode() if tokenizer is not None else b"")
+    add_tensors(digest, module.state_dict().items())
+    return digest.hexdigest()[:16]
 
 
 @torch.no_grad()

@@ -24,11 +24,11 @@ from trueneg.config.codec import decode, differences
 from trueneg.config.fields import names_where
 from trueneg.config.options import TrainConfig
 from trueneg.detectors.base import Detector
-from trueneg.detectors.digest import add_tensors
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
 from trueneg.files.records import parse_record, read_record
 from trueneg.files.whole import follow_umask
+from trueneg.models.reading import add_tensors
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.version import __version__
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trueneg.evaluation.encoders.bertscore import bert_score
-from trueneg.evaluation.encoders.sentence_similarity import States
+from trueneg.models.text_reader import States
 
 HIDDEN = 3
 

@@ -12,14 +12,8 @@ from tiny_readers import OneByOne, checkpoint
 
 from evaluation.labelled_tokenizers import wordpiece
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.encoders.sentence_similarity import (
-    POOLINGS,
-    Floats,
-    Pooling,
-    SentenceSimilarity,
-    TextReader,
-    sentence_similarity,
-)
+from trueneg.evaluation.encoders.sentence_similarity import SentenceSimilarity, sentence_similarity
+from trueneg.models.text_reader import POOLINGS, Floats, Pooling, TextReader
 from trueneg.tasks.text import TextExample
 from trueneg.terminal.progress import Tell, untold
 

@@ -10,7 +10,6 @@ from tiny_readers import OneByOne, checkpoint
 
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.bertscore import bert_score
-from trueneg.evaluation.encoders.sentence_similarity import TextReader
 from trueneg.evaluation.encoders.triplets import (
     SIMILARITIES,
     Margins,
@@ -20,6 +19,7 @@ from trueneg.evaluation.encoders.triplets import (
     read_triplets,
     write_triplets,
 )
+from trueneg.models.text_reader import TextReader
 
 TRIPLETS = [
     Triplet("the good cat sat", "the good mat sat", "the bad cat sat", (("cat", "mat"),), (("good", "bad"),)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tiny
 from evaluation.labelled_tokenizers import wordpiece
-from trueneg.evaluation.encoders.sentence_similarity import TextReader
+from trueneg.models.text_reader import TextReader
 
 
 def checkpoint(folder: Path) -> str:

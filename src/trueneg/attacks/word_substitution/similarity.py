@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueneg.bounded_cache import BoundedCache
-from trueneg.evaluation.encoders.sentence_similarity import States, TextReader, cosines
+from trueneg.evaluation.encoders.sentence_similarity import cosines
+from trueneg.models.text_reader import TextReader
 
 
 class Similarity(Protocol):
@@ -50,13 +51,8 @@ class MeanVectors:
         return angles(vectors[::2], vectors[1::2])
 
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        ids = self._reader.tokenize(texts)
-        found = np.zeros((len(texts), int(self._reader.model.config.hidden_size)), dtype=np.float32)
-        for chosen in self._reader.batches(ids):
-            states = self._reader.states([ids[number] for number in chosen])
-            last = States(states.hidden[-1:], states.is_token, states.is_special)
-            found[chosen] = last.pooled("mean")[0].cpu().numpy()
-        return found
+        vectors = self._reader.vectors(texts, poolings=("mean",), layers=slice(-1, None))["mean"]
+        return vectors[:, 0].astype(np.float32)
 
 
 def angles(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -68,6 +70,13 @@ class SubstitutionScorer(ABC):
     def acceptance(self, substitutions: Sequence[Substitution]) -> Scores:
         """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, and straight lines to 0 and 1."""
         return acceptance(self.scores(substitutions), self.threshold)
+
+    def with_threshold(self, threshold: float, provenance: Mapping[str, str] | None = None) -> Self:
+        """Return the same scorer with another threshold, and further provenance."""
+        other = copy(self)
+        other.threshold = threshold
+        other.provenance = {**self.provenance, **(provenance or {})}
+        return other
 
     def reads(self) -> tuple[object, ...]:
         """What scores follow from: digests of the weights, vectors and lexicons that are read, and settings.

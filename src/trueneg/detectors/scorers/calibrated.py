@@ -32,15 +32,11 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
         if not isinstance(scorer, LearnedScorer):
             raise ConfigError(f"'{leaf.argument}': '{content['detector']}' has nothing to learn, yet it has parameters")
         scorer = scorer.with_parameters(parameters, leaf.argument)
-    scorer.threshold = float(content["threshold"])
+    threshold = float(content["threshold"])
     about = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
-    scorer.provenance = {
-        **scorer.provenance,
-        "calibration": Path(leaf.argument).name,
-        "threshold": str(scorer.threshold),
-        **about,
-    }
-    return scorer
+    return scorer.with_threshold(
+        threshold, {"calibration": Path(leaf.argument).name, "threshold": str(threshold), **about}
+    )
 
 
 def read_calibration(path: str) -> dict[str, Any]:

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
-from trueneg.models.reading import Span, TextEncoder, unit_vectors
+from trueneg.models.reading import Span, TextEncoder, unit_vectors, weights_digest
 
 OPTIONS = ("layer", "pooling", "window", "center")
 THRESHOLD = 0.65

@@ -46,6 +46,8 @@ class LearnedScorer(SubstitutionScorer):
         prototypes: Of an encoder, if any.
         teacher: A masked model, if any.
         weights: One a feature, after the constant; None before it is fitted.
+        cache: Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads
+            the same. None keeps nothing, as in training, where texts never end.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LearnedScorer(SubstitutionScorer):
         prototypes: PrototypesScorer | None = None,
         teacher: TeacherScorer | None = None,
         weights: Mapping[str, float] | None = None,
+        cache: dict[Substitution, NDArray[np.float64]] | None = None,
     ) -> None:
         self.contextual = contextual
         self.relations = relations
@@ -63,8 +66,7 @@ class LearnedScorer(SubstitutionScorer):
         self.prototypes = prototypes
         self.teacher = teacher
         self.weights = weights
-        # A fit to each fold reads the same features; training would keep them without end.
-        self._known: dict[Substitution, NDArray[np.float64]] | None = {} if weights is None else None
+        self.cache = cache
         parts = {"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher}
         self.provenance = {
             f"{name}.{key}": value for name, part in parts.items() if part for key, value in part.provenance.items()
@@ -112,16 +114,11 @@ class LearnedScorer(SubstitutionScorer):
         if is_accepted.all() or not is_accepted.any():
             raise ConfigError("a learned detector needs examples of both: substitutes that people accept, and others")
         weights = fit_logistic(self.features(substitutions), is_accepted)
-        fitted = self._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)))
-        fitted._known = self._known
-        return fitted
+        return self._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)), self.cache)
 
     def features(self, substitutions: Sequence[Substitution]) -> Matrix:
-        """Features of each substitution, float64 ``[n, features]``.
-
-        A scorer that is to be fitted keeps them, and so do its fits: cross-validation computes them once.
-        """
-        known = {} if self._known is None else self._known
+        """Compute the features of each substitution, float64 ``[n, features]``; those in the cache are looked up."""
+        known = {} if self.cache is None else self.cache
         if new := [s for s in dict.fromkeys(substitutions) if s not in known]:
             known |= dict(zip(new, self._features(new), strict=True))
         return np.stack([known[s] for s in substitutions]) if substitutions else np.zeros((0, len(self.names)))
@@ -162,10 +159,11 @@ class LearnedScorer(SubstitutionScorer):
         """
         if set(parameters) != {"constant", *self.names}:
             raise ConfigError(f"'{where}' was learned from other features: calibrate it again")
-        return self._with(parameters)
+        return self._with(parameters, None)
 
-    def _with(self, weights: Mapping[str, float]) -> Self:
-        return type(self)(self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, weights)
+    def _with(self, weights: Mapping[str, float], cache: dict[Substitution, NDArray[np.float64]] | None) -> Self:
+        parts = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher)
+        return type(self)(*parts, weights, cache)
 
     def reads(self) -> tuple[object, ...]:
         """What its features are made of, and what was learned."""
@@ -224,4 +222,5 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
         NeighboursScorer(read_vectors(vectors), top=0) if vectors else None,
         make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
         make_teacher(Leaf("teacher", teacher, text=leaf.text), resources) if teacher else None,
+        cache={},
     )

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.detectors.digest import vectors_digest
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError
 from trueneg.lexicon.surface import substitution_groups, surfaces
 from trueneg.lexicon.table import LookupTable
-from trueneg.lexicon.vectors import Vectors, load_vectors
+from trueneg.lexicon.vectors import Vectors, load_vectors, vectors_digest
 from trueneg.models.backbone import embedding_table
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import load_encoder

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.detectors.digest import vectors_digest, weights_digest
 from trueneg.detectors.rowtext import TokenText, substitution_kinds
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
-from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors
+from trueneg.lexicon.vectors import vectors_digest
+from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors, weights_digest
 from trueneg.terminal.progress import Tell, untold
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
@@ -148,7 +148,7 @@ def learn_prototypes(
     max_rows: int = 0,
     length: int = 128,
     batch_size: int = 64,
-    least: int = MIN_COUNT,
+    min_count: int = MIN_COUNT,
     seed: int = 0,
     progress: Tell = untold,
 ) -> Prototypes:
@@ -162,7 +162,7 @@ def learn_prototypes(
         max_rows: Rows to read, drawn at random; 0 for all.
         length: Tokens of a row.
         batch_size: Rows read at once.
-        least: Occurrences that a word needs.
+        min_count: Occurrences that a word needs.
         seed: Draws the rows.
         progress: Called with the number of rows read and their total.
 
@@ -189,9 +189,9 @@ def learn_prototypes(
     by_word: dict[str, list[int]] = defaultdict(list)
     for token in np.flatnonzero(counts).tolist():
         by_word[text.surfaces[token].word].append(token)
-    kept = {word: tokens for word, tokens in by_word.items() if counts[tokens].sum() >= least}
+    kept = {word: tokens for word, tokens in by_word.items() if counts[tokens].sum() >= min_count}
     if not kept:
-        raise ModelError(f"no word occurs {least} times in {num_rows:,} rows of '{corpus.path}': read more rows")
+        raise ModelError(f"no word occurs {min_count} times in {num_rows:,} rows of '{corpus.path}': read more rows")
     matrix = np.stack([sums[tokens].sum(0) for tokens in kept.values()])
     return Prototypes(
         tuple(kept),
@@ -203,7 +203,7 @@ def learn_prototypes(
             "corpus": corpus.info.fingerprint,
             "rows": str(num_rows),
             "length": str(length),
-            "least": str(least),
+            "min_count": str(min_count),
             "num_words": str(len(kept)),
         },
     )

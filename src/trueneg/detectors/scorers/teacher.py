@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.config.options import ModelConfig
-from trueneg.detectors.digest import weights_digest
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
-from trueneg.models.reading import Span, SpanReader
+from trueneg.models.reading import Span, SpanReader, weights_digest
 from trueneg.tokenizer import load_tokenizer, special_ids
 
 OPTIONS = ("window",)

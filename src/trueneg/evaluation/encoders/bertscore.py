@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trueneg.evaluation.encoders.sentence_similarity import States
+from trueneg.models.text_reader import States
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.bertscore import bert_score
-from trueneg.evaluation.encoders.sentence_similarity import POOLINGS, Floats, States, TextReader, cosines
+from trueneg.evaluation.encoders.sentence_similarity import cosines
 from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
 from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.models.text_reader import POOLINGS, Floats, States, TextReader
 from trueneg.tasks.records import read_lines
 from trueneg.terminal.progress import Tell, counted, untold
 

@@ -1,4 +1,4 @@
-"""What a substitution is, and the common scale of judges."""
+"""What a substitution is, and the common scale of scorers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_encoders import WrittenJudge, at
+from tiny_encoders import WrittenScorer, at
 
 from trueneg.detectors.scorers.base import Substitution, acceptance
 
@@ -52,9 +52,10 @@ def test_thresholds_beyond_the_scores(threshold: float, wanted: list[float]) -> 
     assert acceptance(np.array([0.0, 0.5, 1.0]), threshold).tolist() == wanted
 
 
-def test_a_judge_accepts_by_its_own_threshold() -> None:
-    scorer = WrittenJudge({("big", "large"): 0.8}, threshold=0.8)
+def test_a_scorer_accepts_by_its_own_threshold() -> None:
+    scorer = WrittenScorer({("big", "large"): 0.8}, threshold=0.8)
     asked = [at("a big film", "big", word) for word in ("large", "small")]
     assert scorer.acceptance(asked).tolist() == [0.5, 0.0]
-    scorer.threshold = 0.9
-    assert scorer.acceptance(asked)[0] < 0.5
+    stricter = scorer.with_threshold(0.9, {"from": "here"})
+    assert stricter.acceptance(asked)[0] < 0.5 <= scorer.acceptance(asked)[0]
+    assert stricter.provenance == {**scorer.provenance, "from": "here"}
