@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.config.options import MaskingConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Masking
@@ -26,7 +27,6 @@ from trueneg.lexicon.table import LookupTable
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import Discriminator, ElectraPair
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL_IDS = list(range(5))
 VOCAB_SIZE = 300  # more than one block of the sampler, and not a whole number of them
@@ -35,11 +35,9 @@ ARCHITECTURES = ["bert", "roberta", "electra", "modernbert", "deberta-v2"]
 
 def make_tokenizer(vocab_size: int = VOCAB_SIZE) -> PreTrainedTokenizerFast:
     words = [*SPECIAL, *(f"word{number}" for number in range(vocab_size - len(SPECIAL)))]
-    vocabulary = {word: number for number, word in enumerate(words)}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordLevel(numbered(words), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **roles)
+    return wrapped(backend)
 
 
 def make_rows(pieces: Sequence[Sequence[int]], length: int, seed: int = 0, first_position: int = 0) -> Rows:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.word_substitution.greedy import Place, greedy_attack
 from trueneg.attacks.word_substitution.masked_lm import PROFILES, MaskedLMCandidates, MaskedLMOptions, combinations
@@ -29,7 +30,6 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.tasks.text import TextExample
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
-ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 VOCABULARY = (
     "the was film movie picture actor story good bad fine dull un ##kind ##able ##like ##s 7 7th ! , . -".split()  # noqa: SIM905
 )
@@ -59,8 +59,7 @@ def save_bert(folder: Path, tokenizer: Tokenizer) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(role, tokenizer.token_to_id(role)) for role in ("[CLS]", "[SEP]")]
     )
-    roles = {f"{name}_token": token for name, token in ROLES.items()}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles).save_pretrained(folder)
+    wrapped(tokenizer).save_pretrained(folder)
     torch.manual_seed(1)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     size = tokenizer.get_vocab_size() + 2
@@ -71,9 +70,7 @@ def save_bert(folder: Path, tokenizer: Tokenizer) -> Path:
 
 def save_word_piece(folder: Path, vocabulary: Sequence[str]) -> str:
     """Small letters, pieces marked by ##."""
-    backend = Tokenizer(
-        models.WordPiece({t: n for n, t in enumerate([*ROLES.values(), *vocabulary])}, unk_token="[UNK]")
-    )
+    backend = Tokenizer(models.WordPiece(numbered([*SPECIAL, *vocabulary]), unk_token="[UNK]"))
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
@@ -92,7 +89,7 @@ def byte_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     words = ["film", "films", "Film", "movie", "Movies", "actor", "actors", "story", "good", "goodness", "bad"]
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(ROLES.values()), show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, show_progress=False)
     backend.train_from_iterator([f"{word} {word} {word}\n" for word in words * 5], trainer)
     return str(save_bert(tmp_path_factory.mktemp("bytes"), backend))
 
@@ -123,7 +120,7 @@ def test_a_word_gets_what_the_stock_model_proposes_at_it_unmasked(
 ) -> None:
     text = "the Film was good , un-dull ."
     tokens, scores = stock_scores(checkpoint, text)
-    names = [*ROLES.values(), *VOCABULARY]
+    names = [*SPECIAL, *VOCABULARY]
     for word in ("Film", "good"):
         order = [names[n] for n in np.argsort(-scores[tokens.index(word.lower())])]
         expected = [token for token in order if token in WHOLE - {word.lower()}]
@@ -135,7 +132,7 @@ def test_a_word_gets_what_the_stock_model_proposes_at_it_unmasked(
 def test_a_masked_word_gets_what_the_stock_model_proposes_for_the_mask_in_the_text_as_it_is(checkpoint: str) -> None:
     candidates = MaskedLMCandidates(checkpoint, replace(EVERYTHING, is_masked=True))
     tokens, scores = stock_scores(checkpoint, "the [MASK] was bad .")
-    names = [*ROLES.values(), *VOCABULARY]
+    names = [*SPECIAL, *VOCABULARY]
     order = [names[n] for n in np.argsort(-scores[tokens.index("[MASK]")])]
     for word in ("film", "unkindable"):
         (found,) = candidates([place(f"the {word} was good .", word, f"the {word} was bad .")])
@@ -148,7 +145,7 @@ def test_a_word_of_several_pieces_gets_the_best_combinations_of_as_many(checkpoi
     tokens, scores = stock_scores(checkpoint, text)
     first = tokens.index("un")
     assert tokens[first + 1] == "##kind"
-    names = [*ROLES.values(), *VOCABULARY]
+    names = [*SPECIAL, *VOCABULARY]
     best = sorted(
         itertools.product(range(len(names)), repeat=2),
         key=lambda pair: -sum(scores[first + n, i] for n, i in enumerate(pair)),

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from folders import MadeUpAnnotator, contents, judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_up_text import change_number, documents
 
 from trueneg.corpus import annotate as writing
 from trueneg.corpus.annotate import Accepted, write_annotations
-from trueneg.corpus.annotations import PARTS, Annotations, AnnotationsInfo, part_path, quantised
+from trueneg.corpus.annotations import Annotations, AnnotationsInfo, part_path, quantised
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError, Interrupted
-from trueneg.files.digests import checksum, fingerprint_of
 
 LENGTH = 20
-Pairs = list[tuple[int, float]]
-
-
-def judged(token: int, column: int, vocab_size: int) -> Pairs:
-    """What these tests' annotator accepts of a token in a column: none to seven substitutes, some at no credit."""
-    num = (7 * token + 3 * column) % 8
-    return [((token + 1 + 3 * j) % vocab_size, ((token + 5 * j + column) % 11) / 10) for j in range(num)]
-
-
-@dataclass(frozen=True)
-class MadeUpAnnotator:
-    """``judged``, in an order of its own."""
-
-    vocab_size: int
-    detector: str = "made-up"
-    provenance: Mapping[str, str] = field(default_factory=lambda: {"source": "a formula"})
-
-    def __call__(self, batch: RowBatch) -> Accepted:
-        found = [
-            (row, column, *pair)
-            for row, column in zip(*np.nonzero(~batch.is_special), strict=True)
-            for pair in judged(int(batch.input_ids[row, column]), int(column), self.vocab_size)
-        ]
-        rows, columns, substitutes, credit = (np.array(values) for values in zip(*reversed(found), strict=True))
-        return Accepted(rows, columns, substitutes, credit)
 
 
 @pytest.fixture(scope="session")
@@ -107,10 +80,6 @@ def as_lists(ids: np.ndarray, credit: np.ndarray) -> list[list[tuple[int, int]]]
 @pytest.fixture(scope="session")
 def expected(train: Corpus) -> list[list[tuple[int, int]]]:
     return expected_lists(train)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("split", ["train", "valid"])
@@ -462,108 +431,3 @@ def test_rows_of_another_split_or_corpus(corpus: Path, train: Corpus, written: P
 def test_no_annotations(train: Corpus, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no annotations at .*: make them with 'trueneg corpus annotate'"):
         Annotations.open(tmp_path, train)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_torn_files_are_refused(copy: Path, train: Corpus, part: str) -> None:
-    path = part_path(copy, "train", part)
-    content = path.read_bytes()
-    path.write_bytes(content[:-1])
-    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' has {len(content) - 1:,} bytes, not {len(content):,}"):
-        Annotations.open(copy, train)
-    path.unlink()
-    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is missing"):
-        Annotations.open(copy, train)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_changed_byte_is_found_by_reading_everything(copy: Path, train: Corpus, part: str) -> None:
-    path = part_path(copy, "train", part)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged"):
-        Annotations.open(copy, train)
-    with pytest.raises(CorpusError, match=rf"train/{part}\.bin' is damaged"):
-        Annotations.open(copy, Corpus.open(train.path, verify=False)).verify()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"format_version": 99}, "format version 99"),
-        ({"detector": "better"}, "changed after it was written"),
-        ({"corpus": "0" * 16}, "changed after it was written"),
-        ({"fingerprint": "0" * 16}, "changed after it was written"),
-        ({"splits": 3}, "damaged"),
-        ({"surprise": 3}, "damaged"),
-    ],
-)
-def test_a_changed_description_is_refused(copy: Path, train: Corpus, change: dict[str, object], message: str) -> None:
-    path = copy / "annotations.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(CorpusError, match=message):
-        Annotations.open(copy, train)
-
-
-def describe(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a description, and give it the checksums and the fingerprint that belong to it."""
-    path = folder / "annotations.json"
-    record = json.loads(path.read_text())
-    for part in PARTS:
-        record["splits"]["train"]["checksums"][part] = checksum(part_path(folder, "train", part))
-    change(record)
-    record["fingerprint"] = fingerprint_of(record | {"fingerprint": None})
-    path.write_text(json.dumps(record))
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda r: r.update(dtype="O"), "dtype"),
-        (lambda r: r["splits"].update({"../out": r["splits"]["train"]}), "splits"),
-        (lambda r: r.update(splits={}), "split"),
-        (lambda r: r.update(most="32"), "most"),
-        (lambda r: r.update(most=10**9), "at most 1000000000"),
-        (lambda r: r["splits"]["train"].update(most_found=10**9), "1000000000 substitutes"),
-        (lambda r: r["splits"]["train"].update(num_annotated=-1), "-1 of"),
-        (lambda r: r["splits"]["train"].update(num_tokens=10**9), "1,000,000,000 tokens"),
-        (lambda r: r["splits"]["train"]["checksums"].pop("blocks"), "checksums"),
-    ],
-)
-def test_a_description_that_cannot_be_true_is_refused(
-    copy: Path, train: Corpus, change: Callable[[dict[str, Any]], object], named: str
-) -> None:
-    describe(copy, lambda record: None)
-    Annotations.open(copy, train)
-    describe(copy, change)
-    with pytest.raises(CorpusError, match=rf"annotations\.json' is damaged.*{named}.*: annotate the corpus again"):
-        Annotations.open(copy, train)
-
-
-@pytest.mark.parametrize(
-    ("part", "dtype", "value", "named"),
-    [
-        ("counts", np.uint8, 255, "more than"),
-        ("counts", np.uint8, 0, "follow from the counts"),
-        ("blocks", np.int64, 10**9, "follow from the counts"),
-        ("substitutes", np.uint16, 60_000, "the id 60000 lies outside the vocabulary"),
-    ],
-)
-def test_files_that_do_not_fit_each_other_are_refused(
-    copy: Path, train: Corpus, part: str, dtype: type, value: int, named: str
-) -> None:
-    path = part_path(copy, "train", part)
-    values = np.fromfile(path, dtype=dtype)
-    values[np.flatnonzero(values)[3]] = value
-    values.tofile(path)
-    describe(copy, lambda record: None)
-    with pytest.raises(CorpusError, match=rf"\.bin' is damaged \(.*{named}"):
-        Annotations.open(copy, train)
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"format_version": 1}', "{"])
-def test_a_torn_description_is_refused(copy: Path, train: Corpus, text: str) -> None:
-    (copy / "annotations.json").write_text(text)
-    with pytest.raises(CorpusError, match="damaged"):
-        Annotations.open(copy, train)

@@ -14,20 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folders import contents
 from made_up_text import change_number, documents
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.corpus import encoding
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.sources import read_documents
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError, Interrupted, ModelError, TruenegError, TruenegWarning
 from trueneg.tokenizer import fingerprint, load_tokenizer
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 @pytest.fixture(params=["wordpiece", "bpe", "sentencepiece", "prepending"])
@@ -157,14 +155,9 @@ def test_unknown_tokens_are_counted_and_warned_of(tmp_path: Path, wordpiece: Pat
 
 
 def test_a_large_vocabulary_is_stored_in_four_bytes(tmp_path: Path) -> None:
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {token: i for i, token in enumerate([*special, *(f"w{i}" for i in range(65_600))])}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordLevel(numbered([*SPECIAL, *(f"w{i}" for i in range(65_600))]), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    roles = dict(zip(("pad", "unk", "cls", "sep", "mask"), special, strict=True))
-    PreTrainedTokenizerFast(
-        tokenizer_object=backend, **{f"{role}_token": token for role, token in roles.items()}
-    ).save_pretrained(str(tmp_path / "tokenizer"))
+    wrapped(backend).save_pretrained(str(tmp_path / "tokenizer"))
     (tmp_path / "a.txt").write_text("w0 w65599 w65530 w65531", encoding="utf-8")
     info = build_corpus([str(tmp_path / "a.txt")], tmp_path / "tokenizer", tmp_path / "out")
     assert info.dtype == "uint32"

@@ -10,6 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, wrapped
 from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.articles import Articles
@@ -21,7 +22,6 @@ from trueneg.corruption.views.word_pieces import WordPieces
 from trueneg.errors import ConfigError
 from trueneg.lexicon.tags import number
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 FORMS = ["almanac", "book", "hour", "time", "idol", "star"]
 """Each is replaced by the next, or the one before: an even one by an odd one, and the other way round."""
 TEXTS = [
@@ -51,11 +51,6 @@ def byte_level() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=SPECIAL, initial_alphabet=alphabet)
     backend.train_from_iterator([*TEXTS, *["An x", "an An A a"] * 9, *(f"x {form}" for form in FORMS)] * 9, trainer)
     return wrapped(backend)
-
-
-def wrapped(backend: Tokenizer) -> PreTrainedTokenizerFast:
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **roles)
 
 
 @dataclass(frozen=True)

@@ -9,37 +9,33 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+import tiny_tokenizers
+from tiny_tokenizers import numbered, wrapped
 from trueneg.corruption.views.rewriting import hashes_of
 from trueneg.corruption.views.word_pieces import WordPieces
 
 FORMS = ["cat", "cats", "film", "movie", "quickly"]
-ROLES = dict(
-    zip(
-        ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
-        ["<p>", "<u>", "<c>", "<s>", "<m>"],
-        strict=True,
-    )
-)
+ROLES = dict(zip(tiny_tokenizers.ROLES, ["<p>", "<u>", "<c>", "<s>", "<m>"], strict=True))
 
 
 def wordpiece(lowercase: bool) -> PreTrainedTokenizerFast:
     letters = [*string.ascii_letters, *(f"##{c}" for c in string.ascii_letters), '"']
     entries = dict.fromkeys([*ROLES.values(), "cat", "##s", "Film", "film", *letters])
-    backend = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(entries)}, unk_token="<u>"))
+    backend = Tokenizer(models.WordPiece(numbered(entries), unk_token="<u>"))
     if lowercase:
         backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
+    return wrapped(backend, **ROLES)
 
 
 def byte_level() -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = [*ROLES.values(), *alphabet, "at", "cat", "Ġc", "Ġcat"]
     merges = [("a", "t"), ("c", "at"), ("Ġ", "c"), ("Ġc", "at")]
-    backend = Tokenizer(models.BPE({piece: at for at, piece in enumerate(entries)}, merges))
+    backend = Tokenizer(models.BPE(numbered(entries), merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
+    return wrapped(backend, **ROLES)
 
 
 TOKENIZERS = {
@@ -80,9 +76,7 @@ def test_a_form_of_unknown_pieces_has_none() -> None:
 
 
 def test_a_vocabulary_without_what_stands_before_a_word() -> None:
-    backend = Tokenizer(
-        models.WordPiece({piece: at for at, piece in enumerate([*ROLES.values(), "cat"])}, unk_token="<u>")
-    )
+    backend = Tokenizer(models.WordPiece(numbered([*ROLES.values(), "cat"]), unk_token="<u>"))
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    table = WordPieces.of(["cat", "dog"], PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES))
+    table = WordPieces.of(["cat", "dog"], wrapped(backend, **ROLES))
     assert table.sizes[:, 0].tolist() == [1, 0]

@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
@@ -25,14 +26,13 @@ SPLIT = {"syn1": ["syn", "##1"], "hyper2": ["hy", "##per", "##2"], "rand3": ["ra
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """Most forms are a token; those of ``SPLIT`` two or three. Capitals are told apart."""
-    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", '"', "the"]
+    entries = [*SPECIAL, "x", '"', "the"]
     entries += [form for form in FORMS if form not in SPLIT] + [f.title() for f in FORMS if f not in SPLIT]
     entries += [piece for pieces in SPLIT.values() for piece in pieces]
     entries += [pieces[0].title() for pieces in SPLIT.values()]
-    backend = Tokenizer(models.WordPiece({e: n for n, e in enumerate(dict.fromkeys(entries))}, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordPiece(numbered(entries), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), entries[:5], strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **roles)
+    return wrapped(backend)
 
 
 TOKENIZER = make_tokenizer()

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 import tiny
+from tiny_tokenizers import numbered, wrapped
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
@@ -32,8 +33,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
     """Lower-case words whole, anything else in letters."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     entries = [*tiny.SPECIAL, *letters, *(f"##{letter}" for letter in letters), *".,()'-", *WORDS]
-    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(entries))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece(numbered(entries), unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -65,10 +65,9 @@ TOKENIZERS = {"wordpiece": wordpiece, "byte-level": byte_level}
 
 
 def _fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), tiny.SPECIAL, strict=True))
     # As RoBERTa's, a mask takes the space before it.
     tokenizer.add_special_tokens([AddedToken("[MASK]", lstrip=True, special=True)])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
+    return wrapped(tokenizer)
 
 
 def save_checkpoint(architecture: str, tokenizer: PreTrainedTokenizerFast, folder: Path) -> str:

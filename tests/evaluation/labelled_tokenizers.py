@@ -7,14 +7,15 @@ import string
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
+
 WORDS = ["the", "cat", "sat", "on", "mat", "good", "bad"]
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def wordpiece(*, has_types: bool = True) -> PreTrainedTokenizerFast:
     """As BERT's: [CLS] a [SEP] b [SEP]; a letter is a piece of an unknown word."""
     pieces = [*SPECIAL, *WORDS, *string.printable.strip(), *(f"##{c}" for c in string.printable.strip())]
-    backend = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordPiece(numbered(pieces), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
@@ -27,7 +28,7 @@ def wordpiece(*, has_types: bool = True) -> PreTrainedTokenizerFast:
 def byte_level() -> PreTrainedTokenizerFast:
     """As RoBERTa's: a word after a space is another piece than the same word without."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {piece: at for at, piece in enumerate([*SPECIAL, *alphabet, "Ġc", "Ġca", "Ġcat"])}
+    vocabulary = numbered([*SPECIAL, *alphabet, "Ġc", "Ġca", "Ġcat"])
     backend = Tokenizer(models.BPE(vocabulary, [("Ġ", "c"), ("Ġc", "a"), ("Ġca", "t")], unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     backend.post_processor = processors.TemplateProcessing(
@@ -38,5 +39,4 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 def _wrapped(backend: Tokenizer, has_types: bool) -> PreTrainedTokenizerFast:
     names = ["input_ids", "token_type_ids", "attention_mask"] if has_types else ["input_ids", "attention_mask"]
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **roles)
+    return wrapped(backend, model_input_names=names)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_lexicon import SPECIAL, TINY_WORDNET, WORDS, fast, numbered
+from tiny_lexicon import TINY_WORDNET, WORDS
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.lexicon import wordnet_location
 from trueneg.lexicon.wordnet import WordNet
 
@@ -37,7 +38,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    return fast(tokenizer)
+    return wrapped(tokenizer)
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def byte_level() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE(numbered(tokens), merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    return fast(tokenizer)
+    return wrapped(tokenizer)
 
 
 @pytest.fixture
@@ -57,4 +58,4 @@ def metaspace() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.Unigram([(token, -1.0) for token in tokens], unk_id=1))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    return fast(tokenizer)
+    return wrapped(tokenizer)

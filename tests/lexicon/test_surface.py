@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tiny_lexicon import SPECIAL, fast, numbered
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.lexicon.surface import NO_SURFACE, Surface, surfaces
 
 
@@ -43,13 +43,13 @@ def test_metaspace(metaspace: PreTrainedTokenizerFast) -> None:
 def test_spaces_that_a_normalizer_marks() -> None:
     tokenizer = Tokenizer(models.BPE(numbered([*SPECIAL, "▁main", "main"]), merges=[]))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    found = by_token(fast(tokenizer))
+    found = by_token(wrapped(tokenizer))
     assert (found["▁main"].prefix, found["main"].prefix) == ("start", "inside")
 
 
 def test_ends_that_a_suffix_marks() -> None:
     model = models.BPE(numbered([*SPECIAL, "main</w>", "main"]), merges=[], end_of_word_suffix="</w>")
-    found = by_token(fast(Tokenizer(model)))
+    found = by_token(wrapped(Tokenizer(model)))
     assert found["main</w>"] == Surface("main", "bare", "lower")
     assert found["main"] == Surface("main", "inside", "lower")
 
@@ -57,7 +57,7 @@ def test_ends_that_a_suffix_marks() -> None:
 def test_whole_words() -> None:
     tokenizer = Tokenizer(models.WordLevel(numbered([*SPECIAL, "main"]), unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    assert by_token(fast(tokenizer))["main"] == Surface("main", "start", "lower")
+    assert by_token(wrapped(tokenizer))["main"] == Surface("main", "start", "lower")
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("wordpiece", "start"), ("byte_level", "bare"), ("metaspace", "inside")])
@@ -79,5 +79,5 @@ def test_special_tokens_have_no_word(kind: str, request: pytest.FixtureRequest) 
 
 def test_an_id_without_a_token_has_no_word() -> None:
     model = models.WordPiece({**numbered(SPECIAL), "main": 9}, unk_token="[UNK]")
-    found = surfaces(fast(Tokenizer(model)))
+    found = surfaces(wrapped(Tokenizer(model)))
     assert len(found) == 10 and found[7] == NO_SURFACE and found[9].word == "main"

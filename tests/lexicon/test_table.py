@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
-from tiny_lexicon import SPECIAL, TINY_WORDNET, WORDS, fast
+from tiny_lexicon import TINY_WORDNET, WORDS
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, wrapped
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon import table as table_module
@@ -107,7 +108,7 @@ TOKEN = st.builds(lambda mark, word: mark + word, st.sampled_from(["", "##"]), W
 @given(tokens=st.lists(TOKEN, unique=True), forms=st.sampled_from(FORMS))
 def test_what_no_table_ever_holds(tokens: list[str], forms: Forms, wordnet: WordNet) -> None:
     model = models.WordPiece({t: n for n, t in enumerate([*SPECIAL, *tokens])}, unk_token="[UNK]")
-    table = build_table(fast(Tokenizer(model)), wordnet, forms=forms)
+    table = build_table(wrapped(Tokenizer(model)), wordnet, forms=forms)
     names = [*SPECIAL, *tokens]
     pairs = [(names[k // table.vocab_size], names[k % table.vocab_size]) for k in table.keys.tolist()]
     for gold, predicted in pairs:

@@ -188,8 +188,8 @@ def test_provenance_names_the_version(pattern: Tagger) -> None:
     ("name", "message"),
     [
         ("patern", "unknown tagger 'patern': did you mean 'pattern'"),
-        ("spacy", "is written spacy:MODEL"),
-        ("pattern:en", "is written pattern"),
+        ("spacy", "spacy:MODEL"),
+        ("pattern:en", "pattern:en"),
     ],
 )
 def test_names_that_are_none(name: str, message: str) -> None:

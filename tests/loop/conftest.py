@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import ENTRIES, SPECIAL, MakeConfig, documents, make_config
+from tiny_runs import ENTRIES, MakeConfig, documents, make_config
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.corpus.build import build_corpus
 
 
@@ -27,7 +27,7 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of whole words, but for one of two pieces, so that a prediction is soon a synonym."""
-    vocabulary = {token: number for number, token in enumerate([*SPECIAL, *ENTRIES])}
+    vocabulary = numbered([*SPECIAL, *ENTRIES])
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -35,9 +35,8 @@ def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
     )
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
     folder = tmp_path_factory.mktemp("tokenizer")
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles).save_pretrained(str(folder))
+    wrapped(tokenizer).save_pretrained(str(folder))
     return folder
 
 

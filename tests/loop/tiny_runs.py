@@ -62,7 +62,6 @@ WORDS = {
 }
 """Each line's words but ``old`` and some of the last are synonyms in the hand-made WordNet."""
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENTRIES = [
     *sorted({word for words in WORDS.values() for word in words} - {"metropolis"}),
     *("metro", "##polis", "the", "will", "near", ".", "we", "a", "about", "can", "road", "made", "they", "in", "and"),

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 import tiny
 import trueneg
 from detectors.tiny_encoders import TEXT, WORDNET, byte_level, wordpiece
+from tiny_tokenizers import wrapped
 from trueneg.config.options import MaskingConfig
 from trueneg.corpus.encoding import CorpusTokenizer
 from trueneg.corruption.keyed import example_keys
@@ -47,8 +48,7 @@ def sentencepiece() -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.Metaspace()
     trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=tiny.SPECIAL, unk_token="[UNK]")
     tokenizer.train_from_iterator([*TEXT, *SENTENCES] * 3, trainer)
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), tiny.SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **roles)
+    return wrapped(tokenizer)
 
 
 TOKENIZERS = {"wordpiece": wordpiece, "byte-level": byte_level, "sentencepiece": sentencepiece}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from ring_text import RING
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
@@ -107,13 +107,9 @@ def test_words_look_alike_that_keep_the_same_company(tmp_path: Path) -> None:
     """``river`` and ``stream`` stand between the same neighbours, with the frequent ones in other places."""
     text = "the red river runs deep and the red stream runs deep while old songs old songs sound"
     (tmp_path / "text.txt").write_text("\n\n".join([text] * 20))
-    roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    vocabulary = {token: number for number, token in enumerate([*roles.values(), *sorted(set(text.split()))])}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend = Tokenizer(models.WordLevel(numbered([*SPECIAL, *sorted(set(text.split()))]), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, **{f"{role}_token": token for role, token in roles.items()}
-    )
+    tokenizer = wrapped(backend)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     build_corpus([str(tmp_path / "text.txt")], tmp_path / "tokenizer", tmp_path / "corpus")
     index = RowIndex(Corpus.open(tmp_path / "corpus"), LENGTH)

@@ -11,12 +11,12 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
 from made_up_scorers import TableScorer
+from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
 from trueneg.evaluation.masked_lm import inspection
 from trueneg.evaluation.masked_lm.inspection import Inspection, inspect_text
 
 WORDNET = Path(__file__).parents[2] / "data" / "wordnet"
-ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 WORDS = "the a movie film films picture main primary chief stay remain rest mouse animal was ! , un ##stay ##able ##s"
 TEXT = "The primary film was unstayable !"
 
@@ -25,13 +25,12 @@ TEXT = "The primary film was unstayable !"
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of random weights over 26 entries, without capitals."""
     folder = tmp_path_factory.mktemp("bert")
-    vocabulary = {token: number for number, token in enumerate([*ROLES.values(), *WORDS.split()])}
+    vocabulary = numbered([*SPECIAL, *WORDS.split()])
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
-    roles = {f"{name}_token": token for name, token in ROLES.items()}
-    PreTrainedTokenizerFast(tokenizer_object=backend, **roles).save_pretrained(folder)
+    wrapped(backend).save_pretrained(folder)
     torch.manual_seed(1)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     # Two output rows more than the tokenizer has entries, as padded models have.
