@@ -8,25 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from trueneg.lexicon.english import CARDINALS, LARGE, MONTHS, ORDINALS, TENS, WEEKDAYS
 from trueneg.lexicon.morphology import penn_tags
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech
 
-_MONTHS_AND_DAYS = """
-    january february march april may june july august september october november december
-    monday tuesday wednesday thursday friday saturday sunday
-"""
-_UNITS = """
+MONTHS_AND_DAYS = frozenset(word.lower() for word in (*MONTHS, *WEEKDAYS))
+UNITS = frozenset(
+    """
     second minute hour day week month year decade century
     inch foot yard mile millimetre millimeter centimetre centimeter metre meter kilometre kilometer
     ounce pound ton tonne gram kilogram acre hectare dollar cent euro percent
-"""
-_NUMBERS = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
-    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half quarter once twice
-"""
-MONTHS_AND_DAYS, UNITS, NUMBERS = (frozenset(words.split()) for words in (_MONTHS_AND_DAYS, _UNITS, _NUMBERS))
+    """.split()  # noqa: SIM905
+)
+NUMBERS = frozenset((*CARDINALS, *TENS, "hundred", *LARGE, *ORDINALS[:12], "half", "quarter", "once", "twice"))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.lexicon.english import TITLES, not_after
 from trueneg.lexicon.tags import number
 from trueneg.registry import load
 
@@ -32,8 +33,7 @@ _WORD = re.compile(rf"{_RUN}|n['’]t\b|['’](?:s|m|d|ll|re|ve)\b|[^\w\s]|_", r
 
 # A sentence ends with its punctuation and what closes it, before white space. It does not where a small letter
 # follows, which also joins lines broken within sentences, nor after a title or an initial.
-_ABBREVIATIONS = ("Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr", "Prof", "Rev", "Gen", "Col", "Capt", "Lt", "vs")
-_NOT_ENDED = "".join(rf"(?<!\b{word}\.)" for word in (*_ABBREVIATIONS, "[A-Z]"))
+_NOT_ENDED = not_after((*TITLES, "Prof", "Rev", "Gen", "Col", "Capt", "Lt"))
 _BOUNDARY = re.compile(rf"[.!?…]{_NOT_ENDED}['\"”’)\]]*\s+(?![a-z\s])|\n\s*(?![a-z\s])")
 
 

@@ -14,7 +14,6 @@ from typing import Literal
 
 from trueneg.attacks.squad.add_sentence.questions import KINDS, TIME_NOUNS, Question, Word, written
 from trueneg.attacks.squad.add_sentence.substitutes import (
-    MONTHS,
     NAMES,
     NATIONALITIES,
     RELIGIONS,
@@ -24,6 +23,7 @@ from trueneg.attacks.squad.add_sentence.substitutes import (
     free,
 )
 from trueneg.lexicon.articles import article as article_for
+from trueneg.lexicon.english import MONTHS
 from trueneg.lexicon.morphology import inflections
 
 AnswerKind = Literal[

@@ -31,6 +31,7 @@ from trueneg.attacks.squad.add_sentence.questions import read_words
 from trueneg.attacks.squad.add_sentence.substitutes import WordNetEntities, WordNetNeighbours
 from trueneg.attacks.squad.edits import Edit, edited_context, edited_text, example_randomness, reason_not_attackable
 from trueneg.errors import ConfigError
+from trueneg.lexicon.english import TITLES, not_after
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.tasks.squad_reading import SquadExample
@@ -49,10 +50,7 @@ _REASONS = {
     "is_answer_outside": "the right answer is in the sentence",
 }
 # A sentence ends here: not after a title or an initial, and not where a small letter follows.
-_TITLES = "".join(
-    rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr", "vs", "ca", "No", "[A-Z]")
-)
-_BOUNDARY = re.compile(rf"[.!?]{_TITLES}[\"”’)\]]*\s+(?=[\"“(\[]?[A-Z0-9])")
+_BOUNDARY = re.compile(rf"[.!?]{not_after((*TITLES, 'ca', 'No'))}[\"”’)\]]*\s+(?=[\"“(\[]?[A-Z0-9])")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from trueneg.attacks.squad.add_sentence.questions import WH, Word
 from trueneg.attacks.squad.add_sentence.substitutes import (
-    MONTHS,
     NAMES,
     NATIONALITIES,
     RELIGIONS,
@@ -23,6 +22,7 @@ from trueneg.attacks.squad.add_sentence.substitutes import (
 )
 from trueneg.attacks.squad.edits import Edit
 from trueneg.lexicon.articles import agreeing_article
+from trueneg.lexicon.english import MONTHS
 from trueneg.lexicon.surface import casing
 from trueneg.lexicon.tags import coarse
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from trueneg.attacks.squad.add_sentence.questions import Word
 from trueneg.attacks.squad.sense_frequencies import SenseFrequencies
+from trueneg.lexicon.english import CARDINALS, LARGE, MONTHS, ORDINALS, TENS, WEEKDAYS
 from trueneg.lexicon.morphology import inflections, penn_tags
 from trueneg.lexicon.tags import coarse
 from trueneg.lexicon.wordnet import Synset, WordNet
@@ -42,15 +43,8 @@ RELIGIONS: Sequence[str] = (
 )  # fmt: skip
 """Adjectives of faiths, likewise."""
 
-MONTHS = ("January February March April May June July August September October November December").split()  # noqa: SIM905
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
-_CARDINALS = "two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
-_LARGE = "thousand million billion trillion".split()  # noqa: SIM905
-_ORDINALS = "second third fourth fifth sixth seventh eighth ninth tenth".split()  # noqa: SIM905
-_CENTURIES = "twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split()  # noqa: SIM905
 _ROMAN = "II III IV V VI VII VIII IX X XI XII".split()  # noqa: SIM905
-_CYCLES = (MONTHS, _WEEKDAYS, _CARDINALS, _TENS, _LARGE, _ORDINALS, _CENTURIES, _ROMAN)
+_CYCLES = (MONTHS, WEEKDAYS, CARDINALS[2:13], TENS, LARGE, ORDINALS[1:10], ORDINALS[11:], _ROMAN)
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _YEAR = re.compile(r"1[0-9]{3}|20[0-2][0-9]")
 EntityType = Literal["person", "place", "organization", "role", "other"]
