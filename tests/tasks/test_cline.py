@@ -36,15 +36,12 @@ def made_imdb(data: Path, num: int = 10) -> Path:
 
 
 def made_perspectrum(data: Path) -> Path:
+    for_and_against = [
+        {"pids": [1, 2], "stance_label_3": "SUPPORT"},
+        {"pids": [3, 1], "stance_label_3": "UNDERMINE"},
+    ]
     claims = [
-        {
-            "cId": 7,
-            "text": "Cats are good",
-            "perspectives": [
-                {"pids": [1, 2], "stance_label_3": "SUPPORT"},
-                {"pids": [3, 1], "stance_label_3": "UNDERMINE"},
-            ],
-        },
+        {"cId": 7, "text": "Cats are good", "perspectives": for_and_against},
         {"cId": 8, "text": "Mats are bad", "perspectives": [{"pids": [9, 3], "stance_label_3": "SUPPORT"}]},
     ]
     pool = [{"pId": n, "text": f"view {n}"} for n in (1, 2, 3)]
@@ -177,13 +174,6 @@ def test_a_tenth_of_imdb_is_for_validation(tmp_path: Path) -> None:
     assert ClineTask("imdb", tmp_path).read("dev") == dev
 
 
-def test_two_folders_of_a_task_are_one_too_many(tmp_path: Path) -> None:
-    for name in ("snli", "snli_1.0"):
-        (tmp_path / name).mkdir()
-    with pytest.raises(TaskError, match=r"snli and snli_1\.0 both"):
-        ClineTask("snli", tmp_path)
-
-
 def test_originals_of_a_contrast_set_are_not_trained_on(tmp_path: Path) -> None:
     made_imdb(tmp_path)
     rows = 'Sentiment\tText\nPositive\t"TRAIN pos 3! The <br />end"\nNegative\ttest neg 3\n'
@@ -206,11 +196,22 @@ def test_what_is_missing_is_named(tmp_path: Path, name: str) -> None:
         ClineTask(name, tmp_path / "nowhere")
 
 
-def test_two_files_for_a_split_are_one_too_many(tmp_path: Path) -> None:
-    for name in ("train.jsonl", "train.subset5.jsonl"):
-        write(tmp_path / "boolq" / name, "{}\n")
-    with pytest.raises(TaskError, match=r"train\.jsonl and train\.subset5\.jsonl are both 'train'"):
-        ClineTask("boolq", tmp_path).read("train")
+@pytest.mark.parametrize(
+    ("task", "files", "message"),
+    [
+        ("snli", ("snli/train.jsonl", "snli_1.0/train.jsonl"), r"snli and snli_1\.0 both"),
+        (
+            "boolq",
+            ("boolq/train.jsonl", "boolq/train.subset5.jsonl"),
+            r"train\.jsonl and train\.subset5\.jsonl are both",
+        ),
+    ],
+)
+def test_two_folders_or_files_are_one_too_many(task: str, files: tuple[str, str], message: str, tmp_path: Path) -> None:
+    for name in files:
+        write(tmp_path / name, "{}\n")
+    with pytest.raises(TaskError, match=message):
+        ClineTask(task, tmp_path).read("train")
 
 
 CLAIM = {"cId": 7, "text": 5, "perspectives": [{"pids": [1], "stance_label_3": "SUPPORT"}]}

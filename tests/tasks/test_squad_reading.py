@@ -229,13 +229,7 @@ def test_a_choice_keeps_the_share_of_impossible_questions() -> None:
 
 
 def test_what_is_configured_reaches_the_task() -> None:
-    options: dict[str, Any] = {
-        "doc_stride": 5,
-        "max_query": 6,
-        "max_answer": 7,
-        "num_best": 8,
-        "null_threshold": 0.5,
-    }
+    options: dict[str, Any] = {"doc_stride": 5, "max_query": 6, "max_answer": 7, "num_best": 8, "null_threshold": 0.5}
     task = make_task(TaskConfig(name="squad/v2.0", data="data", **options))
     assert isinstance(task, SquadTask) and task.version == "2.0"
     assert {name: getattr(task, name) for name in options} == options
