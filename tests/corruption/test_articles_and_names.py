@@ -13,12 +13,10 @@ from transformers import PreTrainedTokenizerFast
 from tiny_tokenizers import SPECIAL, wrapped
 from trueneg.config.options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
-from trueneg.corruption.views.articles import Articles
 from trueneg.corruption.views.batch import KEPT, SYNONYM, View
 from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator
-from trueneg.corruption.views.names import Names
 from trueneg.corruption.views.rewriting import Words
-from trueneg.corruption.views.word_pieces import WordPieces
+from trueneg.corruption.views.word_pieces import Articles, Names, WordPieces
 from trueneg.errors import ConfigError
 from trueneg.lexicon.tags import number
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from tiny import make_rows
-from trueneg.corruption.batch import Batch
-from trueneg.corruption.rows import Substitutes
+from trueneg.corruption.rows import Batch, Substitutes
 from trueneg.corruption.views.batch import View, Views
 from trueneg.objectives.labelled import LabelledBatch
 

@@ -16,8 +16,7 @@ from trueneg.attacks.base import AdversarialExample, Attack
 from trueneg.attacks.setup import AttackSetup
 from trueneg.config.options import ObjectiveConfig, PretrainConfig, TaskConfig
 from trueneg.corpus.rows import RowIndex
-from trueneg.corruption.batch import Batch
-from trueneg.corruption.rows import MaskedRows, ReadRows, Rows, read_rows
+from trueneg.corruption.rows import Batch, MaskedRows, ReadRows, Rows, read_rows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.models.backbone import MaskedLanguageModel

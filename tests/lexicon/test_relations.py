@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tiny_lexicon import TINY_WORDNET
+from test_replacements import Synsets, made_wordnet
 
 from trueneg.lexicon.relations import RELATIONS, Relation, Relations
 from trueneg.lexicon.wordnet import WordNet
@@ -55,62 +55,39 @@ def test_how_two_words_are_related(
     assert relations.between(word, other, pos) == wanted  # type: ignore[arg-type]
 
 
-def write_wordnet(folder: Path, nouns: list[tuple[str, list[tuple[str, str, str]]]], adjectives: str = "") -> WordNet:
-    """A WordNet whose nouns are as given: their words, and pointers to others by their first word."""
-    for file in TINY_WORDNET.iterdir():
-        if file.suffix != ".py" and file.is_file():
-            (folder / file.name).write_bytes(file.read_bytes())
-    names = [words.split()[0] for words, _ in nouns]
-    offsets = dict.fromkeys(names, 0)
-    lines: list[str] = []
-    for _ in range(2):
-        lines, offset = [], 0
-        for words, pointers in nouns:
-            members = words.split()
-            named = "".join(f" {symbol} {offsets[to]:08d} n {numbers}" for symbol, to, numbers in pointers)
-            offsets[members[0]] = offset
-            written = " ".join(f"{member} 0" for member in members)
-            lines.append(f"{offset:08d} 03 n {len(members):02x} {written} {len(pointers):03d}{named} | gloss  \n")
-            offset += len(lines[-1])
-    (folder / "data.noun").write_text("".join(lines))
-    senses: dict[str, list[int]] = {}
-    for words, _ in nouns:
-        for member in words.split():
-            senses.setdefault(member.lower(), []).append(offsets[words.split()[0]])
-    index = [
-        f"{lemma} n {len(found)} 0 {len(found)} 0 {' '.join(f'{o:08d}' for o in found)}  \n"
-        for lemma, found in sorted(senses.items())
-    ]
-    (folder / "index.noun").write_text("".join(index))
-    (folder / "noun.exc").write_text("")
-    return WordNet.load(folder)
-
-
 def test_a_phrase_is_found_by_the_base_form_of_any_of_its_words(tmp_path: Path) -> None:
-    relations = Relations(write_wordnet(tmp_path, [("moment point_in_time", []), ("point", [])]))
+    moment: Synsets = {"moment": ("n", "moment point_in_time", [], "a while"), "point": ("n", "point", [], "a dot")}
+    relations = Relations(made_wordnet(tmp_path, moment))
     assert relations.between("moments", "points in time", "n") == {"synonym", "first synonym"}
     assert relations.between("moment", "points in times", "n") == frozenset(), "one word is changed, not two"
 
 
 def test_sisters_have_a_hypernym_in_common(tmp_path: Path) -> None:
-    up, down = ("@", "place", "0000"), [("~", name, "0000") for name in ("town", "city", "river")]
-    nouns = [("place site", down), ("town municipality", [up]), ("city", [up]), ("river", [up]), ("bank", [])]
-    relations = Relations(write_wordnet(tmp_path, nouns))
-    assert relations.between("town", "cities", "n") == {"sister"}
-    assert relations.between("towns", "municipalities", "n") == {"synonym", "first synonym"}
-    assert relations.between("town", "site") == {"hypernym"}
+    up, below = [("@", "place", "0000")], ("village", "borough", "river")
+    places: Synsets = {
+        "place": ("n", "place site", [("~", name, "0000") for name in below], "somewhere"),
+        "village": ("n", "village hamlet", up, "a small one"),
+        "borough": ("n", "borough", up, "a part of one"),
+        "river": ("n", "river", up, "water"),
+        "bank": ("n", "bank", [], "where money is"),
+    }
+    relations = Relations(made_wordnet(tmp_path, places))
+    assert relations.between("village", "boroughs", "n") == {"sister"}
+    assert relations.between("villages", "hamlets", "n") == {"synonym", "first synonym"}
+    assert relations.between("village", "site") == {"hypernym"}
     assert relations.between("place", "rivers") == {"hyponym"}
-    assert relations.between("town", "bank") == set()
+    assert relations.between("village", "bank") == set()
 
 
 def test_what_is_derived_is_of_the_word_that_the_pointer_starts_from(tmp_path: Path) -> None:
-    nouns = [
-        ("move motion", [("+", "mover", "0201"), ("+", "travel", "0102"), ("^", "route", "0000")]),
-        ("mover", []),
-        ("travel traveller", []),
-        ("route", []),
-    ]
-    relations = Relations(write_wordnet(tmp_path, nouns))
+    derived = [("+", "mover", "0201"), ("+", "travel", "0102"), ("^", "route", "0000")]
+    moves: Synsets = {
+        "act": ("n", "move motion", derived, "an act"),
+        "mover": ("n", "mover", [], "who moves"),
+        "travel": ("n", "travel traveller", [], "a trip"),
+        "route": ("n", "route", [], "a way"),
+    }
+    relations = Relations(made_wordnet(tmp_path, moves))
     assert relations.between("motion", "mover") == {"derived"}
     assert relations.between("move", "mover") == set()
     assert relations.between("move", "traveller") == {"derived"}

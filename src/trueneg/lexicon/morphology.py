@@ -1,14 +1,15 @@
-"""Which forms of one word agree with a form of another: "movies" with "films", "remained" with "stayed".
+"""Inflections, and the form of one word that agrees with a form of another: "climbed to" for "reached".
 
-Inflections come from lemminflect's dictionary, only while a table is built. Its guesses for unknown words
-("beautifuler", "quicklier") are never used.
+They come from lemminflect's dictionary. Its guesses for unknown words ("beautifuler", "quicklier") are never used.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 
+from trueneg.lexicon.surface import casing
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 _UNIVERSAL: dict[PartOfSpeech, str] = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}
@@ -20,28 +21,28 @@ _BASE_TAGS: dict[PartOfSpeech, tuple[str, ...]] = {
     "r": ("RB",),
 }
 
-
-def agreeing_forms(form: str, base: str, substitute: str, pos: PartOfSpeech) -> frozenset[str]:
-    """The forms of ``substitute`` that can stand where ``form``, a form of ``base``, stands.
-
-    Args:
-        form: the word in the text, lower case.
-        base: its base form in this reading.
-        substitute: base form of the word to put there.
-        pos: part of speech of both in this reading.
-
-    Returns:
-        Every form of ``substitute`` that shares a Penn Treebank tag with ``form``. A word that the dictionary
-        lacks has its base form only.
-
-    Example:
-        >>> sorted(agreeing_forms("movies", "movie", "film", "n"))
-        ['films']
-        >>> sorted(agreeing_forms("bigger", "big", "large", "a"))
-        ['larger']
+_AUXILIARIES = frozenset(
     """
-    tags = penn_tags(form, base, pos)
-    return frozenset(f for tag, forms in inflections(substitute, pos).items() if tag in tags for f in forms)
+    have has had having 've 's 'd be am is are was were been being 'm 're get gets got getting
+    haven't hasn't hadn't isn't aren't wasn't weren't
+    """.split()  # noqa: SIM905
+)
+_BETWEEN = frozenset(["not", "never", "ever", "also", "just", "already", "always", "often", "now", "since", "so"])
+_PREPOSITIONS = frozenset(
+    """
+    of in for to at on from with without by about into over under between against behind beyond during per through
+    """.split()  # noqa: SIM905
+)
+_DEGREE = {"JJR": "more", "RBR": "more", "JJS": "most", "RBS": "most"}
+
+# Of the tags that one form can have, the first that applies. A participle comes first only where an auxiliary calls
+# for it; "put" without one is read as the base form, not as the past.
+_PREFERENCE: dict[PartOfSpeech, tuple[str, ...]] = {
+    "n": ("NN", "NNS"),
+    "v": ("VB", "VBP", "VBZ", "VBG", "VBD", "VBN"),
+    "a": ("JJ", "JJR", "JJS"),
+    "r": ("RB", "RBR", "RBS"),
+}
 
 
 def penn_tags(form: str, base: str, pos: PartOfSpeech) -> frozenset[str]:
@@ -71,3 +72,92 @@ def inflections(base: str, pos: PartOfSpeech) -> Mapping[str, tuple[str, ...]]:
     for tag in _BASE_TAGS[pos]:
         forms[tag] = tuple(dict.fromkeys((base, *forms.get(tag, ()))))
     return forms
+
+
+def agreeing_substitute(
+    target: str, target_lemma: str, substitute: str, pos: PartOfSpeech | None, *, before: str = ""
+) -> str:
+    """Give a base form the inflection and the capitals of the word it replaces.
+
+    What is inflected is the first word of a verb ("climb to"), the head of a noun: its last word, or the one
+    before a preposition ("point in time"), and an adjective or adverb of one word; one that has no comparative
+    of its own takes "more" or "most". A word that the dictionary of inflections lacks stays as it is, and so
+    does every word in the place of a target whose form the dictionary does not know.
+
+    A form of a verb can be past and participle ("stayed"). Most substitutes make no difference there; for the
+    others ("went", "gone") it is read as a participle where a form of *have*, *be* or *get* precedes it.
+
+    Args:
+        target: the word in the text, as cased there.
+        target_lemma: its base form.
+        substitute: base form of what is put there, one word or several.
+        pos: part of speech of both; without one, only the capitals are copied.
+        before: the text before the target, which tells a past from a participle.
+
+    Example:
+        >>> agreeing_substitute("reached", "reach", "climb to", "v")
+        'climbed to'
+        >>> agreeing_substitute("Moments", "moment", "point in time", "n")
+        'Points in time'
+        >>> [agreeing_substitute("left", "leave", "go", "v", before=text) for text in ("She ", "She has never ")]
+        ['went', 'gone']
+    """
+    tag = _tag(target.lower(), target_lemma.lower(), pos, before) if pos else None
+    return _cased(_inflected(substitute, pos, tag) if pos and tag else substitute, target)
+
+
+def _tag(form: str, base: str, pos: PartOfSpeech, before: str) -> str | None:
+    """The Penn Treebank tag of a form where it stands."""
+    possible = penn_tags(form, base, pos)
+    if "VBN" in possible and _has_auxiliary(before):
+        return "VBN"
+    return next((tag for tag in _PREFERENCE[pos] if tag in possible), None)
+
+
+def _has_auxiliary(before: str) -> bool:
+    """Whether the last word of a text, adverbs aside, is a form of *have*, *be* or *get*."""
+    words = re.findall(r"'\w+|\w+n't|\w+|[^\w\s]", before[-80:].lower().replace("’", "'"))
+    last = next((w for w in reversed(words) if w not in _BETWEEN and not w.endswith("ly")), "")
+    return last in _AUXILIARIES
+
+
+def _inflected(base: str, pos: PartOfSpeech, tag: str) -> str:
+    words = base.split(" ")
+    if pos in ("a", "r"):
+        return _of_degree(base, pos, tag)
+    at = 0 if pos == "v" else _head(words)
+    words[at] = next(iter(inflections(words[at], pos).get(tag, ())), words[at])
+    return " ".join(words)
+
+
+def _head(words: list[str]) -> int:
+    """Where the head of a noun phrase stands: before its first preposition, or at its end."""
+    first = next((at for at, word in enumerate(words) if at and word in _PREPOSITIONS), len(words))
+    return first - 1
+
+
+def _of_degree(base: str, pos: PartOfSpeech, tag: str) -> str:
+    """An adjective or adverb in its positive, comparative or superlative."""
+    if " " in base or tag not in _DEGREE:
+        return base
+    if found := inflections(base, pos).get(tag):
+        return found[0]
+    return f"{_DEGREE[tag]} {base}" if _is_known(base, pos) else base
+
+
+def _is_known(base: str, pos: PartOfSpeech) -> bool:
+    """Whether the dictionary has a word as a base form: neither "qwzx" nor "better" takes "more"."""
+    from lemminflect import getAllInflections
+
+    return bool(getAllInflections(base, upos={"a": "ADJ", "r": "ADV"}[pos]))
+
+
+def _cased(text: str, target: str) -> str:
+    """Copy the pattern of capitals of a word, and leave capitals that the text has of its own."""
+    match casing(target):
+        case "upper":
+            return text.upper()
+        case "title":
+            return text[:1].upper() + text[1:]
+        case _:
+            return text

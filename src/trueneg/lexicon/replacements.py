@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from trueneg.errors import ConfigError, LexiconError, unknown_name
-from trueneg.lexicon.agreement import agreeing_substitute
 from trueneg.lexicon.compatibility import is_number
-from trueneg.lexicon.morphology import inflections, penn_tags
+from trueneg.lexicon.morphology import agreeing_substitute, inflections, penn_tags
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import coarse

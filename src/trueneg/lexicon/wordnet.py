@@ -251,14 +251,6 @@ class WordNet:
         """Every lemma of every synset of the word, its own base forms included."""
         return frozenset(lemma for p, offset, _ in self.senses(word, pos) for lemma in self.lemmas(p, offset))
 
-    def hypernyms(self, word: str, pos: PartOfSpeech | None = None) -> frozenset[str]:
-        """The lemmas one step more general than some meaning of the word (nouns and verbs only)."""
-        return self._related(word, pos, ("@", "@i"))
-
-    def similar(self, word: str, pos: PartOfSpeech | None = None) -> frozenset[str]:
-        """The lemmas WordNet calls similar to the word (adjectives: a head and its satellites)."""
-        return self._related(word, pos, ("&",))
-
     def antonyms(self, word: str, pos: PartOfSpeech | None = None, *, indirect: bool = False) -> frozenset[str]:
         """Words that mean the opposite.
 
@@ -295,15 +287,6 @@ class WordNet:
         for synset in self.all_synsets():
             definition, examples = split_gloss(synset.gloss)
             yield Gloss(synset.lemmas, synset.pos, definition, examples)
-
-    def _related(self, word: str, pos: PartOfSpeech | None, symbols: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(
-            lemma
-            for synset in self.synsets(word, pos)
-            for pointer in synset.pointers
-            if pointer.symbol in symbols
-            for lemma in self.lemmas(pointer.pos, pointer.offset)
-        )
 
 
 def _key(word: str) -> str:

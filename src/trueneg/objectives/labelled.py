@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.corruption.batch import Batch
+from trueneg.corruption.rows import Batch
 from trueneg.objectives.base import Objective, Outcome, Sums
 
 

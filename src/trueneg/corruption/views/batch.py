@@ -9,8 +9,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from trueneg.corruption.batch import Batch
-from trueneg.corruption.rows import Rows
+from trueneg.corruption.rows import Batch, Rows
 
 KEPT, SYNONYM, ANTONYM = range(3)
 """Labels of a view's tokens: as in the original; of a word put in its place that should keep the meaning (a synonym,

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from trueneg.config.options import ViewsConfig
 from trueneg.corruption import keyed
-from trueneg.corruption.views.articles import Articles
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
-from trueneg.corruption.views.names import Names
 from trueneg.corruption.views.replacement_table import ReplacementTable
 from trueneg.corruption.views.rewriting import Words, choose_by_share, hashes_of, rewrite, tokens_of, words_of
-from trueneg.corruption.views.word_pieces import WordPieces
+from trueneg.corruption.views.word_pieces import Articles, Names, WordPieces
 from trueneg.lexicon.replacements import KINDS, Kind
 from trueneg.lexicon.tags import PENN
 
@@ -68,12 +66,13 @@ class TableCandidates:
     """A corpus's compiled replacements as ``Candidates``."""
 
     def __init__(self, table: ReplacementTable) -> None:
-        self.table = table
         forms = table.candidates.astype(np.int64)
-        self._lists = {
+        lists = {
             kind: Lists(offsets[:-1], np.diff(offsets), forms)
             for kind, offsets in zip(KINDS, table.offsets, strict=True)
         }
+        self.meaning = tuple(lists[kind] for kind in (Kind.SYNONYM, Kind.HYPERNYM, Kind.INFLECTION))
+        self.antonyms, self.random, self.digest = lists[Kind.ANTONYM], lists[Kind.RANDOM], table.digest
         # A step into memory for each word, where the table itself is searched. The last row is for no form.
         self._rows = np.full((len(table.text_offsets), len(PENN)), -1, dtype=np.int32)
         self._rows[table.row_forms, table.row_tags] = np.arange(len(table))
@@ -81,26 +80,6 @@ class TableCandidates:
     def entries(self, forms: Ints, tags: NDArray[np.uint8]) -> Ints:
         """Rows of the table."""
         return np.take(self._rows, forms * len(PENN) + tags, mode="wrap").astype(np.int64)
-
-    @property
-    def meaning(self) -> tuple[Lists, ...]:
-        """One list for each of ``MEANING``."""
-        return tuple(self._lists[kind] for kind in (Kind.SYNONYM, Kind.HYPERNYM, Kind.INFLECTION))
-
-    @property
-    def antonyms(self) -> Lists:
-        """Antonyms."""
-        return self._lists[Kind.ANTONYM]
-
-    @property
-    def random(self) -> Lists:
-        """Random words of the same class."""
-        return self._lists[Kind.RANDOM]
-
-    @property
-    def digest(self) -> str:
-        """The table's."""
-        return self.table.digest
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,15 @@ from trueneg.config.options import ViewsConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import rows_of
-from trueneg.corruption.views.articles import Articles
 from trueneg.corruption.views.batch import Views
 from trueneg.corruption.views.generator import TableCandidates, TextRows, ViewGenerator
-from trueneg.corruption.views.names import Names
 from trueneg.corruption.views.replacement_table import (
     REPLACEMENTS_VERSION,
     ReplacementTable,
     Word,
     compile_replacements,
 )
-from trueneg.corruption.views.word_pieces import WordPieces
+from trueneg.corruption.views.word_pieces import Articles, Names, WordPieces
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning
 from trueneg.lexicon.replacements import KINDS, ReplacementOptions
 from trueneg.lexicon.tags import PENN

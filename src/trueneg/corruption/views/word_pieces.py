@@ -1,4 +1,4 @@
-"""Word forms as a tokenizer writes them within a text, and back from pieces to forms."""
+"""What a tokenizer's vocabulary says of words: their forms as pieces, their articles, and which are names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.corruption.views.rewriting import hashes_of
+from trueneg.corruption.views.rewriting import Words, hashes_of
+from trueneg.errors import ConfigError
+from trueneg.lexicon.articles import begins_with_vowel_sound
+from trueneg.lexicon.surface import surfaces
+from trueneg.lexicon.tags import number
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 _CASINGS: tuple[Callable[[str], str], ...] = (str.lower, lambda word: word[:1].upper() + word[1:])
 _BEFORE = ("x ", '"')
 """What may stand before a word, with a space and without: byte-level BPE and SentencePiece write it differently."""
+_ARTICLES = ("a", "an")
+_DETERMINER = number("DT")
+_WITHIN = ",;&-–/'’"
+"""Marks after which a sentence goes on."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,91 @@ class WordPieces:
     def _longest_bucket(self) -> int:
         _, firsts = self._buckets
         return int(np.diff(firsts, append=len(self.hashes)).max())
+
+
+@dataclass(frozen=True)
+class Articles:
+    """Both indefinite articles, in every way that a tokenizer writes them with one token, and who takes which."""
+
+    tokens: NDArray[np.int64]
+    """Token ids of "a" and "an", ``[variants, 2]``; none where the tokenizer cuts "an" in two."""
+    takes_an: NDArray[np.bool_]
+    """Whether each form begins with the sound of a vowel, ``[forms]``."""
+
+    @classmethod
+    def of(cls, forms: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Articles:
+        """Find the articles' tokens, and the sounds that forms begin with."""
+        pieces = WordPieces.of(_ARTICLES, tokenizer)
+        is_token = (pieces.sizes == 1).all(axis=0)
+        tokens = pieces.pieces[pieces.starts[:, is_token]].T.astype(np.int64)
+        return cls(tokens, np.fromiter(map(begins_with_vowel_sound, forms), np.bool_, len(forms)))
+
+    def agreeing(
+        self, input_ids: NDArray[np.int64], tags: NDArray[np.uint8], words: Words, forms: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Rows in which the article right before each of some words is the one that a form takes.
+
+        Args:
+            input_ids: ``[rows, length]``; they are not changed.
+            tags: Of the rows' words, ``[rows, length]``: "vitamin A" has no article.
+            words: Those that forms come in the place of.
+            forms: Their numbers, ``[words]``.
+        """
+        line, column = words.line, np.maximum(words.start - 1, 0)
+        before = input_ids[line, column]
+        wanted = self.takes_an[forms].astype(np.int64)
+        is_article = (tags[line, column] == _DETERMINER) & (words.start > 0)
+        found = input_ids.copy()
+        for pair in self.tokens:
+            is_wrong = is_article & (before == pair[1 - wanted])
+            found[line[is_wrong], column[is_wrong]] = pair[wanted[is_wrong]]
+        return found
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the tokens of a vocabulary say of names."""
+
+    is_capital: NDArray[np.bool_]
+    """The token begins with a capital, ``[vocab]``; "I" does not count."""
+    goes_on: NDArray[np.bool_]
+    """What follows the token stands within the same sentence, ``[vocab]``: it is a word or a comma, say."""
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerFast) -> Names:
+        """Read a vocabulary.
+
+        Raises:
+            ConfigError: for one without capitals.
+        """
+        words = [surface.word for surface in surfaces(tokenizer)]
+        is_capital = np.array([word[:1].isupper() and word != "I" for word in words], dtype=bool)
+        if not is_capital.any():
+            raise ConfigError(
+                "views.entities=capitals: the corpus's tokenizer tells no capitals: use views.entities=tags"
+            )
+        return cls(is_capital, np.array([word[-1:].isalnum() or word in set(_WITHIN) for word in words], dtype=bool))
+
+    def among(self, input_ids: NDArray[np.int64], words: Words) -> NDArray[np.bool_]:
+        """Which words are part of a name.
+
+        A word with a capital is if it stands within a sentence, or if the word right after it is part of a name: in
+        "New York Times staff" three are. In a title every word is.
+
+        Args:
+            input_ids: ``[rows, length]``.
+            words: All of the rows, in order.
+
+        Returns:
+            bool ``[words]``.
+        """
+        line, start = words.line, words.start
+        has_capital = self.is_capital[input_ids[line, start]]
+        is_name = has_capital & (start > 0) & self.goes_on[input_ids[line, np.maximum(start - 1, 0)]]
+        # Within a sentence a capital alone makes a name, so only a sentence's first word has to look at the next one.
+        follows = (line[1:] == line[:-1]) & (start[1:] == start[:-1] + words.size[:-1])
+        is_name[:-1] |= has_capital[:-1] & follows & is_name[1:]
+        return is_name
 
 
 def _encoded(texts: list[str], tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.evaluation.detectors.swords import LEVELS, Item
-from trueneg.lexicon.agreement import agreeing_substitute
+from trueneg.lexicon.morphology import agreeing_substitute
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 

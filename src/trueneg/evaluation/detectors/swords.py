@@ -24,7 +24,7 @@ from trueneg.detectors.scorers.base import Substitution
 from trueneg.errors import ConfigError, CorpusError, TruenegWarning, unknown_name
 from trueneg.files.records import parse_json
 from trueneg.files.text import LONGEST_TEXT
-from trueneg.lexicon.agreement import agreeing_substitute
+from trueneg.lexicon.morphology import agreeing_substitute
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 if TYPE_CHECKING:
