@@ -50,7 +50,7 @@ from trueneg.files.verified import Expected, verify
 from trueneg.models.loading import load_masked_lm
 from trueneg.models.origin import read_origin
 from trueneg.models.sentence_modules import read_modules
-from trueneg.recipes.planted_results import Settings, load_results
+from trueneg.recipes.planted import Settings, load_results
 from trueneg.reporting.html import write_report
 from trueneg.runs.finetuned_models import finetuned_task
 from trueneg.runs.pretraining import load_run_config
@@ -205,7 +205,7 @@ FORMATS = {
         Format("attack set", ("attacks.attack_set",), "attacked/set.jsonl", load_attack_set, lines=True),
         Format("planted: settings", ("config.codec",), "planted/settings.json",
                lambda path: load_config(Settings, path)),
-        Format("planted: run", ("recipes.planted_results",), "planted/runs/marginal.seed1.json",
+        Format("planted: run", ("recipes.planted",), "planted/runs/marginal.seed1.json",
                lambda path: load_results(path.parents[1])),
         Format("calibrated detector", ("detectors.scorers.calibrated",), "calibrated/c.json",
                lambda path: read_calibration(str(path))),

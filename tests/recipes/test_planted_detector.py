@@ -11,8 +11,7 @@ from tiny import MASK, SPECIAL_IDS, make_rows
 from trueneg.config.options import MaskingConfig
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows
-from trueneg.recipes.planted_corpus import Planting
-from trueneg.recipes.planted_detector import Placebo, PlantedDetector
+from trueneg.recipes.planted_corpus import Placebo, PlantedDetector, Planting
 
 NUM_WORDS, VOCAB_SIZE = 60, 300
 WORDS = np.arange(100, 100 + NUM_WORDS)

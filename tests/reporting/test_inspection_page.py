@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trueneg.reporting.inspection import standing, write_inspection
-from trueneg.reporting.names import short_names
+from trueneg.reporting.tables import short_names
 
 
 def predicted(text: str, probability: float, *scores: float | None, is_correctable: bool = True) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from rich.cells import cell_len
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import ConfigError
 from trueneg.evaluation.results.comparison import compare
-from trueneg.reporting.forest import forest_plot
-from trueneg.reporting.plots import inline_svg
-from trueneg.reporting.results import comparison_table, results_table, verdict
+from trueneg.reporting.page import inline_svg
+from trueneg.reporting.results import comparison_table, forest_plot, results_table, verdict
 from trueneg.reporting.tables import FORMATS, Column, Table, form_of, write_tables
 from trueneg.terminal.printable import printable
 

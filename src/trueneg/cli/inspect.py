@@ -71,7 +71,7 @@ def inspect(
 def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
     """An inspection as blocks for a terminal: colours say nothing that words do not."""
     from trueneg.reporting.inspection import share
-    from trueneg.reporting.names import short_names
+    from trueneg.reporting.tables import short_names
 
     names = short_names(summary["detectors"])
     text = summary["text"]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from trueneg.attacks.attack_set import AttackSet
 from trueneg.attacks.runner import evaluate_attack, load_adversarial_examples, result_name
-from trueneg.config.codec import differences, load_config, override, save_config
+from trueneg.config.codec import override
 from trueneg.config.options import FinetuneConfig
 from trueneg.config.validation import Needs, refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
@@ -24,6 +24,7 @@ from trueneg.evaluation.results.store import find_results
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
+from trueneg.recipes import claim_folder
 from trueneg.reporting.results import comparison_table, results_table
 from trueneg.runs.finetuned_models import evaluate_contrast_set
 from trueneg.runs.finetuning import LEAST_NOISE, configure_finetuning, finetune
@@ -75,7 +76,7 @@ SCALES = {
 """``paper``: all training examples, hours on a GPU. ``mini``: minutes a run of a small encoder on a CPU. ``tiny``: to
 check that it runs."""
 
-SETTINGS, RESULTS, TABLE = "settings.json", "results.json", "table.md"
+RESULTS, TABLE = "results.json", "table.md"
 _SHOWN = ("accuracy", "original", "revised", "group_consistency", "accuracy_under_attack", "accuracy_before")
 
 
@@ -120,7 +121,7 @@ def reproduce(
     folder = Path(out)
     wanted = {(arm, seed): _configured(config, arm, seed) for seed in range(1, seeds + 1) for arm in chosen}
     with locked(folder, "reproduce pilot"):
-        _claim(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
+        claim_folder(folder, _Claim(**asdict(config), adversaries_sha256=checksum(Path(config.adversaries))))
         adversaries: AttackSet | None = None
         for (arm, seed), configured in wanted.items():
             tuned = finetune(configured, folder / arm, resume=True, quiet=True)
@@ -161,16 +162,6 @@ def _arms(arms: Sequence[str]) -> list[str]:
         if arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, ARMS))
     return list(dict.fromkeys(["vanilla", *named]))
-
-
-def _claim(folder: Path, config: _Claim) -> None:
-    path = folder / SETTINGS
-    if path.is_file():
-        changed = differences(load_config(_Claim, path), config)
-        if changed:
-            raise ConfigError(f"'{folder}' holds results of other settings ({', '.join(changed)}): give another --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    save_config(config, path)
 
 
 def _configured(config: PilotConfig, arm: str, seed: int) -> FinetuneConfig:

@@ -12,24 +12,23 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.codec import override
+from trueneg.config.codec import encode, override
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.errors import ConfigError, Interrupted, LostProcessError, unknown_name
+from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.files.lock import locked
+from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
+from trueneg.recipes import claim_folder
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
-from trueneg.recipes.planted_results import (
-    Settings,
-    claim,
-    load_results,
-    markdown,
-    run_file,
-    summarise,
-)
+from trueneg.reporting.tables import text_table
+from trueneg.version import __version__
 from trueneg.workers import follow_parent
 
 SCALES = {
@@ -57,7 +56,13 @@ GRID = [
 GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid": GRID}
 """Names for several arms; ``grid`` sweeps the detector's precision and recall."""
 
-RESULTS, TABLE = "results.json", "table.md"
+RUNS, RESULTS, TABLE = "runs", "results.json", "table.md"
+SHOWN = {
+    False: ("masked LM", ("nll", "accuracy", "planted_nll", "planted_accuracy")),
+    True: ("ELECTRA", ("auc", "masked_auc")),
+}
+"""Whether an arm is ELECTRA's, to the name of its table and the metrics in it: see ``ArmResult.metrics``."""
+
 VOCAB_SIZE = 2048
 """Vocabulary of the tokenizer made for WordNet's text: enough for so small a model in so few steps."""
 
@@ -108,7 +113,8 @@ def reproduce(
             corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
         )
         described = Settings(config, CorpusInfo.read(path).fingerprint)
-        claim(folder, described)
+        claim_folder(folder, described)
+        (folder / RUNS).mkdir(exist_ok=True)
         # Seed by seed: what is there at any time can be compared.
         jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
         done = {(Arm.parse(result.arm), result.seed) for result in load_results(folder)}
@@ -166,3 +172,99 @@ def _run(arm: Arm, seed: int, folder: Path, config: PlantedConfig, corpus: Path)
     result = run_arm(arm, seed, config, corpus)
     write_json(run_file(folder, arm, seed), dataclasses.asdict(result))
     return result
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a folder of results."""
+
+    config: PlantedConfig
+    corpus_fingerprint: str
+
+
+def run_file(folder: Path, arm: Arm, seed: int) -> Path:
+    """Give the path of a run's result."""
+    return folder / RUNS / f"{str(arm).replace('/', '-')}.seed{seed}.json"
+
+
+def load_results(folder: Path) -> list[ArmResult]:
+    """Read every run that a folder holds.
+
+    Raises:
+        ConfigError: for a file that is not a result.
+    """
+    paths = sorted((folder / RUNS).glob("*.json"))
+    return [read_record(ArmResult, path, ConfigError, "delete it to have the run done again") for path in paths]
+
+
+def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any]:
+    """Summarise runs: values, means, and paired differences to each arm's yardstick."""
+    by_arm: dict[Arm, dict[int, ArmResult]] = {}
+    for result in results:
+        by_arm.setdefault(Arm.parse(result.arm), {})[result.seed] = result
+    rank = {use: number for number, use in enumerate(ARMS)}
+    ordered = sorted(by_arm, key=lambda arm: (rank[arm.use], -arm.precision, -arm.recall))
+    return {
+        "recipe": "planted",
+        "versions": {"trueneg": __version__} | {name: version(name) for name in ("torch", "transformers")},
+        "settings": encode(settings),
+        "planted_share": results[0].planted_share if results else None,
+        "arms": [_summary(arm, by_arm[arm], by_arm.get(arm.yardstick, {})) for arm in ordered],
+    }
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Write the results as Markdown: a table of masked language models, and one of discriminators."""
+    settings = results["settings"]["config"]
+    parts = [
+        f"{settings['num_words']} words, {results['planted_share']:.0%} of all tokens, are split into 4 spellings "
+        f"each; {settings['steps']:,} steps.",
+        "Means over seeds. In brackets: difference to the table's first arm, paired by seed, with its 95 % interval.\n",
+    ]
+    for is_electra, (kind, metrics) in SHOWN.items():
+        if rows := [arm for arm in results["arms"] if arm["is_electra"] is is_electra]:
+            names = [kind, "seeds", *(name.replace("_", " ") for name in metrics), "precision", "recall"]
+            parts.append(text_table(names, [_cells(arm, metrics) for arm in rows]).markdown())
+    return "\n".join(parts)
+
+
+def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResult]) -> dict[str, Any]:
+    paired = sorted(runs.keys() & yardstick.keys()) if arm != arm.yardstick else []
+    measured = [run.metrics for run in [*runs.values(), *(yardstick[seed] for seed in paired)]]
+    metrics = [name for name in measured[0] if all(name in values for values in measured)]
+    readings = sorted({name for run in runs.values() for name in run.detector})
+    differences = {
+        name: t_interval([runs[seed].metrics[name] - yardstick[seed].metrics[name] for seed in paired])
+        for name in metrics
+        if len(paired) > 1
+    }
+    return {
+        "arm": str(arm),
+        "what": ARMS[arm.use],
+        "is_electra": arm.is_electra,
+        "precision": arm.precision,
+        "recall": arm.recall,
+        "seeds": {str(seed): runs[seed].metrics for seed in sorted(runs)},
+        "mean": {name: _mean(run.metrics[name] for run in runs.values()) for name in metrics},
+        "yardstick": str(arm.yardstick),
+        "difference": {name: dataclasses.asdict(interval) for name, interval in differences.items()},
+        "detector": {
+            name: _mean(run.detector[name] for run in runs.values() if name in run.detector) for name in readings
+        },
+        "seconds": sum(run.seconds for run in runs.values()),
+    }
+
+
+def _cells(arm: dict[str, Any], metrics: Sequence[str]) -> list[str]:
+    def value(name: str) -> str:
+        difference = arm["difference"].get(name)
+        mean = f"{arm['mean'][name]:.3f}" if name in arm["mean"] else ""
+        return mean + (f" ({Interval(**difference)})" if difference else "")
+
+    realised = [f"{arm['detector'][name]:.2f}" if name in arm["detector"] else "" for name in ("precision", "recall")]
+    return [arm["arm"], str(len(arm["seeds"])), *map(value, metrics), *realised]
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)

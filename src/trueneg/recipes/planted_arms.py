@@ -33,8 +33,7 @@ from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
-from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, PlantedRows, Planting
-from trueneg.recipes.planted_detector import Placebo, PlantedDetector
+from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, Placebo, PlantedDetector, PlantedRows, Planting
 from trueneg.tokenizer import special_ids
 from trueneg.training.batches import EVALUATION_SEED, CorpusBatches, held_out_batches
 from trueneg.training.step import Run, train_step

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import ConfigError
-from trueneg.files.whole import whole_file
-from trueneg.reporting.names import short_names
-from trueneg.reporting.plots import label, plain_labels
+from trueneg.reporting.page import label, plain_labels, save_figure
+from trueneg.reporting.tables import short_names
 
 Record = Mapping[str, Any]
 """One of the ``records`` that ``trueneg evaluate`` writes."""
@@ -75,13 +74,9 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
         axes.set(title=title, xlabel="steps of training, %", ylabel="%", xlim=(0, 103))
         axes.set_ylim(0, max(axes.get_ylim()[1], 0.1))
         axes.grid(alpha=0.3)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", fontsize="small", frameon=False, ncols=2)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as part:
-        figure.savefig(part, format=path.suffix[1:], metadata={"Date": None} if path.suffix == ".svg" else {})
+    save_figure(figure, path)
 
 
 def _parts(records: Sequence[Record]) -> dict[str, list[str]]:

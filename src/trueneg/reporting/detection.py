@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.files.whole import whole_file
-from trueneg.reporting.plots import label, plain_labels
+from trueneg.reporting.page import label, plain_labels, save_figure
 from trueneg.reporting.tables import text_table
 from trueneg.terminal.printable import printable
 
@@ -103,19 +102,10 @@ def plot_curves(summary: Summary, path: Path) -> None:
             axes.plot([row["recall"]], [row["precision"]], "o", ms=5, color=line.get_color())
     chance = summary["rows"][0]["chance"]
     axes.axhline(chance, color="grey", lw=0.8, ls="--", label=f"chance  ({chance:.3f})")
-    axes.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        xlabel="recall",
-        ylabel="precision",
-        title="acceptable to most annotators (average precision)",
-    )
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision")
+    axes.set_title("acceptable to most annotators (average precision)")
     figure.legend(loc="outside lower center", fontsize="small", frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    metadata = {"Date": None} if path.suffix == ".svg" else {}
-    with whole_file(path) as part:
-        figure.savefig(part, format=path.suffix[1:], metadata=metadata)
+    save_figure(figure, path)
 
 
 def _cell(row: Mapping[str, Any], key: str) -> str:

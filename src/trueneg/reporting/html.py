@@ -17,9 +17,8 @@ from trueneg.evaluation.masked_lm.corrections import (
     most_convincing,
 )
 from trueneg.files.names import tell_apart
-from trueneg.reporting.names import short_names
-from trueneg.reporting.page import write_page
-from trueneg.reporting.plots import inline_svg, label, page_style
+from trueneg.reporting.page import inline_svg, label, page_style, write_page
+from trueneg.reporting.tables import short_names
 from trueneg.training.folder import CONFIG, FALSE_NEGATIVES, METRICS
 from trueneg.training.log import read_metrics
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.reporting.names import short_names
 from trueneg.reporting.page import write_page
+from trueneg.reporting.tables import short_names
 from trueneg.terminal.printable import printable
 
 Summary = Mapping[str, Any]

@@ -1,14 +1,23 @@
-"""The layout of all pages: one self-contained file, light or dark as the reader's system."""
+"""The layout of all pages, one self-contained file each, and the style of all pictures: plain labels and no dates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import html
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trueneg.files.whole import write_whole
+from trueneg.files.whole import whole_file, write_whole
 from trueneg.terminal.printable import printable
 from trueneg.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_INK = "#010203"
+"""Replaced by the page's text colour."""
 
 LAYOUT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -70,3 +79,49 @@ def write_page(
 def _shown(value: Any) -> Any:
     """Show a value on a page; markup stays as it is."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+@contextmanager
+def plain_labels() -> Iterator[None]:
+    """Make figures inside take no label for a formula, such as a folder's name with two dollars."""
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):
+        yield
+
+
+def label(text: str) -> str:
+    """Escape a name for a legend, which leaves out what begins with an underscore."""
+    return printable(f" {text}" if text.startswith("_") else text)
+
+
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Make figures inside have no background, and the colours and fonts of the page around them."""
+    from matplotlib import rc_context
+
+    ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    style: dict[Any, Any] = {
+        **dict.fromkeys(ink, _INK),
+        **{"figure.facecolor": "none", "axes.facecolor": "none", "legend.frameon": False, "grid.color": "#888888"},
+        **{"svg.fonttype": "none", "svg.hashsalt": "trueneg"},
+    }
+    with plain_labels(), rc_context(style):
+        yield
+
+
+def inline_svg(figure: Figure, description: str) -> str:
+    """Turn a figure of ``page_style`` into an element of a page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = buffer.getvalue()[buffer.getvalue().index("<svg") :].strip().replace(_INK, "currentColor")
+    return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(printable(description))}"', 1)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG, SVG or PDF file, by the path's extension, without the frame's upper and right side."""
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as part:
+        figure.savefig(part, format=path.suffix[1:], metadata={"Date": None} if path.suffix == ".svg" else {})

@@ -10,14 +10,15 @@ import csv
 import html
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len, chop_cells
+
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.whole import write_json, write_whole
-from trueneg.reporting.layout import lay_out, wrap
 from trueneg.terminal.printable import printable, spreadsheet_cell
 
 NONE = "–"
@@ -308,3 +309,121 @@ def _values(column: Column, cell: Any) -> Sequence[Any]:
         return [None] * len(column.parts)
     values = astuple(cell) if is_dataclass(cell) and not isinstance(cell, type) else tuple(cell)
     return values[: len(column.parts)]
+
+
+GAP = "  "
+MIN_WIDTH = 8
+_PIECE = re.compile(r"\S+?(?:/+(?=\S)|(?<=[^\W\d])-(?=[^\W\d]))|\S+")
+"""Parts that are not broken: words, the folders of a path, the parts of a hyphenated name."""
+
+
+def lay_out(heading: Sequence[str], rows: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> str:
+    """Align rows under their heading.
+
+    Columns are as wide as their cells. Where a line has no room for that, the widest column of text gives way first,
+    then the widest of numbers, down to its longest word, and cells go on below; where that is not enough, each row
+    becomes lines of ``heading  cell``.
+
+    Args:
+        heading: A name for each column.
+        rows: Cells, each one line of text.
+        is_right: Which columns are aligned to the right.
+        width: Characters in a line; None for as many as it takes.
+
+    Example:
+        >>> print(lay_out(["model", "n"], [["results/base", "12"], ["hc", "3"]], [False, True], None), end="")
+        model          n
+        results/base  12
+        hc             3
+        >>> print(lay_out(["model", "n"], [["results/base", "12"]], [False, True], 12), end="")
+        model      n
+        results/  12
+        base
+    """
+    columns = list(zip(heading, *rows, strict=True))
+    widths = _widths(columns, is_right, width)
+    if widths is None:
+        return "\n".join(_block(heading, row, width) for row in rows)
+    lines = []
+    for row in (heading, *rows):
+        cells = [wrap(cell, space) for cell, space in zip(row, widths, strict=True)]
+        for number in range(max(map(len, cells))):
+            parts = [cell[number] if number < len(cell) else "" for cell in cells]
+            padded = [_pad(part, space, right) for part, space, right in zip(parts, widths, is_right, strict=True)]
+            lines.append(GAP.join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def wrap(text: str, width: int | None) -> list[str]:
+    """Break text into lines of at most so many characters, between words; only a word longer than a line is cut.
+
+    Example:
+        >>> wrap("results/hc/seed-1 is there", 11)
+        ['results/hc/', 'seed-1 is', 'there']
+    """
+    if width is None or cell_len(text) <= width:
+        return [text]
+    lines = [""]
+    end = 0
+    for piece in _PIECE.finditer(text):
+        space = text[end : piece.start()] if lines[-1] else ""
+        end = piece.end()
+        if cell_len(lines[-1] + space + piece[0]) <= width:
+            lines[-1] += space + piece[0]
+        else:
+            lines += chop_cells(piece[0], width)
+    return lines if lines[0] or len(lines) == 1 else lines[1:]
+
+
+def _widths(columns: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> list[int] | None:
+    """Choose the width of each column; None if a line has no room even for the longest words."""
+    widths = [max(map(cell_len, column)) for column in columns]
+    smallest = [
+        max((cell_len(piece) for cell in cells for piece in _PIECE.findall(cell)), default=0) for cells in columns
+    ]
+    room = None if width is None else width - len(GAP) * (len(columns) - 1)
+    if room is None or sum(widths) <= room:
+        return widths
+    if sum(smallest) > room:
+        return None
+    while sum(widths) > room:
+        spare = [number for number, have in enumerate(widths) if have > smallest[number]]
+        widest = max(spare, key=lambda number: (not is_right[number], widths[number]))
+        widths[widest] -= 1
+    return widths
+
+
+def _block(heading: Sequence[str], row: Sequence[str], width: int | None) -> str:
+    space = max(map(cell_len, heading))
+    room = None if width is None else max(MIN_WIDTH, width - space - len(GAP))
+    lines = [
+        f"{_pad(name if number == 0 else '', space, False)}{GAP}{part}".rstrip()
+        for name, cell in zip(heading, row, strict=True)
+        for number, part in enumerate(wrap(cell, room))
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _pad(text: str, width: int, is_right: bool) -> str:
+    gap = " " * (width - cell_len(text))
+    return gap + text if is_right else text + gap
+
+
+_PATH = re.compile(r"(?<=:)[^:\[\]@|&!]*[^:\[\]@|&!\s]")
+
+
+def short_names(detectors: Iterable[str]) -> dict[str, str]:
+    """Shorten specifications by the folders of their files and encoders, where they stay distinct.
+
+    Example:
+        >>> short_names(["lexical", "contextual:/models/minilm/model@0.65", "neighbours:data/glove.txt"])
+        {'lexical': 'lexical', 'contextual:/models/minilm/model@0.65': 'contextual:minilm/model@0.65', \
+'neighbours:data/glove.txt': 'neighbours:glove.txt'}
+    """
+    names = {detector: _PATH.sub(_last_parts, detector) for detector in detectors}
+    return names if len(set(names.values())) == len(names) else {detector: detector for detector in names}
+
+
+def _last_parts(match: re.Match[str]) -> str:
+    path = Path(match.group())
+    return path.name if path.suffix else "/".join(path.parts[-2:])

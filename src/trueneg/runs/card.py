@@ -11,7 +11,7 @@ from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
 from trueneg.objectives import objective_kind
-from trueneg.reporting.names import short_names
+from trueneg.reporting.tables import short_names
 from trueneg.terminal.printable import printable, short_path
 from trueneg.version import __version__
 

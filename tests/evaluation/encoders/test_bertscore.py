@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.evaluation.encoders.bertscore import bert_score
+from trueneg.evaluation.encoders.triplets import bert_score
 from trueneg.models.text_reader import States
 
 HIDDEN = 3

@@ -9,11 +9,11 @@ import pytest
 from tiny_readers import OneByOne, checkpoint
 
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.encoders.bertscore import bert_score
 from trueneg.evaluation.encoders.triplets import (
     SIMILARITIES,
     Margins,
     Triplet,
+    bert_score,
     hits,
     margins,
     read_triplets,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.codec import encode, flatten, override
+from trueneg.config.codec import encode, flatten, load_config, override
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
@@ -21,21 +21,22 @@ from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector
 from trueneg.detectors.annotated import annotations_of
 from trueneg.detectors.base import Detector
-from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
-from trueneg.evaluation.masked_lm.checkpoint_sweep import CheckpointRef, checkpoints_of, load_checkpoint, run_config
+from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.whole import write_json
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
-from trueneg.objectives import with_objective
+from trueneg.objectives import objective_kind, with_objective
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.batches import held_out_batches, row_index
+from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.distributed import Processes, choose_device
-from trueneg.training.folder import FALSE_NEGATIVES
+from trueneg.training.folder import CHECKPOINTS, CONFIG, FALSE_NEGATIVES, METRICS
+from trueneg.training.saved_model import saved_model
 from trueneg.version import __version__
 
 SEQUENCES = ("documents", "packed", "lines")
@@ -412,3 +413,52 @@ def _trials(
 def _write(data: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, data)
+
+
+@dataclass(frozen=True)
+class CheckpointRef:
+    """A checkpoint of a run."""
+
+    run: Path
+    path: Path
+    step: int
+    config: PretrainConfig
+
+    @property
+    def fraction(self) -> float:
+        """Share of the run's steps done by then."""
+        return self.step / self.config.train.steps
+
+
+def run_config(checkpoint: str) -> PretrainConfig | None:
+    """Load the configuration of a run's folder; None if it is not one."""
+    folder = Path(checkpoint)
+    is_run = (folder / METRICS).is_file()
+    return load_config(PretrainConfig, folder / CONFIG) if is_run else None
+
+
+def checkpoints_of(run: str) -> list[CheckpointRef]:
+    """List a run's checkpoints, oldest first. How many there are follows from its ``train.keep``.
+
+    Raises:
+        ConfigError: if the folder holds no run.
+        CheckpointError: if the run has no complete checkpoint.
+    """
+    config = run_config(run)
+    if config is None:
+        raise ConfigError(f"'{run}' is not a run, so it has no checkpoints: name a run's folder")
+    kept = kept_checkpoints(Path(run) / CHECKPOINTS)
+    if not kept:
+        raise CheckpointError(f"'{run}' has no complete checkpoint: continue it with --resume")
+    return [CheckpointRef(Path(run), path, state.step, config) for path, state in kept]
+
+
+def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
+    """Load the masked language model of a checkpoint; of an ELECTRA run, the generator.
+
+    Raises:
+        CheckpointError: if its tensors are not those of the run's model.
+        ModelError: see ``saved_model``.
+    """
+    model = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
+    return objective_kind(checkpoint.config.objective.name).masked_lm(model)
