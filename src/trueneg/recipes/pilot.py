@@ -24,7 +24,7 @@ from trueneg.evaluation.results.store import find_results
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
 from trueneg.files.whole import write_json
-from trueneg.recipes import claim_folder
+from trueneg.recipes.folder import claim_folder
 from trueneg.reporting.results import comparison_table, results_table
 from trueneg.runs.finetuned_models import evaluate_contrast_set
 from trueneg.runs.finetuning import LEAST_NOISE, configure_finetuning, finetune

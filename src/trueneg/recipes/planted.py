@@ -25,7 +25,7 @@ from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
-from trueneg.recipes import claim_folder
+from trueneg.recipes.folder import claim_folder
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
 from trueneg.reporting.tables import text_table
 from trueneg.version import __version__
