@@ -6,7 +6,7 @@ import random
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,6 +14,9 @@ from trueneg.cli.output import Json, Output, Quiet, refuse_given
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
 from trueneg.files.whole import write_json
 from trueneg.terminal.progress import Bar
+
+if TYPE_CHECKING:
+    from trueneg.evaluation.statistics.intervals import Interval
 
 T = TypeVar("T")
 
@@ -24,7 +27,6 @@ UNUSED = {"triplets": {"split"}, "sts": {"wordnet"}}
 
 SUBSET_SEED = 0x5EED
 """Chooses the triplets or pairs of ``--limit``, for every checkpoint alike."""
-
 
 _DATA = {
     "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
@@ -94,6 +96,10 @@ def _subset(items: Sequence[T], limit: int) -> list[T]:
     return [items[number] for number in sorted(random.Random(SUBSET_SEED).sample(range(len(items)), limit))]
 
 
+def _percent(interval: Interval) -> str:
+    return f"{100 * interval.estimate:.2f} [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"
+
+
 def _triplets(
     checkpoints: Sequence[str], data: str, wordnet: str, limit: int, out: Path | None, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -123,14 +129,12 @@ def _triplets(
             measured = margins(TextReader(checkpoint), triplets, bar.tell)
         for way in SIMILARITIES:
             found = hits(measured, way)
-            chosen = found.chosen
-            interval = f"{100 * chosen.estimate:.2f} [{100 * chosen.low:.2f}, {100 * chosen.high:.2f}]"
             rows.append(
                 {
                     "checkpoint": checkpoint,
                     "by": way,
                     "hits (paper: best layer)": f"{100 * found.paper:.2f} (layer {found.paper_layer})",
-                    "hits (layer chosen on a fifth)": f"{interval} (layer {found.chosen_layer})",
+                    "hits (layer chosen on a fifth)": f"{_percent(found.chosen)} (layer {found.chosen_layer})",
                     "ties": f"{found.chosen_ties:.2%}",
                 }
             )
@@ -164,19 +168,10 @@ def _similarity(
             found = sentence_similarity(TextReader(checkpoint), examples, bar.tell)
         for pooling in POOLINGS:
             interval = found.interval(pooling)
-            shown = f"{100 * interval.estimate:.2f} [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"
-            rows.append(
-                {"checkpoint": checkpoint, "vectors": pooling, "Spearman x 100": shown, "pairs": f"{len(examples):,}"}
-            )
-            records.append(
-                {
-                    "checkpoint": checkpoint,
-                    "pooling": pooling,
-                    "spearman": interval.estimate,
-                    "interval": [interval.low, interval.high],
-                    "num_examples": len(examples),
-                }
-            )
+            figures = {"Spearman x 100": _percent(interval), "pairs": f"{len(examples):,}"}
+            rows.append({"checkpoint": checkpoint, "vectors": pooling} | figures)
+            measured = {"spearman": interval.estimate, "interval": [interval.low, interval.high]}
+            records.append({"checkpoint": checkpoint, "pooling": pooling, **measured, "num_examples": len(examples)})
     return rows, records
 
 

@@ -170,10 +170,8 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
         return _read_parquet(path)
     delimiter = "\t" if suffix != ".csv" else delimiter_of(next((line for _, line in read_lines(path)), ""))
     num_quoted = _num_quoted(path) if suffix != ".csv" and is_quoted is None else 0
-    if is_quoted or (is_quoted is None and suffix == ".csv") or num_quoted:
-        cells = list(_quoted(path, delimiter))
-    else:
-        cells = list(_plain(path, delimiter))
+    is_quoted = suffix == ".csv" or num_quoted > 0 if is_quoted is None else is_quoted
+    cells = list((_quoted if is_quoted else _plain)(path, delimiter))
     if not cells or not any(cells[0][1]):
         raise TaskError(f"{path}: its first line is empty: it has to name the columns")
     names = tuple(name.strip() for name in cells[0][1])
@@ -244,8 +242,7 @@ def as_records(
         raise TaskError(f"{path}: no rows")
     counts = {"malformed_lines": len(filled) - len(kept), "blank_lines": len(cells) - len(filled)}
     lines, rows = zip(*kept, strict=True)
-    found = {name: number for name, number in counts.items() if number}
-    return Records(path, tuple(names), rows, lines, delimiter, found)
+    return Records(path, tuple(names), rows, lines, delimiter, {what: num for what, num in counts.items() if num})
 
 
 def cell(value: object) -> str | None:

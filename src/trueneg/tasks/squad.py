@@ -72,11 +72,8 @@ class SquadTask(Task[SquadExample]):
         self.hub = open_hub(data)
         self.data = Path(data)
         self.version = version
-        self.doc_stride = doc_stride
-        self.max_query = max_query
-        self.max_answer = max_answer
-        self.num_best = num_best
-        self.null_threshold = null_threshold
+        self.doc_stride, self.max_query = doc_stride, max_query
+        self.max_answer, self.num_best, self.null_threshold = max_answer, num_best, null_threshold
 
     @classmethod
     def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
@@ -120,14 +117,8 @@ class SquadTask(Task[SquadExample]):
         self, examples: Sequence[SquadExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
     ) -> Windows:
         """Make rows of a question and a window of its context; see ``make_windows``."""
-        return make_windows(
-            examples,
-            tokenizer,
-            length,
-            stride=self.doc_stride,
-            max_question=self.max_query,
-            is_training=is_training,
-        )
+        sizes = {"stride": self.doc_stride, "max_question": self.max_query}
+        return make_windows(examples, tokenizer, length, **sizes, is_training=is_training)
 
     def objective(self) -> SpanExtraction:
         """Make the cross-entropies of start and end."""
