@@ -12,7 +12,6 @@ FORKS.set_forkserver_preload(
         "transformers.models.bert.modeling_bert",
         # What the commands of tests/faults import late.
         "trueneg.cli.main",
-        "trueneg.cli.finetune",
         "trueneg.attacks.runner",
         "trueneg.attacks.registry",
         "trueneg.attacks.typos",

@@ -165,8 +165,3 @@ def _queries(one: AttackResult) -> str:
     counts = one.result.counts
     num_attacked = counts.get("succeeded", 0) + counts.get("failed", 0)
     return f"{counts['queries'] / num_attacked:.1f}" if "queries" in counts and num_attacked else "–"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(rich_help_panel="Measure and hand on")(attack)

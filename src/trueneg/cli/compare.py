@@ -51,8 +51,3 @@ def compare(
         output.result({}, str(out))
     else:
         output.show(comparison_table(found, is_short=form == "terminal"), form)
-
-
-def register(app: typer.Typer) -> None:
-    """Add this verb to the program."""
-    app.command(rich_help_panel="Measure and hand on")(compare)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from trueneg.cli.options import Device, Lines, MaxDocumentMib, TextField, Tokenizer, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
-from trueneg.cli.texts import Lines, MaxDocumentMib, TextField
 from trueneg.terminal.progress import Bar
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
@@ -24,7 +24,7 @@ def build(
             help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs or hub data sets."
         ),
     ],
-    tokenizer: Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")],
+    tokenizer: Tokenizer,
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
@@ -97,8 +97,8 @@ def annotate(
     length: Annotated[int, typer.Option(min=3, help="Tokens of a row, which is the context of a judgement.")] = 128,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows judged at once.")] = 256,
     max_rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each split, for a trial.")] = None,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
-    device: Annotated[str, typer.Option(help="Where encoders run; by default a GPU if there is one.")] = "",
+    wordnet: WordNetPath = "",
+    device: Device = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished or other annotations.")] = False,
     verify: Verify = True,
     as_json: Json = False,

@@ -113,8 +113,3 @@ def _verdicts(predicted: Mapping[str, Any]) -> Iterator[Text]:
             yield Text(said, style="green" if verdict["is_accepted"] else "red")
         else:
             yield Text(f"({said})", style="dim")
-
-
-def register(app: typer.Typer) -> None:
-    """Add this verb to the program."""
-    app.command(rich_help_panel="Measure and hand on")(inspect)

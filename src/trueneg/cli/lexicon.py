@@ -7,12 +7,11 @@ from typing import Annotated, cast
 
 import typer
 
+from trueneg.cli.options import Tokenizer, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 
 app = typer.Typer(help="Synonyms: get WordNet, build a tokenizer's lookup table, look into it.", no_args_is_help=True)
 
-Tokenizer = Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")]
-WordNetPath = Annotated[str | None, typer.Option("--wordnet", help="WordNet's folder; by default it is looked for.")]
 FormsOption = Annotated[str, typer.Option(help="agree: only forms that agree with gold; lemma: any form (the paper).")]
 
 
@@ -41,7 +40,7 @@ def fetch(
 def build(
     tokenizer: Tokenizer,
     out: Annotated[Path, typer.Option(help="The safetensors file to write.")],
-    wordnet: WordNetPath = None,
+    wordnet: WordNetPath = "",
     forms: FormsOption = "agree",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -77,7 +76,7 @@ def build(
 def show(
     words: Annotated[list[str], typer.Argument(help="Words, as the text has them.")],
     tokenizer: Tokenizer,
-    wordnet: WordNetPath = None,
+    wordnet: WordNetPath = "",
     forms: FormsOption = "agree",
     as_json: Json = False,
     quiet: Quiet = False,

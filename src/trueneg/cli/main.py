@@ -22,7 +22,6 @@ from trueneg.cli import (
     corpus,
     detect,
     evaluate,
-    finetune,
     inspect,
     lexicon,
     reproduce,
@@ -30,6 +29,7 @@ from trueneg.cli import (
     tokenizer,
     views,
 )
+from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, is_main_process
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
 from trueneg.registry import load_plugins
@@ -93,66 +93,46 @@ def doctor(
         raise typer.Exit(1)
 
 
+LISTS = {
+    "presets": "named configurations of pre-training",
+    "objectives": "what pre-training minimises",
+    "detectors": "who finds false negatives",
+    "tasks": "what is fine-tuned for, and evaluated",
+    "attacks": "what fine-tuned models are attacked with",
+    "options": "what --set changes of pretrain: defaults, bounds, what an option needs",
+    "finetune-options": "what --set changes of finetune, likewise",
+}
+
+
 def _presets() -> dict[str, str]:
     from trueneg.config.presets import PRESETS
 
-    described = {}
-    for name, config in PRESETS.items():
-        model, train = config.model, config.train
-        described[name] = (
-            f"{config.objective.name}, {model.num_layers} layers of {model.hidden_size}, "
-            f"{train.batch_size} x {config.corpus.length} tokens a step, {train.steps:,} steps"
-        )
-    return described
+    return {
+        name: f"{config.objective.name}, {config.model.num_layers} layers of {config.model.hidden_size}, "
+        f"{config.train.batch_size} x {config.corpus.length} tokens a step, {config.train.steps:,} steps"
+        for name, config in PRESETS.items()
+    }
 
 
-def _objectives() -> dict[str, str]:
-    from trueneg.objectives import OBJECTIVES
+def _names(kind: str) -> Mapping[str, str]:
+    """The names of one of ``LISTS``, each with what it is; only the packages in question are imported."""
+    if kind == "presets":
+        return _presets()
+    if kind == "objectives":
+        from trueneg.objectives import OBJECTIVES
 
-    return OBJECTIVES.described()
+        return OBJECTIVES.described()
+    if kind == "detectors":
+        from trueneg.detectors import DETECTORS, SCORERS
 
+        return DETECTORS.described() | SCORERS.described()
+    if kind == "tasks":
+        from trueneg.tasks import FAMILIES
 
-def _detectors() -> dict[str, str]:
-    from trueneg.detectors import DETECTORS, SCORERS
-
-    return DETECTORS.described() | SCORERS.described()
-
-
-def _options() -> dict[str, Option]:
-    from trueneg.config.codec import describe
-    from trueneg.config.options import PretrainConfig
-
-    return describe(PretrainConfig)
-
-
-def _finetune_options() -> dict[str, Option]:
-    from trueneg.config.codec import describe
-    from trueneg.config.options import FinetuneConfig
-
-    return describe(FinetuneConfig)
-
-
-def _tasks() -> dict[str, str]:
-    from trueneg.tasks import FAMILIES
-
-    return FAMILIES.described()
-
-
-def _attacks() -> Mapping[str, str]:
+        return FAMILIES.described()
     from trueneg.attacks.registry import ATTACKS
 
     return ATTACKS.described()
-
-
-LISTS: dict[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {
-    "presets": ("named configurations of pre-training", _presets),
-    "objectives": ("what pre-training minimises", _objectives),
-    "detectors": ("who finds false negatives", _detectors),
-    "tasks": ("what is fine-tuned for, and evaluated", _tasks),
-    "attacks": ("what fine-tuned models are attacked with", _attacks),
-    "options": ("what --set changes of pretrain: defaults, bounds, what an option needs", _options),
-    "finetune-options": ("what --set changes of finetune, likewise", _finetune_options),
-}
 
 
 @app.command("list", rich_help_panel=START)
@@ -167,16 +147,18 @@ def list_names(
     """
     output = Output(as_json)
     if not kind:
-        kinds = {name: about for name, (about, _) in LISTS.items()}
-        output.table({"lists": kinds}, ("trueneg list", ""), list(kinds.items()))
-        return
-    if kind not in LISTS:
+        output.table({"lists": LISTS}, ("trueneg list", ""), list(LISTS.items()))
+    elif kind not in LISTS:
         raise ConfigError(unknown_name("list", kind, LISTS))
-    entries = LISTS[kind][1]()
-    if kind.endswith("options"):
-        output.definitions({kind: entries}, {name: _explained(option) for name, option in entries.items()})
+    elif kind.endswith("options"):
+        from trueneg.config.codec import describe
+        from trueneg.config.options import FinetuneConfig, PretrainConfig
+
+        options = describe(PretrainConfig if kind == "options" else FinetuneConfig)
+        output.definitions({kind: options}, {name: _explained(option) for name, option in options.items()})
     else:
-        output.table({kind: entries}, (kind, ""), list(entries.items()))
+        names = _names(kind)
+        output.table({kind: names}, (kind, ""), list(names.items()))
 
 
 RESUMES = {"same": [], "free": ["may change on resume"], "unfinished": ["may change on resume until finished"]}
@@ -197,7 +179,7 @@ def _explained(option: Option) -> str:
 @app.command(rich_help_panel=START)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the corpus, the run and the report.")] = Path("demo"),
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the demo's run.")
     ] = None,
@@ -241,18 +223,24 @@ def _accepted(corrections: Sequence[Correction]) -> list[str]:
     return [f"the surest of these, {len(lines)} (gold → predicted, its own probability):", *lines, judgement("lexical")]
 
 
-app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Prepare")
-app.add_typer(corpus.app, name="corpus", rich_help_panel="Prepare")
-app.add_typer(lexicon.app, name="lexicon", rich_help_panel="Prepare")
-runs.register(app)
-finetune.register(app)
-app.add_typer(evaluate.app, name="evaluate", rich_help_panel="Measure and hand on")
-compare.register(app)
-attack.register(app)
-inspect.register(app)
-views.register(app)
-app.add_typer(detect.app, name="detect", rich_help_panel="Measure and hand on")
-reproduce.register(app)
+MEASURE = "Measure and hand on"
+GROUPS: dict[str, dict[str, typer.Typer]] = {
+    "Prepare": {"tokenizer": tokenizer.app, "corpus": corpus.app, "lexicon": lexicon.app},
+    MEASURE: {"evaluate": evaluate.app, "detect": detect.app},
+}
+VERBS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Train": (runs.pretrain, runs.finetune),
+    MEASURE: (
+        *(runs.report, runs.export, runs.bench, compare.compare, attack.attack, inspect.inspect, views.views),
+        reproduce.reproduce,
+    ),
+}
+for panel, groups in GROUPS.items():
+    for group, verbs in groups.items():
+        app.add_typer(verbs, name=group, rich_help_panel=panel)
+for panel, functions in VERBS.items():
+    for function in functions:
+        app.command(rich_help_panel=panel)(function)
 
 
 def main() -> None:

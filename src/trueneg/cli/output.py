@@ -39,9 +39,6 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Any option, for example optimizer.learning_rate=3e-4."),
 ]
 
-LearningRate = Annotated[
-    float | None, typer.Option("--learning-rate", "--lr", help="Peak of the learning rate (optimizer.learning_rate).")
-]
 _NUMBERS = re.compile(r"[\d.,:%×+\-–/()\[\]\s]+$")
 """Cells that are aligned to the right: figures, with their intervals."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 
 
@@ -32,7 +33,7 @@ def reproduce(
     corpus: Annotated[
         Path | None, typer.Option(help="A corpus with held-out text; by default one is made of WordNet's.")
     ] = None,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the experiment, such as steps=300.")
@@ -63,8 +64,3 @@ def reproduce(
         say=output.say,
     )
     output.result(results, table)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(rich_help_panel="Measure and hand on")(reproduce)

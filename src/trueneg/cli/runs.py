@@ -1,4 +1,4 @@
-"""``trueneg pretrain`` and what follows it: report, export, bench."""
+"""Verbs of runs: pretrain, finetune, report, export, bench."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from typing import Annotated
 
 import typer
 
-from trueneg.cli.export import export
-from trueneg.cli.output import (
-    Json,
+from trueneg.cli.options import (
+    BatchSize,
+    Checkpoint,
     LearningRate,
-    Output,
-    Quiet,
-    Settings,
-    Verify,
-    is_main_process,
+    Precision,
+    RunOption,
+    chosen_settings,
 )
-from trueneg.cli.results import has_results, report_glue_zip, report_table
+from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process
+from trueneg.cli.results import has_results, report_glue_zip, report_table, show_results
+from trueneg.config.validation import refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
+from trueneg.terminal.progress import Bar
 
 
 def pretrain(
+    context: typer.Context,
     preset: Annotated[str | None, typer.Argument(help="A named configuration: see `trueneg list presets`.")] = None,
-    corpus: Annotated[str | None, typer.Option(help="A folder made by `trueneg corpus build`.")] = None,
+    corpus: Annotated[str | None, RunOption("corpus.path", "A folder made by `trueneg corpus build`.")] = None,
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
     start_from: Annotated[
         str | None,
@@ -35,32 +37,49 @@ def pretrain(
     ] = None,
     hard_correction: Annotated[
         str | None,
-        typer.Option(help="A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`."),
+        RunOption(
+            "objective.correction.detector",
+            "A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`.",
+        ),
     ] = None,
-    soft_regularization: Annotated[str | None, typer.Option(help="token, sentence or token+sentence.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps.")] = None,
+    soft_regularization: Annotated[
+        str | None, RunOption("objective.regularization.level", "token, sentence or token+sentence.")
+    ] = None,
+    steps: Annotated[int | None, RunOption("train.steps", "Optimizer steps.")] = None,
     epochs: Annotated[
         float | None, typer.Option(help="Times that the corpus is read, instead of --steps, which follow from it.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows a step, over all processes.")] = None,
+    batch_size: BatchSize = None,
     learning_rate: LearningRate = None,
     warmup: Annotated[
-        int | None, typer.Option(help="Steps in which the learning rate rises; a preset's fits its own steps.")
+        int | None,
+        RunOption("optimizer.warmup_steps", "Steps in which the learning rate rises; a preset's fits its own steps."),
     ] = None,
-    length: Annotated[int | None, typer.Option(help="Tokens a row.")] = None,
-    pack: Annotated[bool, typer.Option("--pack", help="Fill rows with several documents.")] = False,
+    length: Annotated[int | None, RunOption("corpus.length", "Tokens a row.")] = None,
+    pack: Annotated[bool | None, RunOption("corpus.pack", "Fill rows with several documents.", "--pack")] = None,
     extend_vocabulary: Annotated[
-        bool, typer.Option("--extend-vocabulary", help="The corpus's tokenizer has words the checkpoint lacks.")
-    ] = False,
-    wordnet: Annotated[str | None, typer.Option(help="WordNet's folder; by default it is looked for.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
-    eval_every: Annotated[
-        int | None, typer.Option(help="Steps between evaluations on held-out rows; 0 for one at the end.")
+        bool | None,
+        RunOption(
+            "model.extend_vocabulary",
+            "The corpus's tokenizer has words the checkpoint lacks.",
+            "--extend-vocabulary",
+        ),
     ] = None,
-    save_every: Annotated[int | None, typer.Option(help="Steps between checkpoints; 0 for one at the end.")] = None,
-    tracker: Annotated[str | None, typer.Option(help="Experiment tracker: trackio, wandb or tensorboard.")] = None,
-    max_minutes: Annotated[float | None, typer.Option(help="Save and stop after so long.")] = None,
+    wordnet: Annotated[
+        str | None, RunOption("objective.correction.wordnet", "WordNet's folder; by default it is looked for.")
+    ] = None,
+    precision: Precision = None,
+    seed: Annotated[int | None, RunOption("train.seed", "Everything random follows from it.")] = None,
+    eval_every: Annotated[
+        int | None, RunOption("train.eval_every", "Steps between evaluations on held-out rows; 0 for one at the end.")
+    ] = None,
+    save_every: Annotated[
+        int | None, RunOption("train.save_every", "Steps between checkpoints; 0 for one at the end.")
+    ] = None,
+    tracker: Annotated[
+        str | None, RunOption("train.tracker", "Experiment tracker: trackio, wandb or tensorboard.")
+    ] = None,
+    max_minutes: Annotated[float | None, RunOption("train.max_minutes", "Save and stop after so long.")] = None,
     config: Annotated[Path | None, typer.Option(help="A config.json, or the folder of a run, to do again.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
     verify: Verify = True,
@@ -79,33 +98,13 @@ def pretrain(
     from trueneg.runs.pretraining import configure
     from trueneg.runs.pretraining import pretrain as run
 
-    named = {
-        "corpus.path": corpus,
-        "corpus.length": length,
-        "corpus.pack": pack or None,
-        "model.extend_vocabulary": extend_vocabulary or None,
-        "objective.correction.detector": hard_correction,
-        "objective.correction.wordnet": wordnet,
-        "objective.regularization.level": soft_regularization,
-        "train.steps": steps,
-        "train.batch_size": batch_size,
-        "optimizer.learning_rate": learning_rate,
-        "optimizer.warmup_steps": warmup,
-        "train.precision": precision,
-        "train.seed": seed,
-        "train.eval_every": eval_every,
-        "train.save_every": save_every,
-        "train.tracker": tracker,
-        "train.max_minutes": max_minutes,
-    }
-    chosen = [f"{key}={value}" for key, value in named.items() if value is not None]
     wanted = configure(
         preset,
         start_from=start_from,
         objective=objective,
         config=config,
         epochs=epochs,
-        settings=[*chosen, *(settings or [])],
+        settings=chosen_settings(context),
     )
     done = run(wanted, out, resume=resume, quiet=quiet, verify=verify)
     if done.reason == "interrupted":
@@ -118,6 +117,72 @@ def pretrain(
             f"{done.num_parameters:,} parameters; transformers loads {done.hugging_face}"
         )
         Output(as_json).result(vars(done), text)
+
+
+def finetune(
+    context: typer.Context,
+    checkpoint: Checkpoint,
+    task: Annotated[str, typer.Option(help="What to learn: glue/mrpc, squad, …; see `trueneg list tasks`.")],
+    data: Annotated[str | None, RunOption("task.data", "The task's files: a folder or a file, or hub:NAME.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of results, one a checkpoint: OUT/TASK/seed-N.")] = Path("results"),
+    seeds: Annotated[int, typer.Option(min=1, help="Runs, with seeds 1 to this.")] = 5,
+    seed: Annotated[int | None, typer.Option(help="One run, with this seed.")] = None,
+    preset: Annotated[
+        str, typer.Option(help="electra-paper, electra-code or bert; by default as the encoder is.")
+    ] = "",
+    text_column: Annotated[str | None, RunOption("task.text_column", "Of one's own data.")] = None,
+    second_column: Annotated[
+        str | None, RunOption("task.second_column", "Of one's own data, where texts come in pairs.")
+    ] = None,
+    label_column: Annotated[str | None, RunOption("task.label_column", "Of one's own data.")] = None,
+    train_fraction: Annotated[
+        float | None, RunOption("task.train_fraction", "Share of the training examples to use.")
+    ] = None,
+    epochs: Annotated[float | None, RunOption("epochs", "Times that the training examples are seen.")] = None,
+    learning_rate: LearningRate = None,
+    batch_size: BatchSize = None,
+    length: Annotated[int | None, RunOption("task.length", "Tokens a row at most.")] = None,
+    precision: Precision = None,
+    select: Annotated[
+        str | None, RunOption("select", "last, or best on a part split off the training examples.")
+    ] = None,
+    adversarial: Annotated[
+        str | None,
+        RunOption(
+            "adversarial", "freelb or smart: train on perturbed word embeddings, at two to three times the cost."
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
+    settings: Settings = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fine-tune a checkpoint on a task with several seeds, and keep every example's answer.
+
+    Seeds that have finished are not run again; with `--resume`, one that was interrupted goes on. `--set` reaches
+    every option (`trueneg list finetune-options`).
+
+    Example: `trueneg finetune runs/hc --task glue/mrpc --data glue/ --seeds 5 --out results/hc`
+
+    One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
+    --label-column stars --out results/hc`
+    """
+    from trueneg.runs.finetuning import configure_finetuning, finetune_seeds
+
+    wanted = configure_finetuning(checkpoint, task, preset=preset, settings=chosen_settings(context))
+    several = "where several seeds are run: choose one with --seed, or leave it out"
+    refuse_idle(wanted, settings or [], ((("train.seed",), lambda config: False, several),))
+    output = Output(as_json, quiet)
+    numbers = [seed] if seed is not None else range(1, seeds + 1)
+    runs = finetune_seeds(wanted, out, numbers, resume=resume, quiet=quiet)
+    last = runs[-1]
+    reached = f"step {last.step:,} of {last.steps:,} of seed {last.seed}"
+    if last.reason == "interrupted":
+        raise Interrupted(f"saved {reached} in '{last.folder}': go on with --resume")
+    if last.reason == "time":
+        output.say(f"time is up at {reached}: continue with --resume")
+    if is_main_process():
+        show_results([result for run in runs for result in run.results.values()], output)
 
 
 def report(
@@ -166,6 +231,41 @@ def report(
         report_table(folder, form, out, output)
 
 
+def export(
+    checkpoint: Checkpoint,
+    format: Annotated[str, typer.Option(help="hf, sentence-transformers or onnx.")] = "hf",
+    head: Annotated[
+        str,
+        typer.Option(
+            help="Of onnx, what the graph gives: task (logits of a fine-tuned model), mlm or discriminator (logits), "
+            "encoder (last_hidden_state), sentence (sentence_embedding). auto: the head that was trained."
+        ),
+    ] = "auto",
+    step: Annotated[int | None, typer.Option(help="Of a run: the checkpoint of this step, not the last one.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; by default beside the run's hf/.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that lies in --out.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a checkpoint as other libraries load it.
+
+    A run whose hf/ is gone is exported from its checkpoints. What continued a sentence encoder keeps its pooling,
+    norm, length and prompts.
+
+    Example: `trueneg export runs/hc --format sentence-transformers --out encoder/`
+
+    A classifier for onnxruntime: `trueneg export results/hc/reviews/seed-1 --format onnx --out classifier/`
+    """
+    from trueneg.runs.exporting import export as write
+
+    with Bar(f"writing {format}", quiet=quiet):  # nothing in it can be counted
+        done = write(checkpoint, format, out, head=head, step=step, overwrite=overwrite)
+    output = Output(as_json, quiet)
+    output.result({"format": done.format, "out": done.path, "head": done.head, "load": done.load}, str(done.path))
+    if not as_json:
+        output.say(f"load it:  {done.load}")
+
+
 def bench(
     what: Annotated[str, typer.Argument(help="overhead: what correction and regularization cost a step.")] = "overhead",
     corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
@@ -206,10 +306,3 @@ def bench(
         for arm in result.arms
     ]
     output.table(vars(result), ("arm", "ms a step", "tokens/s", "ratio", "quartiles"), rows)
-
-
-def register(app: typer.Typer) -> None:
-    """Add these verbs to the program."""
-    app.command(rich_help_panel="Train")(pretrain)
-    for verb in (report, export, bench):
-        app.command(rich_help_panel="Measure and hand on")(verb)

@@ -7,8 +7,8 @@ from typing import Annotated, cast, get_args
 
 import typer
 
+from trueneg.cli.options import Lines, MaxDocumentMib, TextField
 from trueneg.cli.output import Json, Output, Quiet, check_new
-from trueneg.cli.texts import Lines, MaxDocumentMib, TextField
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.text import conversion, foreign_encoding
 

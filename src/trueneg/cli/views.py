@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Settings
 from trueneg.terminal.printable import printable
 
@@ -20,7 +21,7 @@ def views(
     corpus: Annotated[Path, typer.Option(help="A corpus built with --tag: its words are what others are replaced by.")],
     num: Annotated[int, typer.Option("--num", "-n", min=1, help="Pairs of views to show.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the draws.")] = 1,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -49,8 +50,3 @@ def views(
                 line.append(" ")
                 line.append(printable(word.text), style=STYLES[word.label])
             console.print(line, soft_wrap=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add this verb to the program."""
-    app.command(rich_help_panel="Measure and hand on")(views)

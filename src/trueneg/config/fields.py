@@ -53,12 +53,14 @@ class Rule:
             >>> Rule(at_least=1).bounds, Rule(above=0, at_most=1).bounds
             ('at least 1', 'in (0, 1]')
         """
-        low = next((f"{word} {bound}" for word, bound in self._low if bound is not None), "")
-        high = next((f"{word} {bound}" for word, bound in self._high if bound is not None), "")
-        if not (low and high):
-            return low or high
+        low = f"at least {self.at_least}" if self.at_least is not None else f"above {self.above}"
+        high = f"at most {self.at_most}" if self.at_most is not None else f"below {self.below}"
+        if self.at_least is self.above is None:
+            return "" if self.at_most is self.below is None else high
+        if self.at_most is self.below is None:
+            return low
         opening, closing = "[" if self.at_least is not None else "(", "]" if self.at_most is not None else ")"
-        return f"in {opening}{low.rpartition(' ')[2]}, {high.rpartition(' ')[2]}{closing}"
+        return f"in {opening}{low.split()[-1]}, {high.split()[-1]}{closing}"
 
     def allows(self, value: float) -> bool:
         """Whether a number is within the bounds."""
@@ -69,62 +71,27 @@ class Rule:
             and (self.below is None or value < self.below)
         )
 
-    @property
-    def _low(self) -> tuple[tuple[str, float | None], ...]:
-        return ("at least", self.at_least), ("above", self.above)
-
-    @property
-    def _high(self) -> tuple[tuple[str, float | None], ...]:
-        return ("at most", self.at_most), ("below", self.below)
-
 
 def option(
     default: T,
     *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
     resume: Resume = "same",
     compared: bool | None = None,
     needs: str | tuple[str, ...] = (),
-    is_record: bool = False,
-    flag: str = "",
-    formerly: tuple[str, ...] = (),
-    old_values: Mapping[str, str] | None = None,
-    members: Mapping[str, Mapping[str, Any]] | None = None,
+    **others: Any,
 ) -> T:
     """Declare a field of a configuration, with its rule.
 
     Args:
         default: A value, or a whole group of options (a frozen dataclass).
-        at_least: Smallest value.
-        above: Lower bound, itself excluded.
-        at_most: Largest value.
-        below: Upper bound, itself excluded.
         resume: Whether a resumed run may change it.
         compared: Whether ``compare`` notes a difference; by default unless a resumed run may change it.
         needs: Conditions without which it has no effect; a group's are its members', too.
-        is_record: Whether it only records what a command was given.
-        flag: The flag of the command line that sets it.
-        formerly: Old names of the field, within the same group.
-        old_values: Old names of values to their current ones.
-        members: Of a group: what differs from the members' own rules.
+        others: Other fields of ``Rule``.
     """
-    rule = Rule(
-        at_least=at_least,
-        above=above,
-        at_most=at_most,
-        below=below,
-        resume=resume,
-        is_compared=resume == "same" if compared is None else compared,
-        needs=(needs,) if isinstance(needs, str) else needs,
-        is_record=is_record,
-        flag=flag,
-        formerly=formerly,
-        old_values=old_values or {},
-        members=members or {},
-    )
+    is_compared = resume == "same" if compared is None else compared
+    needs = (needs,) if isinstance(needs, str) else needs
+    rule = Rule(resume=resume, is_compared=is_compared, needs=needs, **others)
     return dataclasses.field(default=default, metadata={"rule": rule})
 
 

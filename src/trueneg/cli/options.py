@@ -1,0 +1,55 @@
+"""Options that several verbs have, and those that set options of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_type_hints
+
+import typer
+from typer.models import OptionInfo
+
+
+class RunOption(OptionInfo):
+    """A flag that sets an option of a run, as ``--set KEY=VALUE`` does.
+
+    Args:
+        key: The option's dotted name.
+        help: What it does.
+        flags: Its names; by default one, that of the parameter.
+    """
+
+    def __init__(self, key: str, help: str, *flags: str) -> None:
+        super().__init__(default=..., param_decls=flags, help=help)
+        self.key = key
+
+
+def chosen_settings(context: typer.Context) -> list[str]:
+    """Write the run options that a verb was given as ``key=value``, its ``--set`` last."""
+    hints = get_type_hints(context.command.callback, include_extras=True)
+    flags = [
+        f"{option.key}={context.params[name]}"
+        for name, hint in hints.items()
+        for option in getattr(hint, "__metadata__", ())
+        if isinstance(option, RunOption) and context.params[name] is not None
+    ]
+    return [*flags, *(context.params["settings"] or [])]
+
+
+Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
+Tokenizer = Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")]
+WordNetPath = Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")]
+Device = Annotated[str, typer.Option(help="Where encoders run: cpu, cuda or cuda:N; by default a GPU if there is one.")]
+
+TextField = Annotated[str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")]
+MaxDocumentMib = Annotated[
+    float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
+]
+
+LearningRate = Annotated[
+    float | None,
+    RunOption(
+        "optimizer.learning_rate", "Peak of the learning rate (optimizer.learning_rate).", "--learning-rate", "--lr"
+    ),
+]
+BatchSize = Annotated[int | None, RunOption("train.batch_size", "Rows a step, over all processes.")]
+Precision = Annotated[str | None, RunOption("train.precision", "fp32 or bf16.")]
