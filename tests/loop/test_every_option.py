@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import torch
 from tiny_runs import WORDNET, make_config
 
-from trueneg.config.codec import encode, flatten, override
+from trueneg.config.codec import describe, encode, flatten, override
 from trueneg.config.options import PretrainConfig
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.corpus.store import Corpus
@@ -92,28 +91,19 @@ LATER = {
 """What acts only after some steps, and how."""
 
 
-def options(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names of all options, and their types."""
-    for name, hint in get_type_hints(kind).items():
-        if dataclasses.is_dataclass(hint):
-            yield from options(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
-        else:
-            yield prefix + name, hint
+OPTIONS = describe(PretrainConfig)
 
 
-def others(name: str, hint: Any, now: Any) -> list[str]:
+def others(name: str, now: Any) -> list[str]:
     """Other values of an option."""
     if name in OTHERS:
         return [value for value in OTHERS[name] if value != str(now)]
-    if get_origin(hint) is Literal:
-        return [str(value) for value in get_args(hint) if value != now]
-    if hint is bool:
-        return [str(not now).lower()]
-    if hint is int:
-        return [str(now * 2 or 3)]
-    if hint is float:
-        return [str(now / 2 if now > 0 else 0.3)]
-    raise AssertionError(f"{name}: say in OTHERS or NOT_SEEN what to try")
+    values = OPTIONS[name].values
+    if " | " in values:
+        return [choice for choice in values.replace("(empty)", "").split(" | ") if choice != now]
+    found = {"bool": str(not now).lower(), "int": str(now * 2 or 3), "float": str(now / 2 if now > 0 else 0.3)}
+    assert values in found, f"{name}: say in OTHERS or NOT_SEEN what to try"
+    return [found[values]]
 
 
 def hashed(*found: Any) -> str:
@@ -167,17 +157,17 @@ def test_no_option_is_taken_and_ignored(corpus: Path, tagged: Path) -> None:
         config = override(base, settings)
         values, without = flatten(encode(config)), seen(config)
         assert seen(config) == without
-        for option, hint in options(PretrainConfig):
+        for option in OPTIONS:
             if option in NOT_SEEN or not option.startswith(prefixes):
                 continue
-            for value in others(option, hint, values[option]):
+            for value in others(option, values[option]):
                 found = seen_with(config, option, value)
                 if found == without and (tuple(settings), f"{option}={value}") not in LATER:
                     idle.append((name, *settings, f"{option}={value}"))
                 elif found and found != without:
                     acting.add(option)
     assert idle == []
-    assert {option for option, _ in options(PretrainConfig)} - acting == NOT_SEEN.keys()
+    assert OPTIONS.keys() - acting == NOT_SEEN.keys()
 
 
 def seen_with(config: PretrainConfig, option: str, value: str) -> str:
@@ -195,6 +185,5 @@ def seen_with(config: PretrainConfig, option: str, value: str) -> str:
 
 
 def test_what_is_not_seen_exists_and_says_why() -> None:
-    known = {name for name, _ in options(PretrainConfig)}
-    assert known >= NOT_SEEN.keys() | OTHERS.keys()
+    assert OPTIONS.keys() >= NOT_SEEN.keys() | OTHERS.keys()
     assert all(NOT_SEEN.values())
