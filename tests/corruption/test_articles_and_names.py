@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from test_rewriting import build
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -72,23 +73,20 @@ class Neighbour:
 
 
 def rows_of(texts: list[str], tokenizer: PreTrainedTokenizerFast, length: int = 20) -> TextRows:
-    shape = (len(texts), length)
-    ids, segments = np.zeros(shape, np.int64), np.zeros(shape, np.int32)
-    starts, special, tags = np.zeros(shape, bool), np.ones(shape, bool), np.zeros(shape, np.uint8)
+    rows, tags = [], np.zeros((len(texts), length), np.uint8)
     for line, text in enumerate(texts):
-        column, words = 1, text.split()
-        for at, word in enumerate(words):
-            pieces = tokenizer((" " if at else "") + word, add_special_tokens=False)["input_ids"]
-            here = slice(column, column + len(pieces))
-            is_article = word.lower() in ("a", "an") and words[at - 1] != "vitamin"
-            tag = "DT" if is_article else "NN" if word[0].isalpha() else ""
-            ids[line, here], special[line, here], tags[line, here] = pieces, False, number(tag)
-            starts[line, column] = True
-            column += len(pieces)
-        ids[line, 0], ids[line, column] = 2, 3
-        segments[line, : column + 1] = 1
-    keys = example_keys(0, torch.arange(len(texts)))
-    return TextRows(ids, segments, starts, special, tags, keys, is_full=False, is_packed=False)
+        words = text.split()
+        rows.append(
+            [tokenizer(f" {w}" if n else w, add_special_tokens=False)["input_ids"] for n, w in enumerate(words)]
+        )
+        found = []
+        for before, word, pieces in zip(["", *words], words, rows[-1], strict=False):
+            is_article = word.lower() in ("a", "an") and before != "vitamin"
+            found += [number("DT" if is_article else "NN" if word[0].isalpha() else "")] * len(pieces)
+        tags[line, 1 : len(found) + 1] = found
+    return TextRows(
+        *build(rows, length), tags, example_keys(0, torch.arange(len(texts))), is_full=False, is_packed=False
+    )
 
 
 def text_of(view: View, line: int, tokenizer: PreTrainedTokenizerFast) -> str:

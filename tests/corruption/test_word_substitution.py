@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 import torch
+from test_rewriting import END, PAD, build
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -18,7 +19,6 @@ from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator
 from trueneg.corruption.views.word_pieces import WordPieces
 
-PAD, START, END = 0, 2, 3
 NOUN, OTHER = 13, 1
 FORMS = [f"{kind}{number}" for kind in ("word", "syn", "hyper", "infl", "anto", "rand") for number in range(8)]
 SPLIT = {"syn1": ["syn", "##1"], "hyper2": ["hy", "##per", "##2"], "rand3": ["ra", "##nd3"], "word5": ["wor", "##d5"]}
@@ -70,17 +70,8 @@ def make_substitution(**options: Any) -> ViewGenerator:
 
 
 def make_rows(texts: list[str], length: int = 24, seed: int = 0, is_noun: bool = True) -> TextRows:
-    shape = (len(texts), length)
-    ids, segments = np.full(shape, PAD, dtype=np.int64), np.zeros(shape, dtype=np.int32)
-    starts, special = np.zeros(shape, dtype=bool), np.ones(shape, dtype=bool)
-    for line, text in enumerate(texts):
-        column = 1
-        for word in text.split():
-            for number, piece in enumerate(TOKENIZER(word, add_special_tokens=False)["input_ids"]):
-                ids[line, column], starts[line, column], special[line, column] = piece, number == 0, False
-                column += 1
-        ids[line, 0], ids[line, column] = START, END
-        segments[line, : column + 1] = 1
+    pieces = [[TOKENIZER(word, add_special_tokens=False)["input_ids"] for word in text.split()] for text in texts]
+    ids, segments, starts, special = build(pieces, length)
     tags = np.where(special, 0, NOUN if is_noun else OTHER).astype(np.uint8)
     keys = example_keys(seed, torch.arange(len(texts)))
     return TextRows(ids, segments, starts, special, tags, keys, is_full=False, is_packed=False)
