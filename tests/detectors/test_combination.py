@@ -1,4 +1,4 @@
-"""Combined judges accept where logic says so, and combined detectors list each token once."""
+"""Combined scorers accept where logic says so, and combined detectors list each token once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATORS: dict[Literal["!", "&", "|"], object] = {"|": max, "&": min}
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 0.9), st.floats(0.1, 0.9))
-def test_judges_accept_as_logic_says(first: float, second: float, lower: float, higher: float) -> None:
+def test_scorers_accept_as_logic_says(first: float, second: float, lower: float, higher: float) -> None:
     asked = [at("a big film", "big", "large")]
     scorers = [WrittenScorer({("big", "large"): s}, t) for s, t in ((first, lower), (second, higher))]
     says = [first >= lower, second >= higher]
@@ -32,17 +32,13 @@ def test_judges_accept_as_logic_says(first: float, second: float, lower: float, 
     assert (opposite >= 0.5) == (scorers[0].acceptance(asked)[0] <= 0.5)
 
 
-def test_judges_are_on_one_scale_before_they_are_compared() -> None:
+def test_scorers_are_on_one_scale_before_they_are_compared() -> None:
     asked = [at("a big film", "big", word) for word in ("large", "small")]
     strict = WrittenScorer({("big", "large"): 0.9, ("big", "small"): 0.5}, threshold=0.9)
     easy = WrittenScorer({("big", "large"): 0.1, ("big", "small"): 0.2}, threshold=0.1)
     np.testing.assert_allclose(CombinedScorer("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
     np.testing.assert_allclose(CombinedScorer("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
     assert CombinedScorer("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
-
-
-def test_judges_of_nothing() -> None:
-    assert CombinedScorer("&", [WrittenScorer({}), WrittenScorer({})]).scores([]).shape == (0,)
 
 
 def test_credit_of_detectors() -> None:
@@ -104,7 +100,7 @@ def test_a_part_that_lists_the_prediction_only() -> None:
 
 
 def test_parts_of_and_are_asked_only_about_what_those_before_them_credit() -> None:
-    """A judge that reads costs for every question."""
+    """A scorer that reads costs for every question."""
 
     class Counting(WrittenDetector):
         num_asked = 0

@@ -1,4 +1,4 @@
-"""The contextual judge: a cosine that transformers alone computes alike."""
+"""The contextual scorer: a cosine that transformers alone computes alike."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_the_encoder_does_not_see_scores_0(bert: str, odd: str, resources: 
     assert scorer.encoder.num_unseen == 2  # texts, each read once
 
 
-def test_long_texts_are_judged_as_the_text_around_the_word(checkpoint: str, resources: Resources) -> None:
+def test_long_texts_are_scored_as_the_text_around_the_word(checkpoint: str, resources: Resources) -> None:
     scorer = make_scorer(f"contextual:{checkpoint}[window=24]", resources)
     assert isinstance(scorer, ContextualScorer)
     text = " ".join([*TEXT * 3, "the large animal went", *TEXT * 3])
@@ -111,8 +111,3 @@ def test_every_text_is_read_once(bert: str) -> None:
     scorer.encoder.vectors = lambda spans: read.extend(spans) or original(spans)  # type: ignore[method-assign,func-returns-value]
     scorer.scores([*ASKED, *ASKED])
     assert len(read) == len(set(read)) == len({(s.text, s.start) for s in ASKED}) + len(ASKED)
-
-
-def test_nothing_to_judge(bert: str) -> None:
-    scorer = ContextualScorer(TextEncoder(bert))
-    assert scorer.scores([]).shape == (0,) and scorer.acceptance([]).shape == (0,)

@@ -91,7 +91,8 @@ def test_scorers(name: str, sources: dict[str, str], resources: Resources) -> No
     assert ((scores >= 0) & (scores <= 1)).all()
     np.testing.assert_allclose(scorer.scores(ASKED[::-1]), scores[::-1], atol=0.03)
     np.testing.assert_allclose(scorer.scores([*ASKED, *ASKED]), np.tile(scores, 2), atol=0.03)
-    assert scorer.scores([]).shape == scorer.acceptance([]).shape == (0,)
+    for nothing in (scorer.scores([]), scorer.acceptance([])):
+        assert nothing.shape == (0,) and nothing.dtype == np.float64
     accepted = scorer.acceptance(ASKED) >= 0.5
     assert (accepted == (scorer.scores(ASKED) >= scorer.threshold)).all()
     assert scorer.provenance and all(isinstance(value, str) for value in scorer.provenance.values())
@@ -137,6 +138,7 @@ def check_credit(detector: Detector, batch: MaskedRows, predicted: Tensor, vocab
     assert tokens.shape == listed.shape and tokens.shape[:2] == batch.gold.shape
     assert tokens.dtype == torch.int64 and listed.dtype == torch.float32
     assert ((tokens >= 0) & (tokens < vocab_size)).all() and ((listed >= 0) & (listed <= 1)).all()
+    assert not (listed * (tokens != batch.gold.unsqueeze(-1)))[batch.is_masked & ~batch.is_whole_word].any()
     # What lists the prediction gives it its credit.
     is_it = (tokens == predicted.unsqueeze(-1)) & (listed > 0) & is_wrong.unsqueeze(-1)
     torch.testing.assert_close((listed * is_it).amax(-1)[is_it.any(-1)], credit[is_it.any(-1)], atol=1e-5, rtol=0)

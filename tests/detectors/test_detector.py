@@ -6,10 +6,7 @@ import pytest
 import torch
 
 import tiny
-from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import DETECTORS, make_detector
 from trueneg.detectors.base import Detector
-from trueneg.errors import ConfigError
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
@@ -66,9 +63,3 @@ def test_credit_has_no_gradient() -> None:
         objective = MaskedLM(tiny.make_masking(), HardCorrection(detector, use))
         objective(tiny.make_masked_lm(), tiny.padded_batch()).terms["mlm"].backward()
     assert detector.scale.grad is None
-
-
-def test_unknown_detector() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'lexical'"):
-        make_detector(CorrectionConfig(detector="lexcal"), tiny.make_tokenizer())
-    assert "lexical" in DETECTORS

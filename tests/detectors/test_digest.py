@@ -119,7 +119,7 @@ def test_a_moving_average_reads_nothing() -> None:
     assert digest("ema") == tables_digest(torch.nn.Identity())
 
 
-def test_every_judge_says_what_it_reads(folder: Path, resources: Resources) -> None:
+def test_every_scorer_says_what_it_reads(folder: Path, resources: Resources) -> None:
     named = {
         **{name: name for name in SCORERS},
         **{name: READERS[name].format(folder) for name in ("contextual", "teacher", "prototypes")},

@@ -14,7 +14,7 @@ from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 
 
-def test_the_judge_says_what_fits() -> None:
+def test_the_scorer_says_what_fits() -> None:
     scorer = make_scorer("fits", Resources(wordnet=str(WORDNET)))
     asked = [at(TEXT[0], "large", "big"), at(TEXT[0], "large", "small"), at(TEXT[0], "mouse", "house of cards")]
     assert scorer.scores(asked).tolist() == [1.0, 0.0, 1.0]

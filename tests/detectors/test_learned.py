@@ -1,4 +1,4 @@
-"""The learned judge: scikit-learn's logistic regression over features that are what they are called."""
+"""The learned scorer: scikit-learn's logistic regression over features that are what they are called."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_features_are_computed_once_for_all_fits(scorer: LearnedScorer, monkeypa
     np.testing.assert_allclose(scorer.fit(ASKED, SHARES).scores(ASKED[::-1]), first[::-1], atol=1e-6)
 
 
-def test_a_judge_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
+def test_a_scorer_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
     """During training it is asked about new texts without end."""
     ready = scorer.with_parameters(scorer.fit(ASKED, SHARES).parameters(), "here")
     before = len(scorer.cache or {})

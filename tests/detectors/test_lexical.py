@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_encoders import at
 
-from trueneg.detectors import SCORERS, make_scorer
+from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources
 
@@ -91,9 +91,3 @@ def test_classes(name: str, text: str, word: str, substitute: str, wanted: int, 
     scorer = make_scorer(name, resources)
     assert scorer.scores([at(text, word, substitute)]).tolist() == [wanted]
     assert scorer.provenance["class"] == name
-
-
-@pytest.mark.parametrize("name", [name for name, where in SCORERS.items() if "lexical:" in where])
-def test_of_nothing_nothing_is_said(name: str, resources: Resources) -> None:
-    scores = make_scorer(name, resources).scores([])
-    assert scores.shape == (0,) and scores.dtype == float

@@ -1,4 +1,4 @@
-"""Neighbours of word vectors, as a judge and as a table, from a file or a checkpoint."""
+"""Neighbours of word vectors, as a scorer and as a table, from a file or a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector
-from trueneg.errors import LexiconError, ModelError
+from trueneg.errors import LexiconError
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.vectors import Vectors
 from trueneg.tokenizer import load_tokenizer
@@ -68,13 +68,9 @@ def test_mutual_neighbours() -> None:
     assert scores(NeighboursScorer(FOUR, top=1, is_mutual=True), ("big", "large"))[0] >= 0.5
 
 
-def test_nothing_to_judge() -> None:
-    assert NeighboursScorer(FOUR).scores([]).shape == (0,)
-
-
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 99), st.integers(1, 6), st.sampled_from([0.0, 0.4]), st.booleans())
-def test_the_table_says_of_a_vocabulary_what_the_judge_says(seed: int, top: int, least: float, mutual: bool) -> None:
+def test_the_table_says_of_a_vocabulary_what_the_scorer_says(seed: int, top: int, least: float, mutual: bool) -> None:
     tokenizer = wordpiece()
     vocabulary = tokenizer.get_vocab()
     vectors = random_vectors([*CONTENT, "unheard", "of", "!"], seed)
@@ -162,10 +158,3 @@ def test_by_name(checkpoint: str, tmp_path: Path) -> None:
     detector = make_detector(CorrectionConfig(detector=f"neighbours:{file}@0.7"), wordpiece())
     assert isinstance(detector, TableDetector) and detector.provenance["vectors"] == "v.txt"
     assert isinstance(make_detector(CorrectionConfig(detector=f"neighbours:{checkpoint}"), wordpiece()), TableDetector)
-
-
-def test_sources_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(LexiconError, match=r"cannot read word vectors from 'glove\.txt'"):
-        make_scorer("neighbours:glove.txt")
-    with pytest.raises(ModelError, match="there is no checkpoint at"):
-        make_scorer(f"neighbours:{tmp_path}/nowhere")

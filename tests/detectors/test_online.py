@@ -1,4 +1,4 @@
-"""Judges asked while training: about the right words, in the right text, and only where they can be right."""
+"""Scorers asked while training: about the right words, in the right text, and only where they can be right."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def asked_of(detector: OnlineDetector, batch: MaskedRows, predicted: torch.Tenso
     return detector.questions(batch.gold, predicted.unsqueeze(-1), batch)[1]
 
 
-def test_credit_is_the_judges_acceptance_where_it_accepts(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_credit_is_a_scorers_acceptance_where_it_accepts(tokenizer: PreTrainedTokenizerFast) -> None:
     rows = encode_rows(tokenizer, [[TEXT[0]], [TEXT[1]], [TEXT[2]]])
     golds, guesses = ("large", "film", "happy"), ("big", "movie", "glad")
     batch = masked_at(rows, [[column(rows, n, id_of(tokenizer, word))] for n, word in enumerate(golds)])

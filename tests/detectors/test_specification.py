@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_encoders import WORDNET, wordpiece
 
 from trueneg.config.options import CorrectionConfig
-from trueneg.detectors import DETECTORS, SCORERS, make_detector, make_scorer
+from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.online import OnlineDetector
@@ -206,7 +206,7 @@ def test_what_is_no_detector(text: str, named: str) -> None:
         ("nowhere.json", "cannot read 'nowhere.json'"),
     ],
 )
-def test_judges_that_cannot_be_made(text: str, message: str, resources: Resources, bert: str) -> None:
+def test_scorers_that_cannot_be_made(text: str, message: str, resources: Resources, bert: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_scorer(text.replace(":E", f":{bert}"), resources)
 
@@ -228,7 +228,7 @@ def test_detectors_that_cannot_be_made(text: str, message: str) -> None:
         make_detector(CorrectionConfig(detector=text, wordnet=str(WORDNET)), wordpiece())
 
 
-def test_a_threshold_is_the_judges(resources: Resources, bert: str) -> None:
+def test_a_threshold_is_the_scorers(resources: Resources, bert: str) -> None:
     assert make_scorer(f"contextual:{bert}@0.3", resources).threshold == 0.3
     scorer = make_scorer(f"lexical | contextual:{bert}@0.3", resources)
     assert isinstance(scorer, CombinedScorer) and scorer.threshold == 0.5
@@ -290,14 +290,6 @@ def test_settings_of_the_moving_average() -> None:
     detector = make_detector(CorrectionConfig(detector="ema[momentum=0.5,top=3]@0.2"), wordpiece())
     assert isinstance(detector, EmaDetector)
     assert (detector.momentum, detector.top, detector.threshold) == (0.5, 3, 0.2)
-
-
-def test_every_name_is_a_function_that_is_there() -> None:
-    from trueneg.registry import load
-
-    for table in (SCORERS, DETECTORS):
-        for name in table:
-            assert callable(load("detector", name, table))
 
 
 def test_wordnet_is_read_when_it_is_asked_for(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.scorers.teacher import TeacherScorer
 from trueneg.detectors.specification import Resources
-from trueneg.errors import ModelError
 
 TOLERANCE = 0.15
 """Of bfloat16, in nats; the ratios range over many."""
@@ -135,7 +134,6 @@ def test_many_at_once_are_each_by_itself(checkpoint: str, resources: Resources) 
     asked = [*SINGLE, at("the zebra sat", "zebra", "mouse"), at(TEXT[0], "large", "zebra"), *SINGLE[:2]]
     alone = np.concatenate([scorer.log_ratios([s]) for s in asked])
     np.testing.assert_allclose(scorer.log_ratios(asked), alone, atol=TOLERANCE)
-    assert scorer.scores([]).shape == (0,)
 
 
 def test_a_long_text_is_read_around_the_word(checkpoint: str, resources: Resources) -> None:
@@ -153,8 +151,3 @@ def test_a_window_is_no_longer_than_the_model(roberta: str, resources: Resources
     scorer = teacher_of(roberta, resources, "[window=500]@0.1")
     assert scorer.threshold == 0.1 and scorer.reader.window == 64 - 1
     assert np.isfinite(scorer.log_ratios([at(" ".join(TEXT * 20), "film", "movie")])).all()
-
-
-def test_what_is_no_teacher(resources: Resources) -> None:
-    with pytest.raises(ModelError, match="there is no checkpoint at"):
-        make_scorer("teacher:./nowhere", resources)

@@ -1,4 +1,4 @@
-"""Tokenizers of two kinds over the same words, checkpoints of two layers of 32, and made-up judges."""
+"""Tokenizers of two kinds over the same words, checkpoints of two layers of 32, and made-up scorers."""
 
 from __future__ import annotations
 

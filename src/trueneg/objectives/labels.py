@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg import detectors
 from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import MaskedRows, Rows
-from trueneg.detectors.base import Detector, Proposals
+from trueneg.detectors.base import Detector
 from trueneg.detectors.specification import leaves, parse
 from trueneg.errors import ConfigError, ModelError
 from trueneg.lexicon.surface import Surface, surfaces
@@ -21,14 +21,15 @@ from trueneg.objectives.correction import HardCorrection
 IGNORED = -100
 """The label of a position without loss, as ``torch.nn.functional.cross_entropy`` has it."""
 _IN_TRAINING_ONLY = ("annotated", "ema")
+_BEGINS = {"inside": 0, "start": 1, "bare": 2}
 _INSIDE, _START, _BARE, _SPECIAL = range(4)
 _ANY = -1
 
 
-class BatchDetector(Detector):
+class BatchDetector(nn.Module):
     """A detector, and the words of the tokenizer that it was made for: what ``correct`` reads batches with.
 
-    ``make_detector`` makes one. As any detector it can be given to ``HardCorrection``.
+    ``make_detector`` makes one.
 
     Args:
         detector: Gives the credit.
@@ -48,30 +49,9 @@ class BatchDetector(Detector):
             for i, (entry, token) in enumerate(zip(entries, tokens, strict=True))
         ]
         # The last entry is of every id beyond the vocabulary.
-        self._begins: Tensor
-        self._first_script: Tensor
-        self._last_script: Tensor
-        self.register_buffer("_begins", torch.tensor([*begins, _SPECIAL]), persistent=False)
-        for name, edge in (("_first_script", 0), ("_last_script", -1)):
-            scripts = [_script(entry, edge) for entry in entries]
-            self.register_buffer(name, torch.tensor([*scripts, _ANY]), persistent=False)
-
-    def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Return the detector's credit."""
-        return self.detector.credit(gold, tokens, batch)
-
-    @property
-    def lists(self) -> bool:
-        """Whether the detector lists substitutes."""
-        return self.detector.lists
-
-    def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
-        """Return what the detector proposes."""
-        return self.detector.propose(gold, predicted, batch)
-
-    def digest(self) -> str:
-        """Return the detector's digest."""
-        return self.detector.digest()
+        scripts = ([*(_script(entry, edge) for entry in entries), _ANY] for edge in (0, -1))
+        self._entries: Tensor  # [3, vocab + 1]: how each begins a word, its first script, its last
+        self.register_buffer("_entries", torch.tensor([[*begins, _SPECIAL], *scripts]), persistent=False)
 
     def read_batch(self, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None) -> MaskedRows:
         """Read a Hugging Face batch as masked rows with a slot at every token, in use where there is a label.
@@ -84,16 +64,14 @@ class BatchDetector(Detector):
         is_masked = labels != IGNORED
         original = torch.where(is_masked, labels, input_ids)
         segments = torch.ones_like(original) if attention_mask is None else (attention_mask > 0).to(torch.int64)
-        entry = original.clamp(max=len(self._begins) - 1)
-        begins = self._begins[entry]
+        begins, first_script, last_script = self._entries[:, original.clamp(max=self._entries.shape[1] - 1)]
         is_special = (begins == _SPECIAL) | (segments == 0)
         # A word that no space precedes begins after a special token, or where letters, digits and others meet.
-        before = self._last_script[entry[:, :-1]]
-        meets = ((before != self._first_script[entry[:, 1:]]) & (before != _ANY)) | is_special[:, :-1]
-        meets = torch.cat([meets.new_ones(len(entry), 1), meets], dim=1)
+        before = last_script[:, :-1]
+        meets = ((before != first_script[:, 1:]) & (before != _ANY)) | is_special[:, :-1]
+        meets = nn.functional.pad(meets, (1, 0), value=True)
         is_word_start = ((begins == _START) | ((begins == _BARE) & meets)) & ~is_special
-        follows = torch.cat([is_word_start | is_special, is_special.new_ones(len(entry), 1)], dim=1)[:, 1:]
-        is_whole_word = is_word_start & follows
+        is_whole_word = is_word_start & nn.functional.pad((is_word_start | is_special)[:, 1:], (0, 1), value=True)
         rows = Rows(
             input_ids=original,
             segments=segments,
@@ -135,7 +113,7 @@ def make_detector(
 def correct(
     logits: Tensor,
     labels: Tensor,
-    detector: str | Detector,
+    detector: str | Detector | BatchDetector,
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     *,
@@ -170,10 +148,10 @@ def correct(
     """
     _check_shapes(logits, labels, input_ids, attention_mask)
     reader = _reader_of(detector, tokenizer)
-    if reader._begins.device != logits.device:
+    if reader._entries.device != logits.device:
         reader.to(logits.device)
     batch = reader.read_batch(labels, input_ids, attention_mask)
-    credit, _ = HardCorrection(reader).assess(logits.argmax(-1), batch)
+    credit, _ = HardCorrection(reader.detector).assess(logits.argmax(-1), batch)
     return labels.masked_fill(credit >= 0.5, IGNORED)
 
 
@@ -185,18 +163,14 @@ def _check_shapes(logits: Tensor, labels: Tensor, input_ids: Tensor, attention_m
     """
     if logits.dim() != 3:
         raise ConfigError(f"logits must be [batch, length, vocabulary], got {list(logits.shape)}")
-    named = {"labels": labels, "input_ids": input_ids, "attention_mask": attention_mask}
-    for name, tensor in named.items():
+    for name, tensor in {"labels": labels, "input_ids": input_ids, "attention_mask": attention_mask}.items():
         if tensor is not None and tensor.shape != logits.shape[:2]:
-            raise ConfigError(
-                f"{name} must be [batch, length] as logits, {list(logits.shape[:2])}, got {list(tensor.shape)}"
-            )
-    for name, tensor in (("labels", labels), ("input_ids", input_ids)):
-        if tensor.dtype != torch.int64:
+            raise ConfigError(f"{name} must be {list(logits.shape[:2])} as logits, got {list(tensor.shape)}")
+        if tensor is not None and name != "attention_mask" and tensor.dtype != torch.int64:
             raise ConfigError(f"{name} must be int64, got {tensor.dtype}")
 
 
-def _reader_of(detector: str | Detector, tokenizer: PreTrainedTokenizerFast | None) -> BatchDetector:
+def _reader_of(detector: str | Detector | BatchDetector, tokenizer: PreTrainedTokenizerFast | None) -> BatchDetector:
     """Return what reads batches for a detector, made once for the detectors in use."""
     if isinstance(detector, BatchDetector):
         return detector
@@ -212,9 +186,6 @@ def _made_once(detector: str | Detector, tokenizer: PreTrainedTokenizerFast) -> 
     if isinstance(detector, str):
         return make_detector(detector, tokenizer)
     return BatchDetector(detector, tokenizer)
-
-
-_BEGINS = {"start": _START, "bare": _BARE, "inside": _INSIDE}
 
 
 def _is_space(entry: Surface, token: str) -> bool:
