@@ -54,6 +54,15 @@ def test_substitutes_are_the_rows_of_the_table(pairs: set[tuple[int, int]]) -> N
         assert tokens[0, token][credit[0, token] == 0].eq(token).all()
 
 
+def test_pieces_of_words_are_never_credited() -> None:
+    """Footnote 5."""
+    detector = TableDetector(tiny.make_table([(10, 20), (10, 21)]))
+    gold, predicted = torch.tensor([[10, 10]]), torch.tensor([[20, 20]])
+    batch = at(gold, torch.tensor([[True, False]]))
+    assert detector.credit(gold, predicted, batch).tolist() == [[1, 0]]
+    assert detector.propose(gold, predicted, batch).acceptance.sum(-1).tolist() == [[2, 0]]
+
+
 @pytest.mark.parametrize("gold", [0, 298, 299])
 def test_ends_of_the_vocabulary(gold: int) -> None:
     others = [0, 7, 298, 299]
