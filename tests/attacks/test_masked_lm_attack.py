@@ -33,23 +33,7 @@ WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 VOCABULARY = (
     "the was film movie picture actor story good bad fine dull un ##kind ##able ##like ##s 7 7th ! , . -".split()  # noqa: SIM905
 )
-WHOLE = {
-    "film",
-    "movie",
-    "picture",
-    "actor",
-    "story",
-    "good",
-    "bad",
-    "fine",
-    "dull",
-    "big",
-    "large",
-    "small",
-    "little",
-    "un",
-    "7th",
-}
+WHOLE = set("film movie picture actor story good bad fine dull un 7th".split())  # noqa: SIM905
 BERT, BAE = PROFILES["bert-attack"], PROFILES["bae"]
 EVERYTHING = replace(BERT, num_candidates=1000, max_changed=1.0)
 
@@ -197,13 +181,7 @@ def test_a_place_does_not_depend_on_what_is_asked_beside_it(
 ) -> None:
     source = request.getfixturevalue("checkpoint" if kind == "wordpiece" else "byte_checkpoint")
     options = replace(BERT, num_candidates=12, is_masked=is_masked)
-    texts = [
-        "film",
-        "the film was unkind , unlikeable !",
-        "good movie -- bad actor",
-        "\u0300 \u200b film",
-        "dull " * 30,
-    ]
+    texts = ["film", "the film was unkind , unlikeable !", "good -- bad actor", "\u0300 \u200b film", "dull " * 30]
     places = [
         Place(passage, passage, at)
         for passage in (Passage.of(TextExample("0", text), WORDS["textattack"]) for text in texts)
@@ -270,10 +248,8 @@ def test_bert_attack_hides_words_behind_a_mask_and_replaces_them_until_the_label
     (found,) = attacked(checkpoint, options, ["the actor was good , a film !"], victim=victim)
     assert victim.asked[:7] == [
         "the actor was good , a film !",
-        *(
-            f"{left}[MASK]{right}"
-            for left, right in (("", " actor was good , a film !"), ("the ", " was good , a film !"))
-        ),
+        "[MASK] actor was good , a film !",
+        "the [MASK] was good , a film !",
         "the actor [MASK] good , a film !",
         "the actor was [MASK] , a film !",
         "the actor was good , [MASK] film !",
@@ -330,9 +306,3 @@ def test_combinations_are_those_of_the_highest_sums(places: int, tokens: int, nu
     ]
     expected = [found for _, found in sorted(every, key=lambda one: -one[0])][:num] if places else []
     assert combinations(ids, scores, num) == expected
-
-
-@pytest.mark.parametrize("bad", [{"max_changed": 0}, {"max_changed": 1.5}, {"num_candidates": 0}, {"max_pieces": 0}])
-def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(bad))):
-        MaskedLMOptions(**bad)

@@ -130,8 +130,3 @@ def test_what_is_not_altered_stays(question: str, seed: int) -> None:
     assert all(question[edit.start : edit.end] != edit.text for edit in found.edits)
     if not found.edits:
         assert edited_text(question, found.edits) == question
-
-
-def test_a_seed_says_it_all() -> None:
-    question = "Which French painter of Rome met Luther in 1985?"
-    assert altered(question, seed=7) == altered(question, seed=7)

@@ -12,7 +12,6 @@ from squad_world import squad, tagger, wordnet
 
 from trueneg.attacks.base import AdversarialExample
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
-from trueneg.errors import ConfigError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 
 ALL = SwapOptions(share=1.0, max_swaps=50)
@@ -28,24 +27,20 @@ def context_after(context: str, *answers: str, options: SwapOptions = ALL) -> st
     return attacked(squad("Who?", context, *(answers or ("Ada",))), options).adversarial.context
 
 
-def test_words_become_inflected_synonyms_and_articles_agree() -> None:
-    assert context_after("Ada saw a car, two big cars and an automobile; it started quickly.") == (
-        "Ada saw an automobile, two large automobiles and a car; it commenced rapidly."
-    )
-
-
-def test_names_compounds_and_expressions_stay() -> None:
-    context = "Ada saw Big Car near a car-park of the high school. A Film of 1990 is so-big, a big's."
-    assert context_after(context) == context
-
-
-def test_a_word_at_the_beginning_of_a_sentence_keeps_its_capital() -> None:
-    assert context_after("Ada left. Cars came.") == "Ada left. Automobiles came."
-
-
-def test_only_words_in_their_usual_meaning_are_swapped() -> None:
-    # A film is as often a movie as a movie is: both have it first; a coating is a film in its second meaning.
-    assert context_after("Ada saw a movie with a coating.") == "Ada saw a film with a coating."
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ada saw a car, two big cars and an automobile; it started quickly.",
+         "Ada saw an automobile, two large automobiles and a car; it commenced rapidly."),
+        ("Ada left. Cars came.", "Ada left. Automobiles came."),
+        # A film is as often a movie as a movie is: both have it first; a coating is a film in its second meaning.
+        ("Ada saw a movie with a coating.", "Ada saw a film with a coating."),
+        ("Ada saw a cheerful car.", "Ada saw a blithe automobile."),  # a satellite
+        ("Ada saw Big Car near a car-park of the high school. A Film of 1990 is so-big, a big's.", None),
+    ],
+)  # fmt: skip
+def test_usual_words_become_synonyms_that_agree_and_names_and_compounds_stay(before: str, after: str | None) -> None:
+    assert context_after(before) == (after or before)
 
 
 def test_no_word_of_any_answer_changes_anywhere_and_none_comes_in() -> None:
@@ -76,25 +71,14 @@ def test_textflint_takes_any_lemma_as_it_is_except_of_satellites() -> None:
     assert found == {f"Ada saw cheerful {lemma} of 1990." for lemma in ("movie", "film", "pic", "Movie")}
 
 
-def test_strict_admits_satellites() -> None:
-    assert context_after("Ada saw a cheerful car.") == "Ada saw a blithe automobile."
-
-
-@pytest.mark.parametrize(
-    "example, reason",
-    [
-        (squad("Who?", "  ", "Ada"), "empty context"),
-        (squad(" ", "Ada saw a car.", "Ada"), "empty question"),
-        (squad("Who?", "Ada saw a car.", is_impossible=True), "impossible question"),
-        (squad("Who?", "Ada saw a car."), "no answers"),
-        (squad("Who?", "Ada saw a car.", "Bob"), "no answer is in the context"),
-        (replace(squad("Who?", "A car.", "A"), answers=(SquadAnswer("A", 2),)), "an answer is not at its offset"),
-        (squad("Who?", "Ada won.", "Ada"), "no word has a synonym"),
-    ],
-)
-def test_what_cannot_be_attacked_says_why(example: SquadExample, reason: str) -> None:
+def test_a_context_without_synonyms_stays_and_says_why() -> None:
+    example = squad("Who?", "Ada won.", "Ada")
     found = attacked(example)
-    assert (found.outcome, found.adversarial, found.notes) == ("unchanged", example, {"reason": reason})
+    assert (found.outcome, found.adversarial, found.notes) == (
+        "unchanged",
+        example,
+        {"reason": "no word has a synonym"},
+    )
 
 
 PIECES = [
@@ -138,29 +122,3 @@ def test_answers_stay_and_so_does_all_other_text(
     for old, new in zip(old_words, new_words, strict=True):
         assert old == new or old.lower() in swaps or {old.lower(), new.lower()} == {"a", "an"}
     assert swaps.keys().isdisjoint(re.findall(r"\w+", answer.lower()))
-
-
-def test_an_example_does_not_depend_on_the_others() -> None:
-    examples = [
-        squad("Who?", f"Ada saw a big car, a movie and {n} cars quickly.", "Ada", key=f"q{n}") for n in range(6)
-    ]
-    options = SwapOptions(max_swaps=1)
-    together = swap_synonyms(examples, seed=3, wordnet=wordnet(), tagger=tagger(), options=options)
-    alone = [attacked(example, options, seed=3) for example in examples]
-    assert together == alone
-    assert len({str(found.notes["swaps"][0][1:]) for found in together}) > 1  # the key counts
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"profile": "flint"}, "unknown profile 'flint'"),
-        ({"share": 0.0}, "share"),
-        ({"max_swaps": 0}, "max_swaps"),
-        ({"num_candidates": -1}, "num_candidates"),
-        ({"min_share": 2.0}, "min_share"),
-    ],
-)
-def test_options_that_there_are_not(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        SwapOptions(**options)  # type: ignore[arg-type]

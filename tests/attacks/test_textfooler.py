@@ -94,12 +94,7 @@ def run(
 
 def shown(adversaries: Sequence[AdversarialExample[TextExample]]) -> list[dict[str, Any]]:
     return [
-        {
-            "text": a.adversarial.text,
-            "second": a.adversarial.second,
-            "queries": a.num_queries,
-            "outcome": a.outcome,
-        }
+        {"text": a.adversarial.text, "second": a.adversarial.second, "queries": a.num_queries, "outcome": a.outcome}
         for a in adversaries
     ]
 
@@ -119,12 +114,7 @@ def test_trajectories_are_those_of_the_published_implementations(golden: str, at
     similarity = Letters() if "similar" in golden else None
     found = run(examples, JIN if is_jin else TEXTATTACK, similarity=similarity, at_once=at_once)
     assert shown(found) == GOLDEN[golden]
-
-
-def test_golden_trajectories_have_every_outcome_and_similarity_matters() -> None:
-    for name in ("textattack", "textattack, similar", "jin2019, similar"):
-        assert {"succeeded", "failed", "skipped"} == {result["outcome"] for result in GOLDEN[name]}
-    assert GOLDEN["textattack"] != GOLDEN["textattack, similar"]
+    assert {"succeeded", "failed", "skipped"} == {adversary.outcome for adversary in found}
 
 
 def test_the_most_important_word_is_replaced_first_and_case_and_punctuation_stay() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +13,6 @@ from hypothesis import strategies as st
 from squad_world import squad
 
 from trueneg.attacks.typos import NEAR_KEYS, SLIPS, TypoOptions, typos
-from trueneg.errors import ConfigError
 from trueneg.tasks.squad_reading import SquadAnswer, SquadExample
 from trueneg.tasks.text import TextExample
 
@@ -64,11 +60,8 @@ def test_capitals_stay_capitals() -> None:
 def test_numbers_short_words_and_everything_between_words_stay() -> None:
     text = "1998, a B2B4 3rdly of the -- (2001st) x2xxx; 'odd' _it_"
     (found,) = typos([TextExample("0", text)], seed=1, options=ALL)
-    assert (found.outcome, found.adversarial, found.notes) == (
-        "unchanged",
-        found.original,
-        {"reason": "no word is long enough"},
-    )
+    assert (found.outcome, found.adversarial) == ("unchanged", found.original)
+    assert found.notes == {"reason": "no word is long enough"}
     assert re.fullmatch(r"1998, \w+ \(the\)\n\w+!", slipped("1998, films (the)\nactor!"))
 
 
@@ -114,23 +107,8 @@ def test_no_word_becomes_one_of_an_answer() -> None:
         example = squad("What?", "The form, from now on.", "from", key=str(number))
         (found,) = typos([example], seed=1, options=ALL)
         assert found.outcome == "changed" and found.adversarial.context.count("from") == 1
-
-
-def test_a_word_that_an_answer_is_a_part_of_stays() -> None:
     (found,) = typos([squad("What?", "The filmed", "film")], seed=1, options=ALL)
-    assert found.outcome == "unchanged"
-
-
-def test_questions_that_cannot_be_attacked_are_left_alone_with_a_reason() -> None:
-    examples = [
-        squad("What?", "Films", is_impossible=True),
-        squad("What?", "Films", "forms"),
-        SquadExample("q", "g", "What?", "A film of films", (SquadAnswer("film", 3),)),
-    ]
-    found = typos(examples, seed=1)
-    assert [one.adversarial for one in found] == examples
-    reasons = ["impossible question", "no answer is in the context", "an answer is not at its offset"]
-    assert [one.notes["reason"] for one in found] == reasons
+    assert found.outcome == "unchanged", "an answer is a part of the word"
 
 
 TEXTS = st.text(st.sampled_from("abz A1,-'\n_é़"), max_size=40)
@@ -195,27 +173,3 @@ def test_an_example_does_not_depend_on_what_is_attacked_beside_it(texts: Sequenc
     alone = [typos([example], seed=seed)[0] for example in examples]
     assert typos(examples, seed=seed) == alone
     assert typos(examples[::-1], seed=seed) == alone[::-1]
-
-
-def test_seeds_and_keys_make_a_difference() -> None:
-    text = "Some silly people watched these dreadful films again."
-    assert len({slipped(text, seed=seed) for seed in range(5)}) == 5
-    assert len({slipped(text, key=str(key)) for key in range(5)}) == 5
-
-
-@pytest.mark.parametrize("hash_seed", ["0", "1"])
-def test_the_same_in_every_process(hash_seed: str) -> None:
-    code = (
-        "from trueneg.attacks.typos import *; "
-        "print(typos([TextExample('k', 'Some silly people watched films.')], seed=3, options=TypoOptions(share=1.0))"
-        "[0].adversarial.text)"
-    )
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == slipped("Some silly people watched films.", seed=3, key="k")
-
-
-@pytest.mark.parametrize("bad", [{"share": 0}, {"share": 1.1}, {"min_letters": 0}, {"attacked": "frist"}])
-def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(bad))):
-        TypoOptions(**bad)
