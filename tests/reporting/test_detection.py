@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
+import matplotlib as mpl
 
 from trueneg.reporting.detection import COLUMNS, markdown, plot_curves, table_rows
 
@@ -82,17 +82,9 @@ def test_without_comparisons_there_are_no_empty_tables() -> None:
     assert "aim at the best F1" in text
 
 
-@pytest.mark.parametrize("name, magic", [("curve.png", b"\x89PNG"), ("curve.svg", b"<?xml")])
-def test_curves_are_a_small_picture(tmp_path: Path, name: str, magic: bytes) -> None:
-    plot_curves(made_up_summary(), tmp_path / name)
-    content = (tmp_path / name).read_bytes()
-    assert content.startswith(magic)
-    assert 2_000 < len(content) < 200_000
-
-
 def test_curves_show_detectors_and_chance(tmp_path: Path) -> None:
-    import matplotlib as mpl
-
+    plot_curves(made_up_summary(), tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     with mpl.rc_context({"svg.fonttype": "none"}):
         plot_curves(made_up_summary(), tmp_path / "curve.svg")
     text = (tmp_path / "curve.svg").read_text()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from page_reader import Page
 
 from trueneg.config.codec import override, save_config
 from trueneg.config.options import PretrainConfig
@@ -47,26 +47,6 @@ def make_run(
         result = {"readings": {"mispredicted": 0.5, "corrected": 0.0123}, "corrections": found, **told}
         (run / "false-negatives.json").write_text(json.dumps(result))
     return run
-
-
-class Page(HTMLParser):
-    """What a browser would see."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.words = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [
-            value for name, value in attrs if name in ("src", "href") and value and not value.startswith("#")
-        ]
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 def test_a_report_shows_losses_settings_and_corrections(tmp_path: Path) -> None:
@@ -115,7 +95,7 @@ def test_settings_and_cost_are_said(tmp_path: Path) -> None:
 
 def test_corrections_are_not_called_right(tmp_path: Path) -> None:
     run = make_run(tmp_path, "hc", [5.0], with_corrections=True)
-    words = " ".join(Page(write_report([run], tmp_path / "report.html").read_text()).words.split())
+    words = Page(write_report([run], tmp_path / "report.html").read_text()).words
     assert "Mispredictions that lexical accepts" in words and "about 18 in 100 were right" in words
     assert "On 1,200 held-out rows of corpora/news the model mispredicted 50.00%" in words
     assert "Right answers" not in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 import zipfile
 from collections.abc import Mapping
@@ -163,7 +164,7 @@ def _rows(name: str, wanted: Wanted, path: Path, result: Result) -> tuple[list[s
     predicted = [by_key[key] for key in keys]
     if not wanted.labels:
         clipped = [min(5.0, max(0.0, float(value))) for value in predicted]
-        return [f"{value:.3f}" for value in clipped], sum(map(_differs, clipped, predicted))
+        return [f"{value:.3f}" for value in clipped], sum(map(operator.ne, clipped, predicted))
     words = [_word(value, result.labels) for value in predicted]
     if unknown := set(words) - set(wanted.labels):
         raise TaskError(f"{name}: '{path}' predicts '{min(unknown)}', the server knows {', '.join(wanted.labels)}")
@@ -172,10 +173,6 @@ def _rows(name: str, wanted: Wanted, path: Path, result: Result) -> tuple[list[s
 
 def _word(value: Any, labels: list[str]) -> str:
     return labels[value] if isinstance(value, int) and 0 <= value < len(labels) else str(value)
-
-
-def _differs(left: float, right: float) -> bool:
-    return left != right
 
 
 def _tsv(rows: list[str]) -> str:

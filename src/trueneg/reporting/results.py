@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,35 +90,38 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
         comparison: The comparison.
         is_short: Leave out columns that do not fit a terminal.
     """
-    columns = {
-        "task": Column("task"),
-        "split": Column("split"),
-        "metric": Column("metric"),
-        "contender": Column("contender"),
-        "baseline": Column(comparison.baseline, percent, is_number=True),
-        "figure": Column(
-            "contender's" if len(comparison.contenders) > 1 else comparison.contenders[0], percent, is_number=True
+    contender = "contender's" if len(comparison.contenders) > 1 else comparison.contenders[0]
+    difference = f"difference [{comparison.confidence:.0%}]"
+    columns: dict[str, tuple[Column, Callable[[Compared], Any]]] = {
+        "task": (Column("task"), lambda row: row.task),
+        "split": (Column("split"), lambda row: row.split),
+        "metric": (Column("metric"), lambda row: row.metric),
+        "contender": (Column("contender"), lambda row: row.contender),
+        "baseline": (Column(comparison.baseline, percent, is_number=True), lambda row: _mean(row.left)),
+        "figure": (Column(contender, percent, is_number=True), lambda row: _mean(row.right)),
+        "difference": (
+            Column(difference, _interval, is_number=True, parts=("", "low", "high")),
+            lambda row: row.difference.interval,
         ),
-        "difference": Column(
-            f"difference [{comparison.confidence:.0%}]", _interval, is_number=True, parts=("", "low", "high")
+        "adjusted": (Column("p (Holm)", _p, is_number=True), lambda row: row.p_adjusted),
+        "seeds": (Column("seeds", is_number=True), _seeds),
+        "examples": (Column("examples", "{:,}".format, is_number=True), lambda row: row.num_examples),
+        "needed": (Column("seeds needed", is_number=True), lambda row: row.difference.seeds_needed),
+        "p": (Column("p", _p, is_number=True), lambda row: row.difference.p),
+        "signs": (
+            Column("better : worse", _signs, is_number=True, parts=("(better)", "(worse)")),
+            lambda row: row.signs,
         ),
-        "adjusted": Column("p (Holm)", _p, is_number=True),
-        "seeds": Column("seeds", is_number=True),
-        "examples": Column("examples", "{:,}".format, is_number=True),
-        "needed": Column("seeds needed", is_number=True),
-        "p": Column("p", _p, is_number=True),
-        "signs": Column("better : worse", _signs, is_number=True, parts=("(better)", "(worse)")),
-        "sign_p": Column("p (signs)", _p, is_number=True),
-        "eps": Column("eps_min", "{:.2f}".format, is_number=True),
+        "sign_p": (Column("p (signs)", _p, is_number=True), lambda row: row.signs.p),
+        "eps": (Column("eps_min", "{:.2f}".format, is_number=True), lambda row: row.eps_min),
     }
     left_out = {"contender"} if len(comparison.contenders) == 1 else set()
     if is_short:
         left_out |= {"p", "examples", "signs", "sign_p", "eps", "needed"}
-    shown = [name for name in columns if name not in left_out]
-    rows = [[_cells(row)[name] for name in shown] for row in comparison.rows]
+    shown = [column for name, column in columns.items() if name not in left_out]
     return Table(
-        [columns[name] for name in shown],
-        rows,
+        [column for column, _ in shown],
+        [[value(row) for _, value in shown] for row in comparison.rows],
         f"{', '.join(comparison.contenders)} against {comparison.baseline}",
         [
             *(verdict(row, comparison.confidence) for row in comparison.rows),
@@ -171,25 +174,8 @@ _LEGEND = (
 )
 
 
-def _cells(row: Compared) -> dict[str, Any]:
-    found = row.difference
-    return {
-        "task": row.task,
-        "split": row.split,
-        "metric": row.metric,
-        "contender": row.contender,
-        "baseline": sum(row.left.values()) / len(row.left),
-        "figure": sum(row.right.values()) / len(row.right),
-        "difference": found.interval,
-        "p": found.p,
-        "adjusted": row.p_adjusted,
-        "seeds": _seeds(row),
-        "examples": row.num_examples,
-        "signs": row.signs,
-        "sign_p": row.signs.p,
-        "eps": row.eps_min,
-        "needed": found.seeds_needed,
-    }
+def _mean(by_seed: Mapping[int, float]) -> float:
+    return sum(by_seed.values()) / len(by_seed)
 
 
 def _seeds(row: Compared) -> str:

@@ -16,12 +16,7 @@ from trueneg.lexicon.wordnet_location import PartOfSpeech
 MAKE = Path(__file__).parents[2] / "data" / "wordnet" / "make.py"
 
 SYNSETS: dict[str, tuple[str, str, list[tuple[str, str, str]], str]] = {
-    "place": (
-        "n",
-        "place",
-        [("~", "town", "0000"), ("~", "village", "0000"), ("~", "port", "0000")],
-        "somewhere",
-    ),
+    "place": ("n", "place", [("~", "town", "0000"), ("~", "village", "0000"), ("~", "port", "0000")], "somewhere"),
     "town": ("n", "town burg", [("@", "place", "0000")], "a small city"),
     "village": ("n", "village", [("@", "place", "0000")], "a small town"),
     "port": ("n", "port burg", [("@", "place", "0000")], "a town with ships"),

@@ -42,20 +42,6 @@ def test_average_precision_and_curve_are_scikit_learns(made: Ranked) -> None:
     assert curve.recall[::-1] == pytest.approx(recall[:-1])
 
 
-@few
-@given(ranked(), st.randoms())
-def test_the_order_of_items_makes_no_difference(made: Ranked, random: st.DataObject) -> None:
-    is_right, scores, _ = made
-    order = list(range(len(scores)))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    assert average(is_right[order], scores[order]) == average(is_right, scores)
-
-
-def test_a_ranking_without_order_has_the_precision_of_chance() -> None:
-    is_right = np.arange(50) % 5 == 0
-    assert average(is_right, np.ones(50)) == pytest.approx(0.2)
-
-
 def test_nothing_right_is_no_ranking() -> None:
     with pytest.raises(ValueError, match="nothing is right"):
         Curve.of(np.zeros(3, np.bool_), np.arange(3.0))
@@ -107,10 +93,3 @@ def test_weights_are_scikit_learns(made: Ranked, seed: int) -> None:
             assert value == pytest.approx(average_precision_score(is_right, scores, sample_weight=weight))
         else:
             assert np.isnan(value)
-
-
-@few
-@given(ranked())
-def test_a_perfect_ranking_has_all(made: Ranked) -> None:
-    is_right, scores, _ = made
-    assert average(is_right, is_right * 1.0) == 1.0 >= average(is_right, scores)

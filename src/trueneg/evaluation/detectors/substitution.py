@@ -228,15 +228,8 @@ def evaluate_scorers(
                 provenance=dict(scorer.provenance),
             )
         )
-    about = {
-        "threshold": threshold,
-        "precision": precision,
-        "folds": folds,
-        "resamples": resamples,
-        "seed": seed,
-        **(options or {}),
-    }
-    return SubstitutionResult(tuple(measured), dict(data or {}), about, versions())
+    about = {"threshold": threshold, "precision": precision, "folds": folds, "resamples": resamples, "seed": seed}
+    return SubstitutionResult(tuple(measured), dict(data or {}), about | dict(options or {}), versions())
 
 
 @dataclass(frozen=True, eq=False)
