@@ -12,9 +12,15 @@ from trueneg.terminal import progress
 from trueneg.terminal.progress import Bar
 
 
-def test_a_log_is_told_now_and_then_with_its_total_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that tests set."""
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    return clock
+
+
+def test_a_log_is_told_now_and_then_with_its_total_and_the_time_left(now: list[float]) -> None:
     file = io.StringIO()
     with Bar("annotating", 4000, unit="tokens", console=Console(file=file, width=60)) as bar:
         for _ in range(4000):
@@ -27,9 +33,7 @@ def test_a_log_is_told_now_and_then_with_its_total_and_the_time_left(monkeypatch
     assert max(later - former for former, later in pairwise(done)) <= progress.MOST_SECONDS
 
 
-def test_what_was_done_before_says_nothing_of_the_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+def test_what_was_done_before_says_nothing_of_the_speed(now: list[float]) -> None:
     file = io.StringIO()
     with Bar("training", 100, start=80, console=Console(file=file, width=60)) as bar:
         now[0] = 20
@@ -44,9 +48,7 @@ def test_a_short_job_says_nothing_to_a_log(total: int | None, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_count_that_falls_begins_anew_with_its_own_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+def test_a_count_that_falls_begins_anew_with_its_own_speed(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     file = io.StringIO()
     with Bar("evaluating", unit="rows", console=Console(file=file, width=60)) as bar:

@@ -140,3 +140,19 @@ def write_text(path: Path, num_documents: int, seed: int = 0) -> Path:
 
 def pretrain_options(world: World, out: Path) -> list[object]:
     return ["pretrain", "electra-tiny", "--corpus", world.corpus, "--out", out, "--steps", 6, "--length", 24]
+
+
+def finetuned(world: World, out: Path) -> Path:
+    """A model that was fine-tuned for two steps."""
+    works(
+        *("finetune", world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--quiet"),
+        *("--out", out / "results", "--length", 16, "--set", "train.steps=2"),
+    )
+    return out / "results" / world.reviews.stem
+
+
+def similar(out: Path) -> Path:
+    """Pairs of sentences with their similarity, as STS-B has them."""
+    rows = [f"{n}\tthe large film\tthe {('big', 'small', 'large')[n % 3]} film\t{n % 5}.0" for n in range(15)]
+    (out / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tscore", *rows]) + "\n")
+    return out

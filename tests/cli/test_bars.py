@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import WORDNET, World, works, write_text
+from command_line import WORDNET, World, finetuned, similar, works, write_text
 
 from trueneg.runs import demo
 from trueneg.terminal import progress
@@ -20,21 +20,6 @@ def triplets(world: World, out: Path) -> Arguments:
     lines = [{"original": f"a large film {n}", "synonym": "a big film", "antonym": "a small film"} for n in range(12)]
     (out / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return ["evaluate", world.run, "--task", "triplets", "--data", out / "t.jsonl"]
-
-
-def pairs(world: World, out: Path) -> Arguments:
-    (out / "STS-B").mkdir()
-    rows = [f"{n}\tthe large film\tthe {('big', 'small', 'large')[n % 3]} film\t{n % 5}.0" for n in range(15)]
-    (out / "STS-B" / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tscore", *rows]) + "\n")
-    return ["evaluate", world.run, "--task", "sts", "--data", out]
-
-
-def finetuned(world: World, out: Path) -> Path:
-    works(
-        *("finetune", world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--quiet"),
-        *("--out", out / "results", "--length", 16, "--set", "train.steps=2"),
-    )
-    return out / "results" / world.reviews.stem
 
 
 DEMO: Arguments = ["--set=train.steps=1", "--set=corpus.length=16", "--set=train.precision=fp32"]
@@ -64,7 +49,10 @@ CALLS: dict[str, tuple[Callable[[World, Path], Arguments], str]] = {
     ),
     "evaluate": (lambda world, out: ["evaluate", world.run, "--corpus", world.corpus, "--rows", 20], "rows"),
     "triplets": (triplets, "triplets"),
-    "sts": (pairs, "sentences"),
+    "sts": (
+        lambda world, out: ["evaluate", world.run, "--task", "sts", "--data", similar(out)],
+        "sentences",
+    ),
     "a task": (lambda world, out: ["evaluate", finetuned(world, out)], "rows"),
     "attack": (
         lambda world, out: ["attack", finetuned(world, out), "--attack", "typos", "--max-examples", 0],

@@ -77,14 +77,11 @@ def test_epochs_become_the_steps_that_read_the_corpus_so_often(world: World, mon
         (["--epochs", 0], "--epochs 0"),
         (["--epochs", "nan"], "--epochs nan"),
         (["--epochs", 1, "--batch-size", 0], "train.batch_size"),
+        (["--epochs", 1, "--corpus", ""], "--corpus"),
     ],
 )
 def test_epochs_that_make_no_sense(options: Arguments, named: str, world: World) -> None:
     assert named in fails("pretrain", "electra-tiny", "--corpus", world.corpus, *options)
-
-
-def test_epochs_need_a_corpus() -> None:
-    assert "--corpus" in fails("pretrain", "electra-tiny", "--epochs", 1)
 
 
 @pytest.mark.parametrize(("warmup", "is_noted"), [(0, False), (1, False), (2, True), (6, True), (200, True)])

@@ -14,7 +14,19 @@ from pathlib import Path
 
 import pytest
 import typer
-from command_line import WORDNET, World, contents, in_process, pretrain_options, start, trueneg, verbs, works
+from command_line import (
+    WORDNET,
+    World,
+    contents,
+    finetuned,
+    in_process,
+    pretrain_options,
+    similar,
+    start,
+    trueneg,
+    verbs,
+    works,
+)
 
 from made_up_results import write_result
 from trueneg import __version__
@@ -32,24 +44,10 @@ VERBS = dict(verbs(typer.main.get_command(app)))
 JUDGED: Arguments = ["--data", WORDNET.parent / "swords" / "tiny.json", "--detector", "lexical", "--folds", 5]
 
 
-def finetuned(world: World, out: Path) -> Path:
-    works(
-        *("finetune", world.run, "--task", "classification", "--data", world.reviews, "--seed", 1, "--quiet"),
-        *("--out", out / "results", "--length", 16, "--set", "train.steps=2"),
-    )
-    return out / "results" / world.reviews.stem
-
-
 def adversaries(out: Path) -> Path:
     path = out / "adversaries.tsv"
     path.write_text("original\tadversarial\tlabel\nthe happy film\tthe glad film\t0\nthe small film\tthe film\t1\n")
     return path
-
-
-def similar(out: Path) -> Path:
-    rows = [f"{n}\tthe large film\tthe {('big', 'small', 'large')[n % 3]} film\t{n % 5}.0" for n in range(15)]
-    (out / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tscore", *rows]) + "\n")
-    return out
 
 
 def contrast_set(world: World, out: Path) -> Arguments:

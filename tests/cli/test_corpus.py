@@ -1,4 +1,4 @@
-"""Verbs that read a corpus for long notice damage first, unless they are told not to look."""
+"""Corpora from the command line: tagged, and verified by the verbs that read them for long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import World, fails, pretrain_options, works
+from command_line import World, fails, pretrain_options, works, write_text
 
 
 @pytest.fixture
@@ -46,3 +46,33 @@ def test_prototypes_are_refused_before_the_work(damaged: Path, tmp_path: Path) -
     assert "00000.words.bin' is damaged (checksum)" in fails(*verb, tmp_path / "p")
     assert "absent" in fails(*verb, tmp_path / "p", "--no-verify")
     assert not (tmp_path / "p").exists()
+
+
+@pytest.fixture(scope="module")
+def building(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    folder = tmp_path_factory.mktemp("text")
+    text = write_text(folder / "text.txt", 60)
+    works("tokenizer", "train", text, "--vocab-size", 120, "--out", folder / "tok")
+    return ["corpus", "build", text, "--tokenizer", folder / "tok"]
+
+
+def test_a_tagged_corpus_says_who_tagged_it(building: list[object], tmp_path: Path) -> None:
+    told = works(*building, "--out", tmp_path / "a", "--tag")
+    assert "tagged words: train " in told.out
+    data = works("corpus", "info", tmp_path / "a", "--verify", "--json").data
+    assert data["tags"]["tagger"] == "pattern"
+    assert data["verified"]
+    assert f"{data['tags']['num_words']['train']:,} (by 'pattern', textblob " in told.out
+    again = works(*building, "--out", tmp_path / "b", "--tagger", "pattern-fast", "--json").data
+    assert again["tags"]["tagger"] == "pattern-fast"
+    assert again["info"]["fingerprint"] == data["fingerprint"]
+    file = tmp_path / "a" / "train" / "00000.tags.bin"
+    file.write_bytes(bytes(file.stat().st_size))
+    assert "is damaged (checksum)" in fails("corpus", "info", tmp_path / "a", "--verify")
+
+
+def test_a_tagger_that_is_none(building: list[object], tmp_path: Path) -> None:
+    building = [*building, "--out", tmp_path / "out"]
+    assert "did you mean 'pattern'?" in fails(*building, "--tagger", "patern")
+    assert "tagged" not in works(*building).out
+    assert works("corpus", "info", tmp_path / "out", "--json").data["tags"] is None
