@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
 from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
@@ -44,7 +45,7 @@ def attack(
     masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
     parses: Annotated[str, typer.Option(hidden=True)] = "",
     tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     out: Annotated[Path | None, typer.Option(help="Also write the figures of all models to this JSON file.")] = None,
     settings: Settings = None,
     as_json: Json = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trueneg.cli.options import Device, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
@@ -29,9 +30,6 @@ Inflect = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of the folds, the resamples and the samples.")]
 Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation, by target.")]
 Limit = Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at random; 0 for all.")]
-WordNetPath = Annotated[str, typer.Option("--wordnet", help="WordNet's folder; by default it is looked for.")]
-
-Device = Annotated[str, typer.Option(help="Where encoders run: cpu, cuda or cuda:N; by default a GPU if there is one.")]
 
 
 @app.command()

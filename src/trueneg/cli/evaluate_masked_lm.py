@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify
 from trueneg.errors import ConfigError
 from trueneg.evaluation.masked_lm.corrections import judgement
@@ -45,7 +46,7 @@ def masked_lm(
     over_training: Annotated[
         bool, typer.Option("--over-training", help="Every checkpoint that a run kept (train.keep), not the last only.")
     ] = False,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     rows: Annotated[
         int, typer.Option("--rows", "--limit", min=0, help="Held-out rows of each text to read; 0 for all.")
     ] = 0,

@@ -11,13 +11,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trueneg.cli.options import Checkpoint, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.errors import ConfigError
 from trueneg.terminal.printable import printable
 
 
 def inspect(
-    checkpoint: Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")],
+    checkpoint: Checkpoint,
     text: Annotated[str, typer.Argument(help="A sentence or so.")],
     detector: Annotated[
         list[str] | None, typer.Option(help="Who judges predictions: lexical, contextual:ENCODER, …; repeatable.")
@@ -28,7 +29,7 @@ def inspect(
     ] = False,
     top: Annotated[int, typer.Option(min=1, help="Predictions to show for a word.")] = 5,
     html: Annotated[Path | None, typer.Option(help="A page to write, which needs nothing but itself.")] = None,
-    wordnet: Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")] = "",
+    wordnet: WordNetPath = "",
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; by default a GPU if there is one.")] = "",
     as_json: Json = False,
     quiet: Quiet = False,
