@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trueneg.errors import LexiconError
+from trueneg.files.digests import checksum
 
 _BLOCK = 1 << 24  # similarities held at once: 64 MB
 _LONGEST_HEADER = 1000  # bytes
@@ -153,7 +154,7 @@ def load_vectors(path: str | Path) -> Vectors:
                 if word not in words:
                     words[word] = None
                     rows.append(vector)
-        digest = _digest(path)
+        digest = checksum(path)[:16]
     except OSError as error:
         raise LexiconError(f"cannot read word vectors from '{path}': {error.strerror or error}") from error
     if not rows:
@@ -197,7 +198,10 @@ def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]
             raise _no_numbers(path, number, numbers, dimension)
         num += 1
         yield word.decode("utf-8", "replace"), _finite(path, f"line {number}", vector)
-    _check_promise(path, promised, num)
+    if promised is not None and promised != num:
+        raise LexiconError(
+            f"'{path}', line 1: the header says {promised:,} words, there are {num:,}: fetch the file again"
+        )
 
 
 def _binary(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -238,13 +242,6 @@ def _header(path: Path, fields: list[bytes]) -> tuple[int, int]:
     return promised, dimension
 
 
-def _check_promise(path: Path, promised: int | None, num: int) -> None:
-    if promised is not None and promised != num:
-        raise LexiconError(
-            f"'{path}', line 1: the header says {promised:,} words, there are {num:,}: fetch the file again"
-        )
-
-
 def _no_numbers(path: Path, line: int, numbers: bytes, dimension: int) -> LexiconError:
     return LexiconError(f"'{path}', line {line}: '{_excerpt(numbers)}' are not {dimension} numbers")
 
@@ -266,8 +263,3 @@ def _is_number(text: bytes) -> bool:
 def _excerpt(content: bytes) -> str:
     text = content.decode("utf-8", "replace")
     return text if len(text) <= 40 else text[:40] + "…"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -43,14 +43,14 @@ REPLACEMENTS_VERSION = "3"
 """Changes whenever the same words would give another table, or the file another layout."""
 
 _FILE = ArrayFile("replacement table", REPLACEMENTS_VERSION, LexiconError, "compile it again")
-_SMALLEST_BAND = 64  # forms of about the same frequency to draw random words from, at least
-_FEWEST_RANDOM = 8  # random words of the rarest form
+_MIN_BAND = 64  # forms of about the same frequency to draw random words from, at least
+_MIN_RANDOM = 8  # random words of the rarest form
 _TAG_BITS = 8
 
 
 @dataclass(frozen=True)
 class _About:
-    """What a file says beside the arrays."""
+    """What a file says next to the arrays."""
 
     kinds: list[str]
     tags: list[str]
@@ -202,7 +202,7 @@ def compile_replacements(
         options: what is asked of them.
 
     Returns:
-        The table; the same for the same words in any order. Its provenance has, beside where it is from, the
+        The table; the same for the same words in any order. Its provenance has, next to where it is from, the
         counts ``num_words``, ``num_content_words`` and ``num_only_capitalised`` of occurrences.
 
     Raises:
@@ -314,7 +314,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
         row = row[np.argsort(-counts[row], kind="stable")]
         pool = row[[is_candidate(rows[r][0]) and corpus.of_form[rows[r][0]] >= options.min_count for r in row]]
         low, high = _bands(-counts[pool], counts[row], options)
-        wanted = np.clip(counts[row], _FEWEST_RANDOM, None).clip(None, options.num_random)
+        wanted = np.clip(counts[row], _MIN_RANDOM, None).clip(None, options.num_random)
         # One from each of so many equal parts of the band: all of it where it is no longer than what is wanted.
         drawn = np.minimum(wanted, high - low)
         drawn_for = np.repeat(np.arange(len(row)), drawn)
@@ -339,8 +339,8 @@ def _bands(
     low = np.searchsorted(pool, -counts * options.band, "left")
     high = np.searchsorted(pool, -counts / options.band, "right")
     middle = np.searchsorted(pool, -counts)
-    low = np.minimum(low, middle - _SMALLEST_BAND // 2).clip(0, None)
-    return low, np.maximum(high, middle + _SMALLEST_BAND // 2).clip(None, len(pool))
+    low = np.minimum(low, middle - _MIN_BAND // 2).clip(0, None)
+    return low, np.maximum(high, middle + _MIN_BAND // 2).clip(None, len(pool))
 
 
 def _closeness(rows: list[tuple[str, str]], replacements: Replacements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
