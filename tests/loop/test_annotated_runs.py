@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_runs import WORDNET, MakeConfig, PowerCut, assert_identical, before_step, cut_power, readings
+from tiny_runs import WORDNET, MakeConfig, assert_identical, cut_run, readings
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
@@ -63,13 +63,11 @@ def test_a_table_written_down_trains_as_the_table_itself(
 
 
 def test_a_run_cut_and_resumed_beside_moved_annotations(
-    config_of: MakeConfig, annotate: Annotate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config_of: MakeConfig, annotate: Annotate, tmp_path: Path
 ) -> None:
     config = annotated(config_of("corrected", "train.steps=12"), annotate("notes"))
     pretrain(config, tmp_path / "whole", quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, 7, cut_power)
-        pretrain(override(config, ["train.save_every=4"]), tmp_path / "cut", quiet=True)
+    cut_run(override(config, ["train.save_every=4"]), tmp_path / "cut", 7)
     moved = shutil.move(tmp_path / "notes", tmp_path / "elsewhere")
     pretrain(annotated(config, moved), tmp_path / "cut", resume=True, quiet=True)
     assert_identical(tmp_path / "whole", tmp_path / "cut")

@@ -17,7 +17,7 @@ from tiny_runs import (
     assert_identical,
     before_step,
     changed_wordnet,
-    cut_power,
+    cut_run,
     documents,
     ending,
     last_checkpoint,
@@ -39,9 +39,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def cut(config_of: MakeConfig, out: Path, *settings: str, at: int = 14) -> None:
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, at, cut_power)
-        pretrain(config_of("mlm", "train.save_every=5", *settings), out, quiet=True)
+    cut_run(config_of("mlm", "train.save_every=5", *settings), out, at)
 
 
 def test_a_torn_last_checkpoint_costs_only_time(config_of: MakeConfig, tmp_path: Path) -> None:
@@ -162,9 +160,7 @@ def test_a_run_cut_between_its_last_checkpoint_and_the_export_is_completed_by_re
 def test_records_stand_once_and_in_order_after_many_cuts(config_of: MakeConfig, tmp_path: Path) -> None:
     config, out = config_of("mlm", "train.save_every=3", "train.log_every=1", "train.eval_every=2"), tmp_path / "run"
     for at in (4, 8, 8, 17, 23):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(PowerCut):
-            before_step(patch, at, cut_power)
-            pretrain(config, out, resume=True, quiet=True)
+        cut_run(config, out, at)
         with (out / "metrics.jsonl").open("a") as file:
             file.write('{"step": 99, "kind": "tr')
     pretrain(config, out, resume=True, quiet=True)

@@ -13,11 +13,9 @@ import pytest
 import torch
 from tiny_runs import (
     WORDNET,
-    PowerCut,
-    assert_identical,
-    before_step,
     changed_wordnet,
-    cut_power,
+    check_resumes,
+    cut_run,
     final_tensors,
     make_config,
     readings,
@@ -65,20 +63,10 @@ GUARDED = ["cline.guard=lexical", "cline.guard_floor=0.1"]
     ],
 )
 def test_a_run_cut_at_random_steps_ends_as_the_uninterrupted_one(
-    settings: list[str], configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: list[str], configure: Configure, tmp_path: Path
 ) -> None:
     config = configure("model.dropout=0.1", "train.save_every=4", *settings)
-    pretrain(config, tmp_path / "whole", quiet=True)
-    choose = random.Random(str(settings))
-    for _ in range(3):
-        with monkeypatch.context() as patch:
-            before_step(patch, choose.randrange(1, 24), cut_power)
-            try:
-                pretrain(config, tmp_path / "cut", resume=True, quiet=True)
-            except PowerCut:
-                continue
-    pretrain(config, tmp_path / "cut", resume=True, quiet=True)
-    assert_identical(tmp_path / "whole", tmp_path / "cut")
+    check_resumes(config, tmp_path, *sorted(random.Random(str(settings)).sample(range(1, 24), 2)))
 
 
 def test_it_learns_which_view_means_the_same(configure: Configure, tmp_path: Path) -> None:
@@ -149,13 +137,10 @@ def test_two_processes_come_to_the_same(settings: list[str], configure: Configur
     ],
 )
 def test_what_depends_on_a_micro_batchs_rows_keeps_their_number(
-    settings: list[str], is_free: bool, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: list[str], is_free: bool, configure: Configure, tmp_path: Path
 ) -> None:
     config = configure("train.steps=3", "train.save_every=2", "train.eval_every=0", "train.accumulation=2", *settings)
-    with monkeypatch.context() as patch:
-        before_step(patch, 2, cut_power)
-        with pytest.raises(PowerCut):
-            pretrain(config, tmp_path / "run", quiet=True)
+    cut_run(config, tmp_path / "run", 2)
     other = override(config, ["train.accumulation=1"])
     refused = pytest.raises(CheckpointError, match=r"trained on 4 rows a micro-batch, here it has 8.*accumulation=2")
     with nullcontext() if is_free else refused:

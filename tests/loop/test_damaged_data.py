@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_runs import WORDNET, PowerCut, assert_identical, before_step, cut_power, make_config
+from tiny_runs import WORDNET, assert_identical, cut_run, make_config
 
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
@@ -64,14 +64,10 @@ def test_damaged_tags_train_nothing(tagged: Path, tmp_path: Path, part: str) -> 
     check_refused(config, tmp_path / "run", copied / "train" / f"00000.{part}.bin")
 
 
-def test_a_run_goes_on_only_with_the_corpus_it_began_with(
-    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_only_with_the_corpus_it_began_with(copied: Path, tmp_path: Path) -> None:
     config = make_config(copied, "mlm", "train.steps=8", "train.save_every=2")
     pretrain(config, tmp_path / "whole", quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, 5, cut_power)
-        pretrain(config, tmp_path / "cut", quiet=True)
+    cut_run(config, tmp_path / "cut", 5)
     file = copied / "train" / "00000.words.bin"
     flip(file)
     with pytest.raises(CorpusError, match=r"00000\.words\.bin' is damaged"):

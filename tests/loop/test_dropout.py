@@ -5,16 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_runs import (
-    WORDNET,
-    MakeConfig,
-    PowerCut,
-    assert_identical,
-    before_step,
-    cut_power,
-    final_tensors,
-    make_config,
-)
+from tiny_runs import WORDNET, check_resumes, cut_run, final_tensors, make_config
 from torch import nn
 
 from trueneg.config.codec import override
@@ -76,9 +67,7 @@ def test_every_module_trains_at_every_step_but_for_frozen_teachers(
 
     monkeypatch.setattr(loop, "train_step", watched)
     config = continued(kind, tagged, checkpoints, "train.eval_every=5", "train.save_every=4")
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, 7, cut_power)
-        pretrain(config, tmp_path / "run", quiet=True)
+    cut_run(config, tmp_path / "run", 7)
     pretrain(config, tmp_path / "run", resume=True, quiet=True)
     assert len(seen) > 12
     assert seen == [{True}] * len(seen)
@@ -99,24 +88,18 @@ def test_evaluations_do_not_bend_the_curve_of_a_continued_checkpoint(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_continued_checkpoint_killed_after_an_evaluation_ends_as_the_uninterrupted_one(
-    kind: str, tagged: Path, checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tagged: Path, checkpoints: dict[str, Path], tmp_path: Path
 ) -> None:
-    config = continued(kind, tagged, checkpoints, "train.eval_every=5", "train.save_every=4")
-    pretrain(config, tmp_path / "whole", quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, 9, cut_power)
-        pretrain(config, tmp_path / "cut", quiet=True)
-    pretrain(config, tmp_path / "cut", resume=True, quiet=True)
-    assert_identical(tmp_path / "whole", tmp_path / "cut")
+    check_resumes(continued(kind, tagged, checkpoints, "train.eval_every=5", "train.save_every=4"), tmp_path, 9)
 
 
-def test_dropout_of_a_continued_checkpoint_has_an_effect_without_held_out_text(
-    config_of: MakeConfig, checkpoints: dict[str, Path], tmp_path: Path
+@pytest.mark.parametrize("is_continued", [False, True])
+def test_dropout_has_an_effect_without_held_out_text(
+    is_continued: bool, tagged: Path, checkpoints: dict[str, Path], tmp_path: Path
 ) -> None:
-    tensors = []
-    for dropout in (0.0, 0.3):
-        source = f"model.start_from={checkpoints['mlm']}"
-        config = config_of("mlm", source, f"model.dropout={dropout}", "train.steps=3", "corpus.eval_rows=0")
-        pretrain(config, tmp_path / str(dropout), quiet=True)
-        tensors.append(final_tensors(tmp_path / str(dropout)))
-    assert any(not tensors[0][name].equal(tensors[1][name]) for name in tensors[0])
+    source = [f"model.start_from={checkpoints['mlm']}"] if is_continued else []
+    for dropout in ("0.0", "0.3"):
+        config = make_config(tagged, "mlm", *source, f"model.dropout={dropout}", "train.steps=3", "corpus.eval_rows=0")
+        pretrain(config, tmp_path / dropout, quiet=True)
+    ours, others = final_tensors(tmp_path / "0.0"), final_tensors(tmp_path / "0.3")
+    assert any(not ours[name].equal(others[name]) for name in ours)

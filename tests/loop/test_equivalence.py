@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import (
     MakeConfig,
+    assert_same_readings,
     before_step,
     last_checkpoint,
     poison,
@@ -37,12 +38,7 @@ TEN_STEPS = ("model.dropout=0", "train.steps=10", "train.eval_every=5", "train.l
 def assert_close(run: Path, other: Path) -> None:
     """The same weights and readings but for rounding."""
     assert weight_distance(run, other) < TOLERANCE
-    ours, theirs = readings(run), readings(other)
-    assert [record.keys() for record in ours] == [record.keys() for record in theirs]
-    for record, as_well in zip(ours, theirs, strict=True):
-        for name, value in record.items():
-            if isinstance(value, float):
-                assert value == pytest.approx(as_well[name], rel=1e-4, abs=1e-5), (record["step"], name)
+    assert_same_readings(run, other)
 
 
 @pytest.mark.parametrize("kind", ["mlm", "electra", "corrected"])

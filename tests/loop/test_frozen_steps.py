@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_runs import MakeConfig, PowerCut, assert_identical, before_step, cut_power, together, weight_distance
+from tiny_runs import MakeConfig, check_resumes, together, weight_distance
 
 from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError
@@ -50,15 +50,9 @@ def test_only_heads_learn_at_first_and_then_everything(
 
 @pytest.mark.parametrize("cut", [4, 6, 8])
 def test_a_run_cut_around_the_thaw_ends_as_the_uninterrupted_one(
-    cut: int, config_of: MakeConfig, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: int, config_of: MakeConfig, sources: Path, tmp_path: Path
 ) -> None:
-    config = continued("mlm", config_of, sources)
-    pretrain(config, tmp_path / "whole", quiet=True)
-    with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        before_step(patch, cut, cut_power)
-        pretrain(config, tmp_path / "cut", quiet=True)
-    pretrain(config, tmp_path / "cut", resume=True, quiet=True)
-    assert_identical(tmp_path / "whole", tmp_path / "cut")
+    check_resumes(continued("mlm", config_of, sources), tmp_path, cut)
 
 
 @pytest.mark.slow
@@ -70,7 +64,6 @@ def test_two_processes_freeze_alike(config_of: MakeConfig, sources: Path, tmp_pa
 
 
 def test_nothing_is_frozen_without_a_checkpoint() -> None:
-    with pytest.raises(ConfigError, match=r"model\.frozen_steps"):
-        configure("electra-tiny", settings=["model.frozen_steps=5"])
-    with pytest.raises(ConfigError, match=r"model\.frozen_steps"):
-        configure("electra-tiny", settings=["model.frozen_steps=-1"])
+    for steps in (5, -1):
+        with pytest.raises(ConfigError, match=r"model\.frozen_steps"):
+            configure("electra-tiny", settings=[f"model.frozen_steps={steps}"])

@@ -6,16 +6,16 @@ import itertools
 import os
 import random
 import signal
-from dataclasses import replace
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tiny_runs import (
     MakeConfig,
-    PowerCut,
     assert_identical,
     before_step,
-    cut_power,
+    check_resumes,
     ending,
     last_checkpoint,
     press_ctrl_c,
@@ -25,6 +25,7 @@ from tiny_runs import (
     wait_for,
 )
 
+from trueneg.errors import TruenegWarning
 from trueneg.runs.pretraining import pretrain
 
 
@@ -43,28 +44,11 @@ class HourlyClock:
     [("mlm", "fp32"), ("electra", "fp32"), ("corrected", "fp32"), ("corrected", "bf16")],
 )
 def test_a_run_cut_at_random_steps_ends_as_the_uninterrupted_one(
-    kind: str, precision: str, config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, precision: str, config_of: MakeConfig, tmp_path: Path
 ) -> None:
-    config = config_of(kind, f"train.precision={precision}", "model.dropout=0.1")
-    pretrain(config, tmp_path / "whole", quiet=True)
     choose = random.Random(f"{kind} {precision}")
-    save_every = choose.randint(2, 7)
-    for cut in sorted(choose.sample(range(1, 24), 2)):
-        with monkeypatch.context() as patch, pytest.raises(PowerCut):
-            before_step(patch, cut, cut_power)
-            saving = replace(config, train=replace(config.train, save_every=save_every))
-            pretrain(saving, tmp_path / "cut", resume=True, quiet=True)
-    assert pretrain(config, tmp_path / "cut", resume=True, quiet=True).reason == "finished"
-    assert_identical(tmp_path / "whole", tmp_path / "cut")
-
-
-def test_dropout_is_on_and_depends_on_the_step(config_of: MakeConfig, tmp_path: Path) -> None:
-    losses = []
-    for dropout in (0.0, 0.1):
-        out = tmp_path / str(dropout)
-        pretrain(config_of("mlm", f"model.dropout={dropout}", "train.steps=4"), out, quiet=True)
-        losses.append(readings(out)[0]["loss"])
-    assert losses[0] != losses[1]
+    settings = (f"train.precision={precision}", "model.dropout=0.1", f"train.save_every={choose.randint(2, 7)}")
+    check_resumes(config_of(kind, *settings), tmp_path, *sorted(choose.sample(range(1, 24), 2)))
 
 
 @pytest.mark.slow
@@ -148,3 +132,15 @@ def test_resuming_a_finished_run_changes_nothing(config_of: MakeConfig, tmp_path
     again = pretrain(config_of("mlm"), again.folder, resume=True, quiet=True)
     assert (again.reason, again.step) == ("finished", 24)
     assert_identical(tmp_path / "whole", again.folder)
+
+
+def test_outside_the_main_thread_a_run_says_once_that_signals_do_not_save(
+    config_of: MakeConfig, tmp_path: Path
+) -> None:
+    config, before = config_of("mlm", "train.steps=2", "train.eval_every=0"), signal.getsignal(signal.SIGTERM)
+    with warnings.catch_warnings(record=True) as told, ThreadPoolExecutor(1) as pool:
+        warnings.simplefilter("always")
+        assert pool.submit(pretrain, config, tmp_path / "run", quiet=True).result().reason == "finished"
+    said = [str(one.message) for one in told if one.category is TruenegWarning]
+    assert len([text for text in said if "Ctrl-C and SIGTERM cannot be received" in text]) == 1
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -160,6 +160,33 @@ def cut_power(run: Run) -> None:
     raise PowerCut
 
 
+def cut_run(config: PretrainConfig, out: Path, *steps: int) -> None:
+    """Begin or resume a run, and cut its power when so many steps are done; once for each number."""
+    for number in steps:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(PowerCut):
+            before_step(patch, number, cut_power)
+            pretrain(config, out, resume=True, quiet=True)
+
+
+def check_resumes(config: PretrainConfig, folder: Path, *steps: int) -> Path:
+    """Check that a run that is cut at these steps ends as the uninterrupted one; return its folder."""
+    whole, cut = folder / "whole", folder / "cut"
+    pretrain(config, whole, quiet=True)
+    cut_run(config, cut, *steps)
+    assert pretrain(config, cut, resume=True, quiet=True).reason == "finished"
+    assert_identical(whole, cut)
+    return cut
+
+
+def assert_same_readings(run: Path, other: Path) -> None:
+    """Equal readings but for rounding."""
+    ours, theirs = readings(run), readings(other)
+    assert len(ours) == len(theirs) > 0
+    for record, as_well in zip(ours, theirs, strict=True):
+        assert record.pop("kind") == as_well.pop("kind")
+        assert record == pytest.approx(as_well, rel=1e-4, abs=1e-5)
+
+
 def terminate(run: Run) -> None:
     signal.raise_signal(signal.SIGTERM)
 
