@@ -71,7 +71,7 @@ class Odd(Objective[OddRows, OddRows]):
     def forward(self, model: OddModel, batch: OddRows) -> Outcome:
         masked: MaskedRows = batch.rows
         hidden = model.encode(masked.input_ids, masked.rows)
-        outcome = self.masked_lm.outcome(model, self.masked_lm.apply_head(model, hidden, masked))
+        outcome = self.masked_lm.outcome(model, self.masked_lm.predict(model, masked, hidden))
         logits = model.odd_head(hidden[:, 0]).squeeze(-1).float()
         loss = functional.binary_cross_entropy_with_logits(logits, batch.is_odd, reduction="sum")
         return Outcome(outcome.terms | {"odd": loss}, outcome.stats)

@@ -10,10 +10,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 import tiny
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.labelled import LabelledBatch, LabelledObjective
-from trueneg.objectives.regression import Regression
-from trueneg.objectives.tagging import Tagging
+from trueneg.objectives.labelled import Classification, LabelledBatch, LabelledObjective, Regression, Tagging
 from trueneg.training.features import NO_TARGET, Features
 
 LENGTHS = [7, 3, 5, 4]

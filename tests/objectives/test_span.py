@@ -11,8 +11,7 @@ from transformers import AutoModelForQuestionAnswering
 
 import tiny
 from trueneg.objectives.base import TrainingModule
-from trueneg.objectives.labelled import LabelledBatch
-from trueneg.objectives.span import SpanExtraction
+from trueneg.objectives.labelled import LabelledBatch, SpanExtraction
 from trueneg.training.features import Features
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import TaskError, TruenegWarning
-from trueneg.objectives.regression import Regression
+from trueneg.objectives.labelled import Regression
 from trueneg.tasks.records import read_records
 from trueneg.tasks.tabular import TabularTask
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from evaluation.labelled_tokenizers import wordpiece
 from trueneg.errors import ConfigError, ModelError, TaskError
 from trueneg.evaluation.results.store import columns_of
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.regression import Regression
+from trueneg.objectives.labelled import Classification, Regression
 from trueneg.tasks import text
 from trueneg.tasks.base import Encoded, Split
 from trueneg.tasks.text import TextExample, TextTask, unique_keys

@@ -22,11 +22,14 @@ from trueneg.config.codec import override
 from trueneg.config.options import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.objectives.base import Objective, Outcome
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.labelled import LabelledBatch, LabelledObjective
-from trueneg.objectives.regression import Regression
-from trueneg.objectives.span import SpanExtraction
-from trueneg.objectives.tagging import Tagging
+from trueneg.objectives.labelled import (
+    Classification,
+    LabelledBatch,
+    LabelledObjective,
+    Regression,
+    SpanExtraction,
+    Tagging,
+)
 from trueneg.training.adversarial import (
     FreeLB,
     Smart,
@@ -438,17 +441,10 @@ def test_the_model_is_left_as_it_was() -> None:
     assert torch.equal(model(**batch.inputs()).logits, before)
 
 
-def test_what_is_configured_is_made() -> None:
-    make: Callable[[str], tuple[Any, GradientPasses]] = lambda name: with_adversary(  # noqa: E731
-        override(FinetuneConfig(), [f"adversarial={name}"]), Classification()
-    )
-    assert [type(objective) for objective, _ in map(make, ("", "freelb", "smart"))] == [
-        Classification,
-        Classification,
-        Smart,
-    ]
-    assert [type(passes) for _, passes in map(make, ("", "freelb", "smart"))] == [
-        GradientPasses,
-        FreeLB,
-        GradientPasses,
-    ]
+@pytest.mark.parametrize(
+    ("name", "objective", "passes"),
+    [("", Classification, type(None)), ("freelb", Classification, FreeLB), ("smart", Smart, type(None))],
+)
+def test_what_is_configured_is_made(name: str, objective: type, passes: type) -> None:
+    made = with_adversary(override(FinetuneConfig(), [f"adversarial={name}"]), Classification())
+    assert tuple(map(type, made)) == (objective, passes)

@@ -11,7 +11,7 @@ from tiny import ARCHITECTURES, make_hf_masked_lm
 from trueneg.config.options import OptimizerConfig
 from trueneg.models.task_model import load_for_task
 from trueneg.objectives.base import TrainingModule
-from trueneg.objectives.classification import Classification
+from trueneg.objectives.labelled import Classification
 from trueneg.training.optimizer import make_optimizer
 
 

@@ -15,8 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.bounded_cache import BoundedCache
 from trueneg.errors import ConfigError, ModelError
 from trueneg.evaluation.predictions import pad_id
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.labelled import LabelledBatch
+from trueneg.objectives.labelled import Classification, LabelledBatch
 from trueneg.tasks.text import TextExample, TextTask
 from trueneg.training.features import Features
 from trueneg.training.predict import TOKENS_AT_ONCE, predict

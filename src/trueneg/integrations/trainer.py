@@ -36,7 +36,6 @@ from trueneg.training.batches import check_shares, held_out_batches
 from trueneg.training.checkpoint import MODEL, load_checkpoint, save_weights
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
-from trueneg.training.step import add_up
 
 MODULE = "module"
 """Folder within a checkpoint for what resuming needs: model and objective as they were trained."""
@@ -143,8 +142,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             {"batch": batch, "counts": count, "number": number}
             for number, (batch, count) in enumerate(zip(batches, counts, strict=True))
         ]
-        total = add_up(counts)
-        return samples, self.processes.all_sum(total)
+        return samples, self.processes.all_sum(*counts)
 
     def compute_loss(
         self,

@@ -106,7 +106,7 @@ class Cline(Objective[Views, ClineBatch]):
         ids = torch.cat([masked.input_ids, *(view.input_ids for view in batch.views)])
         stack = Stack.of([masked.rows, *batch.views])
         hidden = model.encode(ids, stack)
-        prediction = self.masked_lm.apply_head(model, hidden[:num_rows], masked)
+        prediction = self.masked_lm.predict(model, masked, hidden[:num_rows])
         outcome = self.masked_lm.outcome(model, prediction)
         terms, stats = dict(outcome.terms), dict(outcome.stats)
         if "rtd" in self.terms:

@@ -102,12 +102,15 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         counts = {"mlm": batch.is_masked.sum().to(torch.float32)}
         return counts | {regularizer.term: regularizer.count(batch) for regularizer in self._regularizers()}
 
-    def predict(self, model: MaskedLanguageModel, batch: MaskedRows) -> PredictedTokens:
-        """Run the encoder, and its head at the masked rows only."""
-        return self.apply_head(model, model.encode(batch.input_ids, batch.rows), batch)
+    def predict(self, model: MaskedLanguageModel, batch: MaskedRows, hidden: Tensor | None = None) -> PredictedTokens:
+        """Run the encoder, and its head at the masked positions only.
 
-    def apply_head(self, model: MaskedLanguageModel, hidden: Tensor, batch: MaskedRows) -> PredictedTokens:
-        """Apply the head at the masked rows of ``hidden``, which is ``model.encode`` of the masked text."""
+        Args:
+            model: Encoder and head.
+            batch: The masked rows.
+            hidden: ``model.encode`` of the masked text, where the caller has it already.
+        """
+        hidden = model.encode(batch.input_ids, batch.rows) if hidden is None else hidden
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
         predicted = predict(logits, batch.draws, self.prediction, self.temperature)

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
-from trueneg.objectives.span import SpanExtraction
+from trueneg.objectives.labelled import SpanExtraction
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.hub import as_articles, open_hub
 from trueneg.tasks.squad_reading import FORMAT, SquadExample, read_squad, squad_split

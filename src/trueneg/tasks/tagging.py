@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
-from trueneg.objectives.labelled import LabelledObjective
-from trueneg.objectives.tagging import Tagging
+from trueneg.objectives.labelled import LabelledObjective, Tagging
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.conll import EXTENSIONS, OUTSIDE, Sentence, entities, read_conll, scheme_of, to_iob2
 from trueneg.tasks.hub import PREFIX

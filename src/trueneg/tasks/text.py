@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.labelled import LabelledObjective
-from trueneg.objectives.regression import Regression
+from trueneg.objectives.labelled import Classification, LabelledObjective, Regression
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.records import WITHHELD, Records
 from trueneg.tasks.split import stratified_subset

@@ -24,19 +24,24 @@ from trueneg.corruption.keyed import example_keys, uniform
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import embedding_table
 from trueneg.objectives.base import Objective, Outcome, Sums
-from trueneg.objectives.classification import Classification
-from trueneg.objectives.labelled import LabelledBatch, LabelledObjective
-from trueneg.objectives.regression import Regression
-from trueneg.objectives.span import SpanExtraction
-from trueneg.objectives.tagging import Tagging
+from trueneg.objectives.labelled import (
+    Classification,
+    LabelledBatch,
+    LabelledObjective,
+    Regression,
+    SpanExtraction,
+    Tagging,
+)
 from trueneg.training.step import GradientPasses, Pass, Run
 
 EPS = 1e-30
 """What a gradient's norm is divided by at least: an example whose loss is flat is not moved."""
 
 
-def with_adversary(config: FinetuneConfig, objective: LabelledObjective) -> tuple[Objective[Any, Any], GradientPasses]:
-    """What a run minimises, and in which passes, by its configuration.
+def with_adversary(
+    config: FinetuneConfig, objective: LabelledObjective
+) -> tuple[Objective[Any, Any], GradientPasses | None]:
+    """What a run minimises, and in which passes if not in one, by its configuration.
 
     Raises:
         ConfigError: if the objective is one that SMART does not know.
@@ -44,8 +49,8 @@ def with_adversary(config: FinetuneConfig, objective: LabelledObjective) -> tupl
     if config.adversarial == "freelb":
         return objective, FreeLB(config.freelb)
     if config.adversarial == "smart":
-        return Smart(objective, config.smart, config.train.seed), GradientPasses()
-    return objective, GradientPasses()
+        return Smart(objective, config.smart, config.train.seed), None
+    return objective, None
 
 
 class FreeLB(GradientPasses):

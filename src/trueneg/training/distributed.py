@@ -29,10 +29,11 @@ class Processes:
         """The one process that writes."""
         return self.rank == 0
 
-    def all_sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Sum scalars of equal names over all processes, in one message."""
+    def all_sum(self, *parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Sum tensors of equal names over these parts and over all processes, in one message."""
+        values = {name: torch.stack([part[name] for part in parts]).sum(0) for name in parts[0]}
         if self.world_size == 1 or not values:
-            return dict(values)
+            return values
         names = sorted(values)
         stacked = torch.stack([values[name] for name in names])
         torch.distributed.all_reduce(stacked)

@@ -173,7 +173,8 @@ class Loop:
         readings = run.meter.read(run.processes, run.objective.weights)
         readings["tokens_per_second"] = self._tokens_per_second()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
-        readings |= run.objective.expensive_metrics(run.module.model) | run.passes.readings()
+        readings |= run.objective.expensive_metrics(run.module.model)
+        readings |= {} if run.passes is None else run.passes.readings()
         self._raise_warning(run.objective.warning_for(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:

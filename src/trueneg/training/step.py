@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +29,8 @@ Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
 """One pass of a micro-batch: see ``GradientPasses``."""
 
 
-class GradientPasses:
-    """The passes forward and backward that a micro-batch is put through: one."""
+class GradientPasses(Protocol):
+    """Several passes forward and backward that a micro-batch is put through, instead of one."""
 
     def __call__(self, run: Run, batch: Any, take_pass: Pass) -> tuple[Tensor, Outcome]:
         """Add a micro-batch's gradients to the parameters'.
@@ -44,11 +44,9 @@ class GradientPasses:
         Returns:
             Loss and sums to be reported.
         """
-        return take_pass(1.0, True)
 
     def readings(self) -> dict[str, float]:
         """What the log is told of the last step."""
-        return {}
 
 
 @dataclass
@@ -64,7 +62,8 @@ class Run:
     step: int = 0
     """Optimizer steps done."""
     meter: Meter = field(default_factory=Meter)
-    passes: GradientPasses = field(default_factory=GradientPasses)
+    passes: GradientPasses | None = None
+    """None for one pass."""
     frozen: Sequence[nn.Parameter] = ()
     """What stays as it is during the first ``frozen_steps`` steps."""
     frozen_steps: int = 0
@@ -108,7 +107,7 @@ class Run:
             config,
             device,
             processes or Processes(),
-            passes=passes or GradientPasses(),
+            passes=passes,
             frozen=frozen,
             frozen_steps=frozen_steps,
         )
@@ -144,12 +143,6 @@ class Run:
         """Mixed precision, if configured."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
 
-    def wait_before_reducing(self, is_last: bool) -> AbstractContextManager[Any]:
-        """Hold gradients back from other processes until the last micro-batch."""
-        if isinstance(self.forward, DistributedDataParallel) and not is_last:
-            return self.forward.no_sync()
-        return nullcontext()
-
 
 def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     """Take one optimizer step over this process's micro-batches.
@@ -164,13 +157,13 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     config, objective = run.config, run.objective
     batches = [objective.corrupt(rows.to(run.device)) for rows in micro_batches]
     local_counts = [objective.counts(batch) for batch in batches]
-    counts = run.processes.all_sum(add_up(local_counts))
+    counts = run.processes.all_sum(*local_counts)
     share = learning_rate_share(run.optimizer_config, run.step, config.steps)
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
     is_finite = torch.ones((), dtype=torch.bool, device=run.device)
     for number, batch in enumerate(batches):
         take_pass = partial(_take_pass, run, batch, counts, number, number == len(batches) - 1)
-        loss, outcome = run.passes(run, batch, take_pass)
+        loss, outcome = take_pass(1.0, True) if run.passes is None else run.passes(run, batch, take_pass)
         run.meter.add(outcome, local_counts[number])
         is_finite = is_finite & loss.isfinite()
     if run.step < run.frozen_steps:
@@ -194,14 +187,11 @@ def _take_pass(
     run: Run, batch: Any, counts: Sums, number: int, is_last_batch: bool, share: float, is_last: bool
 ) -> tuple[Tensor, Outcome]:
     torch.manual_seed(mixed_seed(run.config.seed, run.step, run.processes.rank, number))
-    with run.wait_before_reducing(is_last=is_last_batch and is_last):
+    # Gradients are held back from other processes until the last pass of the last micro-batch.
+    forward, sends = run.forward, is_last_batch and is_last
+    with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
         with run.autocast():
-            loss, outcome = run.forward(batch, counts)
+            loss, outcome = forward(batch, counts)
         # Data-parallel training averages gradients; the whole step's sum is wanted.
         (loss * (run.processes.world_size * share)).backward()
     return loss.detach(), outcome
-
-
-def add_up(counts: Sequence[Sums]) -> Sums:
-    """Sum scalars of equal names over micro-batches."""
-    return {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
