@@ -36,7 +36,7 @@ def context_after(context: str, *answers: str, options: SwapOptions = ALL) -> st
         # A film is as often a movie as a movie is: both have it first; a coating is a film in its second meaning.
         ("Ada saw a movie with a coating.", "Ada saw a film with a coating."),
         ("Ada saw a cheerful car.", "Ada saw a blithe automobile."),  # a satellite
-        ("Ada saw Big Car near a car-park of the high school. A Film of 1990 is so-big, a big's; CARS Quickly left.", None),
+        ("Ada saw Big Car near a car-park of a high school. A Film of 1990, so-big, a big's; CARS Quickly left.", None),
     ],
 )  # fmt: skip
 def test_usual_words_become_synonyms_that_agree_and_names_and_compounds_stay(before: str, after: str | None) -> None:
