@@ -215,7 +215,8 @@ def _vectors(config: PretrainConfig, name: str, origin: Origin | None, similarit
         )
     if similarity is None:
         said.append(
-            f"How much is not measured: run `trueneg evaluate {_text(name)} --task sts --data GLUE`, and export again."
+            f"How much is not measured: run `trueneg evaluate encoder {_text(name)} --task sts --data GLUE`, "
+            "and export again."
         )
         return " ".join(said)
     pooling = origin.pooling if origin is not None and origin.pooling in similarity.after else "mean"

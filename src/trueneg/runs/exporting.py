@@ -337,7 +337,8 @@ def _warn_of_lost_vectors(source: _Source) -> None:
         return
     name = source.run.folder
     measured = (name / SIMILARITY).is_file()
-    what = "its card says" if measured else f"it is not measured: run  trueneg evaluate {name} --task sts --data GLUE "
+    command = f"trueneg evaluate encoder {name} --task sts --data GLUE"
+    what = "its card says" if measured else f"it is not measured: run  {command} "
     warnings.warn(
         f"'{name}' continued a sentence encoder with the objective {source.run.config.objective.name}, under which its "
         f"vectors lose what they knew of sentences; how much {what} (a recipe that keeps them: {RECIPE})",

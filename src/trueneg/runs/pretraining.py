@@ -346,7 +346,8 @@ def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
         warnings.warn(
             f"'{config.model.start_from}' is a sentence encoder: continued with the objective {config.objective.name} "
             f"its vectors lose what they know of sentences (STS-B 86.7 before, 66.5 after the demo's 240 steps). A "
-            f"recipe that keeps them: {RECIPE}; what is left:  trueneg evaluate {folder} --task sts --data GLUE",
+            f"recipe that keeps them: {RECIPE}; what is left:  "
+            f"trueneg evaluate encoder {folder} --task sts --data GLUE",
             TruenegWarning,
             stacklevel=3,
         )

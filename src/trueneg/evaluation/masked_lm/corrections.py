@@ -67,7 +67,7 @@ def load_false_negatives(path: Path) -> list[FalseNegativeRecord]:
     Raises:
         TaskError: if the file is damaged, naming the field.
     """
-    remedy = "evaluate the run again with trueneg evaluate RUN --task false-negatives --corpus CORPUS"
+    remedy = "evaluate the run again with trueneg evaluate masked-lm RUN --corpus CORPUS"
     found = read_record(_File, path, TaskError, remedy, ignores_others=True)
     return found.records or [found]
 
