@@ -37,7 +37,7 @@ def test_what_is_no_number_is_refused_by_name(name: str, monkeypatch: pytest.Mon
     for variable, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29400"}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv(name, "two")
-    with pytest.raises(ConfigError, match=rf"^{name}=two: a whole number is wanted"):
+    with pytest.raises(ConfigError, match=rf"^{name} must be a whole number"):
         join_processes("cpu").__enter__()
 
 
@@ -52,7 +52,7 @@ def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -
     assert choose_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize(("wanted", "message"), [("gpu", "cpu, cuda or cuda:N is wanted"), ("meta", "not on meta")])
+@pytest.mark.parametrize(("wanted", "message"), [("gpu", "cuda:N, got gpu"), ("meta", "not on meta")])
 def test_devices_that_are_none(wanted: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"train.device={wanted}: .*{message}"):
+    with pytest.raises(ConfigError, match=f"train.device.*{message}"):
         choose_device(wanted)

@@ -22,4 +22,6 @@ def make_resources(wordnet: str, device: str) -> Resources:
     try:
         return Resources(wordnet=wordnet, device=str(choose_device(device)))
     except ConfigError as error:
-        raise ConfigError(str(error).replace("train.device=", "--device ")) from error
+        raise ConfigError(
+            str(error).replace("train.device=", "--device ").replace("train.device", "--device")
+        ) from error

@@ -155,7 +155,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         torch.manual_seed(mixed_seed(self.args.seed, self.state.global_step, self.processes.rank, inputs["number"]))
         loss, outcome = model(inputs["batch"], num_items_in_batch)
         self.meter.add(outcome, inputs["counts"])
-        # Data-parallel training averages gradients; the whole step's sum is wanted.
+        # Data-parallel training averages gradients; the whole step's sum is needed.
         loss = loss * self.processes.world_size
         return (loss, outcome) if return_outputs else loss
 

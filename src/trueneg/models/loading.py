@@ -169,7 +169,7 @@ def resolve_checkpoint(source: str) -> str:
     if (path / "config.json").is_file() and (path / "checkpoints").is_dir():
         raise ModelError(f"'{source}' is a run without a model: finish it, or run  trueneg export {source}")
     if path.is_file() or (path.is_dir() and not (path / "config.json").is_file()):
-        raise ModelError(f"'{source}' holds no model: a run folder or a Hugging Face folder is wanted")
+        raise ModelError(f"'{source}' holds no model: give a run folder or a Hugging Face folder")
     if not path.exists() and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ModelError(f"there is no checkpoint at '{source}'")
     return source
@@ -244,7 +244,7 @@ def from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options
     Args:
         kind: An auto class of transformers.
         hf: The configuration.
-        config: Says which attention is wanted.
+        config: Says which attention is used.
         options: More of ``from_config``'s.
 
     Raises:

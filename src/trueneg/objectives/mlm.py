@@ -55,7 +55,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
     ) -> None:
         super().__init__()
         if temperature <= 0:
-            raise ConfigError(f"objective.temperature: more than 0 is wanted, not {temperature}")
+            raise ConfigError(f"objective.temperature must be above 0, got {temperature}")
         self.masking = masking
         self.correction = correction
         self.regularizers = nn.ModuleList(regularizers)

@@ -193,7 +193,7 @@ def _own_folder(checkpoint: str, run: _Run | None) -> Path:
     if run is None:
         path = Path(resolve_checkpoint(checkpoint))
         if not path.is_dir():
-            raise ModelError(f"no checkpoint at '{checkpoint}': a run folder or a Hugging Face folder is wanted")
+            raise ModelError(f"no checkpoint at '{checkpoint}': give a run folder or a Hugging Face folder")
         return path
     place = run.folder / HUGGING_FACE
     with locked(run.folder, "export"):

@@ -71,8 +71,9 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
     folder = Path(folder)
     source = folder / HUGGING_FACE
     if not (source / "config.json").is_file():
-        mend = "fine-tune again into another --out, with keep_model=true" if any(find_results(folder)) else "finish it"
-        raise ConfigError(f"'{folder}' holds no fine-tuned model: {mend}")
+        is_finished = any(find_results(folder))
+        remedy = "fine-tune again into another --out, with keep_model=true" if is_finished else "finish it"
+        raise ConfigError(f"'{folder}' holds no fine-tuned model: {remedy}")
     config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
     return config, make_task(config.task, labels_of(str(source)))
 

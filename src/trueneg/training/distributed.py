@@ -114,16 +114,16 @@ def join_processes(device_type: str) -> Iterator[Processes]:
 
 
 def choose_device(wanted: str) -> torch.device:
-    """This process's device: what is wanted, else its GPU if there is one, else the CPU.
+    """This process's device: the configured one, else its GPU if there is one, else the CPU.
 
     Raises:
-        ConfigError: if what is wanted is not there, or is one GPU for several processes.
+        ConfigError: if the configured one is not there, or is one GPU for several processes.
     """
     name = wanted or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"train.device={wanted}: cpu, cuda or cuda:N is wanted") from error
+        raise ConfigError(f"train.device must be cpu, cuda or cuda:N, got {wanted}") from error
     if device.type == "cuda":
         if device.index is not None and (world_size := _number("WORLD_SIZE", "1")) > 1:
             raise ConfigError(
@@ -142,5 +142,5 @@ def _number(variable: str, default: str = "") -> int:
     """A whole number in the environment."""
     text = os.environ.get(variable) or default
     if not text.isdigit():
-        raise ConfigError(f"{variable}={text}: a whole number is wanted, as torchrun sets it; else unset it")
+        raise ConfigError(f"{variable} must be a whole number, as torchrun sets it, got {text}; else unset it")
     return int(text)

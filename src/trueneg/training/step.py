@@ -192,6 +192,6 @@ def _take_pass(
     with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
         with run.autocast():
             loss, outcome = forward(batch, counts)
-        # Data-parallel training averages gradients; the whole step's sum is wanted.
+        # Data-parallel training averages gradients; the whole step's sum is needed.
         (loss * (run.processes.world_size * share)).backward()
     return loss.detach(), outcome
