@@ -32,8 +32,15 @@ def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 # What trains, attacks, kills processes or starts the command line again and again: left out by `make check`.
-SLOW_FOLDERS = {"attacks", "cli", "faults", "integrations", "loop", "models", "parity", "recipes"}
-SLOW_FILES = {"test_commands_said.py", "test_plugins.py", "test_readme.py", "test_setup.py"}
+SLOW_FOLDERS = {"attacks", "cli", "corpus", "faults", "integrations", "loop", "models", "parity", "recipes"}
+SLOW_FILES = {
+    "test_checkpoint.py",
+    "test_streams.py",
+    "test_commands_said.py",
+    "test_plugins.py",
+    "test_readme.py",
+    "test_setup.py",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
