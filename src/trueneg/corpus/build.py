@@ -8,52 +8,41 @@ import hashlib
 import multiprocessing
 import os
 import warnings
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, cast
 
 from trueneg.corpus.encoding import CorpusTokenizer, TokenizedTexts, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import user_errors
-from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
 from trueneg.corpus.overlap import Overlap, refuse_same_files
+from trueneg.corpus.shard_writer import BUILT_FILE, BuildJournal, SplitWriter
 from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
     INFO_FILE,
     JOURNAL_FILE,
-    SHARD_PARTS,
     CorpusInfo,
-    ShardInfo,
     SourceInfo,
     Split,
-    SplitInfo,
     TokenType,
-    shard_path,
 )
-from trueneg.corpus.tags import PARTS as TAG_PARTS
-from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo, forms_to_bytes
+from trueneg.corpus.tags import TAGS_FILE, ShardTags, TagsInfo
 from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.text import LONGEST_TEXT
-from trueneg.files.verified import Expected, verify
-from trueneg.files.whole import flush, write_json
+from trueneg.files.whole import write_json
 from trueneg.lexicon.tagging import Tagger, make_tagger
-from trueneg.lexicon.wordnet_location import verified_folder
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 from trueneg.workers import follow_parent
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
-_BUILT_FILE = "built.json"  # next to a finished corpus: the fingerprint of its inputs
 _AGAIN = "run the same command again to go on from the finished shards"
 
 
@@ -145,10 +134,10 @@ def build_corpus(
     read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
     with user_errors(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
         cleanup.enter_context(locked(folder, "corpus build"))
-        journal = _Journal.open(folder, inputs, splits, overwrite=overwrite)
+        journal = BuildJournal.open(folder, inputs, splits, overwrite=overwrite)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {
-            name: cleanup.enter_context(_SplitWriter(journal, name, dtype, shard_tokens, fast.unk_token_id))
+            name: cleanup.enter_context(SplitWriter(journal, name, dtype, shard_tokens, fast.unk_token_id))
             for name in splits
         }
         done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
@@ -172,7 +161,7 @@ def build_corpus(
         _check_content(info, valid)
         if tags is not None:
             _write_tags_info(folder, info, tags, is_uncased(fast.backend_tokenizer), journal.tags)
-        write_json(folder / _BUILT_FILE, {"inputs": fingerprint_of(inputs)})
+        write_json(folder / BUILT_FILE, {"inputs": fingerprint_of(inputs)})
         write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
@@ -180,9 +169,9 @@ def build_corpus(
 
 def _is_built(folder: Path, inputs: dict[str, Any]) -> bool:
     """Whether a folder holds the finished corpus of the same inputs."""
-    if not (folder / _BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
+    if not (folder / BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
         return False
-    built = read_record(dict[str, str], folder / _BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
+    built = read_record(dict[str, str], folder / BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
     return built.get("inputs") == fingerprint_of(inputs)
 
 
@@ -328,182 +317,6 @@ def _worker_encoder(tokenizer_file: str, tagger: str | None) -> CorpusTokenizer:
 
 def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str]) -> TokenizedTexts:
     return _worker_encoder(tokenizer_file, tagger)(texts)
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """What a journal says: the inputs, and what is finished."""
-
-    inputs: dict[str, Any]
-    splits: dict[Split, SplitInfo]
-    tags: dict[Split, tuple[ShardTags, ...]]
-
-    def files(self, folder: Path) -> list[Expected]:
-        """Of the finished shards."""
-        of_files = [(name, [shard.checksums for shard in split.shards]) for name, split in self.splits.items()]
-        of_files += [(name, [shard.checksums for shard in those]) for name, those in self.tags.items()]
-        return [
-            Expected(shard_path(folder, name, number, part), digest)
-            for name, parts_of in of_files
-            for number, parts in enumerate(parts_of)
-            for part, digest in parts.items()
-        ]
-
-
-@dataclass
-class _Journal:
-    """What an unfinished build has finished, kept in ``build.json``."""
-
-    folder: Path
-    inputs: dict[str, Any]
-    splits: dict[Split, SplitInfo]
-    tags: dict[Split, tuple[ShardTags, ...]]
-    """Of the shards, where they are tagged."""
-
-    @classmethod
-    def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[Split], *, overwrite: bool) -> _Journal:
-        stored: _Begun | CorpusError | None
-        try:
-            stored = read_journal(_Begun, folder / JOURNAL_FILE)
-            verify(stored.files(folder) if stored else (), CorpusError, ANEW, verified_folder())
-        except CorpusError as error:
-            stored = error
-        begun = stored.inputs if isinstance(stored, _Begun) else stored
-        names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
-        is_begun = goes_on(folder, "corpus", **names, stored=begun, inputs=inputs, overwrite=overwrite)
-        if is_begun and isinstance(stored, _Begun):
-            return cls(folder, inputs, stored.splits, stored.tags)
-        folder.mkdir(parents=True, exist_ok=True)
-        journal = cls(folder, inputs, {split: SplitInfo() for split in splits}, dict.fromkeys(splits, ()))
-        journal.save()  # first: a folder with both files is an unfinished build
-        clear(folder, INFO_FILE, TAGS_FILE, _BUILT_FILE)
-        return journal
-
-    def save(self) -> None:
-        content = dataclasses.asdict(_Begun(self.inputs, self.splits, self.tags))
-        write_journal(self.folder / JOURNAL_FILE, content)
-
-
-class _SplitWriter:
-    """Writes a split shard by shard: part files, renamed once they are whole, then noted in the journal."""
-
-    def __init__(
-        self, journal: _Journal, split: Split, dtype: np.dtype[Any], shard_tokens: int, unknown_id: int | None
-    ) -> None:
-        self._journal = journal
-        self._split = split
-        self._dtype = dtype
-        self._shard_tokens = shard_tokens
-        self._unknown_id = unknown_id
-        self._begin()
-
-    @property
-    def info(self) -> SplitInfo:
-        return self._journal.splits[self._split]
-
-    def __enter__(self) -> _SplitWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for part in self._parts.values():
-            part.file.close()
-
-    def _begin(self) -> None:
-        self._parts: dict[str, _PartFile] = {}
-        self._lengths: list[npt.NDArray[np.int64]] = []
-        self._bits = np.empty(0, dtype=bool)
-        self._forms: Counter[tuple[str, int]] = Counter()
-        self._num_tokens = self._num_documents = self._num_empty = self._num_unknown = 0
-
-    def write(self, encoded: TokenizedTexts) -> None:
-        """Append documents, ending a shard once it is full."""
-        ends = np.cumsum(encoded.lengths)
-        document = token = 0
-        while document < len(ends):
-            missing = token + self._shard_tokens - self._num_tokens
-            stop = min(int(np.searchsorted(ends, missing)) + 1, len(ends))
-            end = int(ends[stop - 1])
-            self._append(encoded, slice(token, end), slice(document, stop))
-            if self._num_tokens >= self._shard_tokens:
-                self.close_shard()
-            document, token = stop, end
-
-    def _append(self, encoded: TokenizedTexts, those: slice, documents: slice) -> None:
-        """Append documents of a unit, which have those of its tokens."""
-        tokens, lengths, tagged = encoded.tokens[those], encoded.lengths[documents], encoded.tagged
-        if not self._parts:
-            parts = SHARD_PARTS if tagged is None else (*SHARD_PARTS, *TAG_PARTS)
-            paths = {part: shard_path(self._journal.folder, self._split, len(self.info.shards), part) for part in parts}
-            paths["tokens"].parent.mkdir(exist_ok=True)
-            self._parts = {part: _PartFile(path) for part, path in paths.items()}
-        self._parts["tokens"].write(tokens.tobytes())
-        if tagged is not None:
-            self._parts["tags"].write(tagged.tags[those].tobytes())
-            self._forms.update(tagged.counts(those.start, those.stop))
-        bits = np.concatenate([self._bits, encoded.is_word_start[those]])
-        whole = len(bits) // 8 * 8
-        self._parts["words"].write(np.packbits(bits[:whole]).tobytes())
-        self._bits = bits[whole:]
-        kept = lengths[lengths > 0]
-        self._lengths.append(kept)
-        self._num_tokens += len(tokens)
-        self._num_documents += len(kept)
-        self._num_empty += len(lengths) - len(kept)
-        if self._unknown_id is not None:
-            self._num_unknown += int(np.count_nonzero(tokens == self._unknown_id))
-
-    def close_shard(self) -> None:
-        """Finish the shard begun, if any, and note it and everything counted in the journal."""
-        shards = self.info.shards
-        if self._num_documents:
-            self._parts["words"].write(np.packbits(self._bits).tobytes())
-            offsets = np.cumsum(np.concatenate([[0], *self._lengths]), dtype="<i8")
-            self._parts["offsets"].write(offsets.tobytes())
-            forms = forms_to_bytes(self._forms)
-            if "forms" in self._parts:
-                self._parts["forms"].write(forms)
-            checksums = {part: file.finish() for part, file in self._parts.items()}
-            of_tags = {part: checksums.pop(part) for part in TAG_PARTS if part in checksums}
-            shards = (*shards, ShardInfo(self._num_documents, self._num_tokens, checksums))
-            if of_tags:
-                found = ShardTags(self._forms.total(), len(self._forms), len(forms), of_tags)
-                self._journal.tags[self._split] = (*self._journal.tags[self._split], found)
-        else:
-            for file in self._parts.values():
-                file.discard()
-        self._journal.splits[self._split] = SplitInfo(
-            num_documents=self.info.num_documents + self._num_documents,
-            num_tokens=self.info.num_tokens + self._num_tokens,
-            num_empty_documents=self.info.num_empty_documents + self._num_empty,
-            num_unknown_tokens=self.info.num_unknown_tokens + self._num_unknown,
-            shards=shards,
-        )
-        self._begin()
-        self._journal.save()
-
-
-class _PartFile:
-    """A file under a provisional name until it is finished, with its checksum computed on the way."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._provisional = path.with_suffix(".part")
-        self._digest = hashlib.sha256()
-        self.file: IO[bytes] = self._provisional.open("wb")
-
-    def write(self, data: bytes) -> None:
-        self.file.write(data)
-        self._digest.update(data)
-
-    def finish(self) -> str:
-        with self.file:
-            flush(self.file)
-        self._provisional.replace(self._path)
-        return self._digest.hexdigest()
-
-    def discard(self) -> None:
-        self.file.close()
-        self._provisional.unlink()
 
 
 def _check_content(info: CorpusInfo, valid: str | float | None) -> None:

@@ -117,7 +117,7 @@ def make_detector(
 def _detector(wanted: Specification, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> Detector:
     if _is_scored(wanted):
         scorer = make_scorer(wanted, resources)
-        return OnlineDetector(scorer, tokenizer) if not resources.annotates else OnlineDetector(scorer, tokenizer, None)
+        return OnlineDetector(scorer, tokenizer, None) if resources.annotates else OnlineDetector(scorer, tokenizer)
     if isinstance(wanted, Leaf):
         detector: Detector = DETECTORS.load(wanted.name)(wanted, tokenizer, resources)
         return detector

@@ -26,11 +26,7 @@ class CombinedScorer(SubstitutionScorer):
     def __init__(self, operator: Operator, scorers: Sequence[SubstitutionScorer]) -> None:
         self.operator = operator
         self.scorers = tuple(scorers)
-        self.provenance = {
-            f"{number}.{name}": value
-            for number, scorer in enumerate(scorers)
-            for name, value in scorer.provenance.items()
-        }
+        self.provenance = _numbered(scorers)
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """Combine the scorers' acceptance."""
@@ -54,11 +50,7 @@ class CombinedDetector(Detector):
         super().__init__()
         self.operator = operator
         self.detectors = nn.ModuleList(detectors)
-        self.provenance = {
-            f"{number}.{name}": value
-            for number, part in enumerate(detectors)
-            for name, value in part.provenance.items()
-        }
+        self.provenance = _numbered(detectors)
 
     @property
     def lists(self) -> bool:
@@ -73,7 +65,7 @@ class CombinedDetector(Detector):
         if self.operator == "!":
             return (1 - credit) * of_slots(batch.is_whole_word, tokens)
         if self.operator == "&":
-            return _least(credit, rest, gold, tokens, batch)
+            return _min_credit(credit, rest, gold, tokens, batch)
         for part in rest:
             credit = torch.maximum(credit, part.credit(gold, tokens, batch))
         return credit
@@ -98,7 +90,7 @@ class CombinedDetector(Detector):
         found = lister.propose(gold, predicted, batch)
         tokens = torch.cat([predicted.unsqueeze(-1), found.tokens], -1)
         credit = torch.cat([found.credit.unsqueeze(-1), found.acceptance], -1)
-        credit = _least(credit, [part for part in parts if part is not lister], gold.unsqueeze(-1), tokens, batch)
+        credit = _min_credit(credit, [part for part in parts if part is not lister], gold.unsqueeze(-1), tokens, batch)
         return Proposals(credit[..., 0], found.tokens, credit[..., 1:])
 
     def after_step(self, model: nn.Module) -> None:
@@ -115,8 +107,13 @@ class CombinedDetector(Detector):
         return [part for part in self.detectors if isinstance(part, Detector)]
 
 
-def _least(credit: Tensor, parts: Sequence[Detector], gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-    """The least of some credit and that of further parts, which see gold where the credit is 0 already."""
+def _numbered(parts: Sequence[SubstitutionScorer | Detector]) -> dict[str, str]:
+    """Join the provenance of parts, their numbers before its names."""
+    return {f"{number}.{name}": value for number, part in enumerate(parts) for name, value in part.provenance.items()}
+
+
+def _min_credit(credit: Tensor, parts: Sequence[Detector], gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
+    """Take the min of some credit and that of further parts, which see gold where the credit is 0 already."""
     for part in parts:
         left = torch.where(credit > 0, tokens, gold)
         credit = torch.minimum(credit, part.credit(gold, left, batch))

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config.codec import differences, encode, load_config, override, save_config
@@ -24,7 +23,6 @@ from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
-from trueneg.files.whole import replace_folder
 from trueneg.models.backbone import check_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
@@ -38,7 +36,7 @@ from trueneg.tasks.split import train_fraction
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.batches import LabelledBatches
-from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_error
+from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_folder
 from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
@@ -440,14 +438,11 @@ def _finish(
     """Leave the model as transformers loads it, and nothing that only a running run needs."""
     if config.keep_model:
         card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
-        final = folder / HUGGING_FACE
-        try:
-            replace_folder(final, lambda new: save_hugging_face(model, tokenizer, new, card))
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(
-                f"cannot write '{final}': {write_error(error)}; the results are saved: make room and continue with "
-                f"--resume"
-            ) from error
+        write_folder(
+            folder / HUGGING_FACE,
+            lambda new: save_hugging_face(model, tokenizer, new, card),
+            "the results are saved: make room and continue with --resume",
+        )
     # In this order: a checkpoint without the best weights could not go on.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEST).unlink(missing_ok=True)

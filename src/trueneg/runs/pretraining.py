@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
@@ -27,7 +26,7 @@ from trueneg.corruption.rows import ReadRows
 from trueneg.detectors.annotated import movable
 from trueneg.detectors.language import warn_of_another_language
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
-from trueneg.files.whole import PART, replace_folder, restore_folder
+from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import check_length, check_packing
 from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
 from trueneg.models.origin import keep_origin, read_origin
@@ -40,7 +39,7 @@ from trueneg.training.checkpoint import (
     check_same_run,
     latest_checkpoint,
     tables_digest,
-    write_error,
+    write_folder,
 )
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
@@ -367,14 +366,11 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
 
 def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write ``hf/`` anew, whole or not at all."""
-    final = folder / HUGGING_FACE
-    try:
-        replace_folder(final, lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new))
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"cannot write '{final}': {write_error(error)}; step {run.step} itself is saved: make room and "
-            f"continue with --resume"
-        ) from error
+    write_folder(
+        folder / HUGGING_FACE,
+        lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new),
+        f"step {run.step} itself is saved: make room and continue with --resume",
+    )
 
 
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:

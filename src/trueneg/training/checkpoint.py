@@ -27,7 +27,7 @@ from trueneg.detectors.base import Detector
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
 from trueneg.files.records import parse_record, read_record
-from trueneg.files.whole import follow_umask
+from trueneg.files.whole import follow_umask, replace_folder
 from trueneg.models.reading import add_tensors
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.version import __version__
@@ -136,6 +136,18 @@ def write_error(error: Exception) -> str:
     """Say why something could not be written."""
     # safetensors wraps the system's error in one of its own, without its number.
     return "the disk is full" if os.strerror(errno.ENOSPC) in str(error) else str(error)
+
+
+def write_folder(path: Path, fill: Callable[[Path], object], remedy: str) -> None:
+    """Put a folder in the place of another one (``files.whole.replace_folder``), whole or not at all.
+
+    Raises:
+        CheckpointError: if it cannot be written, with the remedy.
+    """
+    try:
+        replace_folder(path, fill)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"cannot write '{path}': {write_error(error)}; {remedy}") from error
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
