@@ -1,0 +1,137 @@
+"""A table of a paper, reproduced: its figures next to ours, and what became of its claims."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trueneg.errors import TaskError
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.files.records import read_record
+from trueneg.files.whole import write_json
+from trueneg.version import __version__
+
+Verdict = Literal["replicated", "not resolved", "contradicted", "not comparable"]
+TABLE = "table.json"
+SCHEMA = 1
+REMEDY = "run the same trueneg reproduce again"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table, in the paper's unit."""
+
+    row: str
+    column: str
+    paper: float | None
+    """As printed; None where the paper has none."""
+    by_seed: dict[int, float] = field(default_factory=dict)
+    """Ours by seed; empty where nothing was measured."""
+
+    @property
+    def mean(self) -> float | None:
+        """Our mean over seeds; None where nothing was measured."""
+        return statistics.fmean(self.by_seed.values()) if self.by_seed else None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A difference between two rows that the paper reports, and ours."""
+
+    row: str
+    baseline: str
+    column: str
+    paper: float | None
+    """The paper's figure of the row minus the baseline's; None where it has no such row."""
+    interval: Interval | None
+    """Ours, at 95 %; None where nothing was measured."""
+    p: float | None
+    """Two-sided, by Holm's method over all claims of the table."""
+    verdict: Verdict
+    reason: str
+    """Why, in words."""
+
+
+@dataclass(frozen=True)
+class ReproducedTable:
+    """``table.json`` of a recipe's folder."""
+
+    recipe: str
+    title: str
+    source: str
+    """Paper and table."""
+    scale: str
+    rows: list[str]
+    columns: list[str]
+    """In the paper's order."""
+    cells: list[Cell]
+    claims: list[Claim]
+    notes: list[str]
+    """What differs from the paper, and what was left out."""
+    commands: dict[str, str]
+    """Name of each job to its command."""
+    data: dict[str, str]
+    """SHA-256 of the data that was read, by name."""
+    versions: dict[str, str]
+    schema: int = SCHEMA
+    version: str = __version__
+
+    def cell(self, row: str, column: str) -> Cell | None:
+        """Find a figure; None where the table has none."""
+        return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
+
+
+def judge(paper: float | None, interval: Interval | None, p: float | None, obstacle: str = "") -> tuple[Verdict, str]:
+    """Say what became of a claim, and why.
+
+    A claim is its direction: the paper's models are larger and saw more text, so sizes are told, not tested.
+
+    Args:
+        paper: The paper's difference.
+        interval: Ours.
+        p: Of no difference, allowing for the number of claims.
+        obstacle: What keeps the two from being compared, if anything does.
+
+    Example:
+        >>> judge(1.0, Interval(0.6, 0.2, 1.0, 5), 0.01)
+        ('replicated', 'the same direction: +0.60 [+0.20, +1.00]')
+        >>> judge(1.0, Interval(0.1, -0.2, 0.4, 5), 0.5)
+        ('not resolved', "+0.10 [-0.20, +0.40] includes zero, and excludes the paper's +1.00")
+    """
+    if obstacle or interval is None:
+        return "not comparable", obstacle or "nothing was measured"
+    if not paper:
+        return "not comparable", "the paper has no such figure" if paper is None else "the paper shows no difference"
+    found = f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+    if interval.excludes_zero and p is not None and p < 0.05:
+        is_same = (interval.estimate > 0) == (paper > 0)
+        return ("replicated", f"the same direction: {found}") if is_same else ("contradicted", f"the opposite: {found}")
+    if interval.excludes_zero:
+        return "not resolved", f"{found}, but not once all claims of the table are allowed for (Holm)"
+    excludes = "" if interval.low <= paper <= interval.high else f", and excludes the paper's {paper:+.2f}"
+    return "not resolved", f"{found} includes zero{excludes}"
+
+
+def save_table(table: ReproducedTable, folder: Path) -> Path:
+    """Write ``table.json`` into a folder, whole or not at all."""
+    path = folder / TABLE
+    write_json(path, asdict(table))
+    return path
+
+
+def load_table(folder: Path) -> ReproducedTable:
+    """Read ``table.json`` of a recipe's folder.
+
+    Raises:
+        TaskError: if there is none, it is damaged, or a newer version of trueneg wrote it.
+    """
+    path = folder / TABLE
+    schema: Mapping[str, Any] = read_record(dict[str, Any], path, TaskError, REMEDY)
+    if schema.get("schema") != SCHEMA:
+        raise TaskError(
+            f"'{path}': 'schema' is {schema.get('schema')!r}, and this version of trueneg reads {SCHEMA}: {REMEDY}"
+        )
+    return read_record(ReproducedTable, path, TaskError, REMEDY)
