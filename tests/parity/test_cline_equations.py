@@ -94,6 +94,27 @@ def test_the_papers_terms(architecture: str) -> None:
     assert (float(counts["rtd"]), float(counts["contrast"])) == (num_tokens, 4)
 
 
+@pytest.mark.parametrize("negatives", ["antonyms", "random"])
+def test_the_original_of_eq_5_and_6_is_the_clean_text(negatives: str) -> None:
+    model, objective = make(original="clean", negatives=negatives)
+    masked_objective = make(negatives=negatives)[1]
+    views = make_views()
+    batch = objective.corrupt(views)
+    with torch.no_grad():
+        ours, masked = objective(model, batch), masked_objective(model, batch)
+        first = [
+            alone(model, rows.input_ids, rows.segments)[:, 0] for rows in (views.rows, views.synonym, views.antonym)
+        ]
+    if negatives == "random":
+        first[2] = first[0][[3, 0, 1, 2]]
+    near, far = (np.exp((first[0] * other).sum(1)) for other in first[1:])
+    contrast = -np.log(near / (near + far)).sum()
+    assert float(ours.stats["raw_contrast"]) == pytest.approx(contrast, rel=1e-4, abs=1e-5)
+    assert abs(float(masked.stats["raw_contrast"]) - contrast) > 1e-3
+    for name in ("mlm", "rtd"):
+        torch.testing.assert_close(ours.terms[name], masked.terms[name], rtol=1e-5, atol=1e-5)
+
+
 def test_the_masked_lm_is_that_of_masked_lm_alone() -> None:
     model, objective = make(weights="fixed")
     views = make_views()

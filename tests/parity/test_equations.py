@@ -245,3 +245,116 @@ def test_discriminator_labels(how: str, detector: str) -> None:
     assert value == pytest.approx(expected, rel=1e-6)
     plain = ReplacedTokenDetection(generator)
     assert abs(value - (plain(pair, BATCH).terms["rtd"] / num_tokens).item()) > 1e-3
+
+
+def synonyms_of(best: dict[tuple[int, int], int], gold: dict[tuple[int, int], int]) -> set[tuple[int, int]]:
+    """Accepted pairs: every second wrong best guess."""
+    wrong = [place for place in best if best[place] != gold[place]]
+    return {(gold[place], best[place]) for place in wrong[::2]}
+
+
+@pytest.mark.parametrize("how", ["original", "ignore", "soft"])
+def test_appendix_a_with_the_best_guess_judged_and_a_drawn_token_read(how: str) -> None:
+    """Section 3.2: r_k is the generator's argmax; the discriminator reads draws, and a label is of the token it reads.
+
+    Some draws are r_k, some another accepted word, some junk where r_k is accepted: the reference tells them apart.
+    """
+    pair = tiny.make_electra().eval()
+    # With a low temperature many draws are the best guess, and many are not.
+    generator = MaskedLM(tiny.make_masking(), prediction="sampled", temperature=0.4)
+    sampled = generator.predict(pair.generator, BATCH).filled_ids
+    mask = (BATCH.rows.segments > 0).long()
+    with torch.no_grad():
+        logits = pair.generator.model(input_ids=BATCH.input_ids, attention_mask=mask).logits.double().numpy()
+        said = pair.discriminator.model(input_ids=sampled, attention_mask=mask).logits.double().numpy()
+    log_p = log_softmax(logits)
+    gold = {place: int(BATCH.rows.input_ids[place]) for place in POSITIONS}
+    best = {place: int(log_p[place].argmax()) for place in POSITIONS}
+    drawn = {place: int(sampled[place]) for place in POSITIONS}
+    pairs = synonyms_of(best, gold)
+    found = {p for p in POSITIONS if bool(BATCH.rows.is_whole_word[p]) and (gold[p], best[p]) in pairs}
+    assert any(drawn[p] == best[p] for p in found) and any(drawn[p] not in (best[p], gold[p]) for p in found)
+
+    targets, weights = np.zeros(tuple(sampled.shape)), mask.numpy().astype(float)
+    num_tokens = weights.sum()
+    for place in POSITIONS:
+        is_forgiven = place in found and drawn[place] == best[place]
+        targets[place] = float(drawn[place] != gold[place])
+        if is_forgiven:
+            targets[place] = 1.0 if how == "ignore" else 0.0
+            weights[place] = how != "ignore"
+    entropy = (np.logaddexp(0, said) - targets * said) * weights
+    losses = [-log_p[place][gold[place]] for place in POSITIONS if place not in found]
+
+    correction = HardCorrection(TableDetector(tiny.make_table(pairs)), discriminator=how)
+    sr, sentence = SoftRegularization(), SentenceRegularization()
+    masked_lm = MaskedLM(
+        tiny.make_masking(), correction, [sr, sentence], prediction="sampled", temperature=0.4, judged="argmax"
+    )
+    objective = ReplacedTokenDetection(masked_lm)
+    outcome = objective(pair, BATCH)
+    assert outcome.terms["rtd"].item() == pytest.approx(entropy.sum(), rel=1e-5)
+    assert objective.counts(BATCH)["rtd"] == num_tokens
+    assert outcome.terms["mlm"].item() == pytest.approx(sum(losses), rel=1e-6)
+    assert outcome.stats["num_corrected"] == len(found)
+
+    table = pair.embeddings.detach().double().numpy()
+    unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    distances = [1 - unit[gold[p]] @ unit[best[p]] for p in POSITIONS]  # Eq. 3, with r_k
+    assert outcome.terms["sr"].item() == pytest.approx(sum(distances), rel=1e-5)
+
+    predicted = BATCH.rows.input_ids.clone()  # s_p of section 5: the sentence with r_k in it
+    for place in POSITIONS:
+        predicted[place] = best[place]
+    with torch.no_grad():
+        h_p, h_s = (
+            log_softmax(
+                pair.discriminator.model.base_model(input_ids=ids, attention_mask=mask)
+                .last_hidden_state.double()
+                .numpy()
+            )
+            for ids in (predicted, BATCH.rows.input_ids)
+        )
+    divergence = ((np.exp(h_p) * (h_p - h_s)).sum(-1) * mask.numpy()).sum()
+    assert outcome.terms["sr_sentence"].item() == pytest.approx(divergence, rel=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_footnote_13(temperature: float) -> None:
+    """A softmax temperature in the loss, against torch's cross-entropy of transformers' own logits."""
+    with torch.no_grad():
+        logits = MODEL.model(input_ids=BATCH.input_ids, attention_mask=(BATCH.rows.segments > 0).long()).logits
+    places = tuple(torch.tensor(POSITIONS).T)
+    gold = torch.tensor(GOLD)
+    expected = torch.nn.functional.cross_entropy(logits[places] / temperature, gold).item()
+    objective = MaskedLM(tiny.make_masking(), loss_temperature=temperature)
+    outcome = objective(MODEL, BATCH)
+    assert outcome.terms["mlm"].item() / len(GOLD) == pytest.approx(expected, rel=1e-6)
+    assert outcome.stats["gold_loss"].item() == pytest.approx(sum(NLL), rel=1e-6), "the plain loss"
+
+
+@pytest.mark.parametrize("use", ["drop", "down_weight", "marginal", "soft_targets"])
+def test_footnote_13_with_a_correction(use: str) -> None:
+    """Every correction's loss is of the tempered distribution; what is corrected is not."""
+    log_p = log_softmax(
+        MODEL.model(input_ids=BATCH.input_ids, attention_mask=(BATCH.rows.segments > 0).long())
+        .logits.detach()
+        .double()
+        .numpy()
+        / 2
+    )
+    losses = []
+    for k, place in enumerate(POSITIONS):
+        others = sorted(SYNONYMS.get(GOLD[k], set()) - {GOLD[k]} if WHOLE[k] else set())
+        gold = log_p[place][GOLD[k]]
+        accepted = [gold, *(log_p[place][v] for v in others)]
+        losses.append(
+            {
+                "drop": 0.0 if is_corrected(k) else -gold,
+                "down_weight": 0.0 if is_corrected(k) else -gold,
+                "marginal": -np.logaddexp.reduce(accepted),
+                "soft_targets": -np.mean(accepted),
+            }[use]
+        )
+    objective = MaskedLM(tiny.make_masking(), HardCorrection(TableDetector(TABLE), use), loss_temperature=2.0)
+    assert objective(MODEL, BATCH).terms["mlm"].item() == pytest.approx(sum(losses), rel=1e-6)

@@ -189,6 +189,9 @@ class ClineConfig:
     """Find the words that were replaced; False is Table 6's "w/o RTD"."""
     contrast: bool = True
     """Contrast the original with its views."""
+    original: Literal["masked", "clean"] = option("masked", needs=OF_CONTRAST)
+    """The original in the contrast: the masked text, which is read anyway (the authors' code), or the text itself (Eq.
+    5 and 6), which is one more row to read: a third more time a step."""
     negatives: Literal["antonyms", "random"] = option("antonyms", needs=OF_VIEWS)
     """What the original is contrasted with: its antonym view, or another row ("w/o Hard Negative")."""
     similarity: Literal["dot", "cosine"] = option("dot", needs=OF_CONTRAST)
@@ -229,6 +232,19 @@ class ObjectiveConfig:
     """The predicted token: drawn from the model, or its best guess."""
     temperature: float = option(1.0, above=0, needs="objective.prediction=sampled")
     """Sampled predictions are drawn after the logits are divided by this."""
+    loss_temperature: float = option(1.0, above=0)
+    """The logits in the masked-LM loss are divided by this, corrected or not (Zhang et al. 2023, footnote 13);
+    ``gold_loss`` and predictions are of the plain logits."""
+    judged: Literal["predicted", "argmax"] = option(
+        "predicted",
+        needs=(
+            "objective.name=electra",
+            "objective.prediction=sampled",
+            "objective.correction.detector or objective.regularization.level",
+        ),
+    )
+    """The token r_k that correction and regularization look at in ELECTRA: the drawn one, which the discriminator reads
+    too, or the generator's best guess (Zhang et al. 2023, section 3.2), while the discriminator reads the drawn one."""
     generator_weight: float = option(1.0, at_least=0, needs="objective.name=electra")
     """Weight of the generator's masked-LM loss (ELECTRA)."""
     discriminator_weight: float = option(50.0, at_least=0, needs="objective.name=electra")

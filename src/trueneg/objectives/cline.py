@@ -46,8 +46,9 @@ class Cline(Objective[Views, ClineBatch]):
 
     ``paper``: Eq. 4 over all tokens of both views with a sigmoid, Eq. 6 over raw vectors of the first token.
     ``released``: three classes over the words that might have been replaced, and a binary cross-entropy of pooled
-    vectors, as the authors' code has it (see ``contrast.released_loss``). In both the original is read masked, as the
-    authors' code does: three rows a row, not four.
+    vectors, as the authors' code has it (see ``contrast.released_loss``). By default the original is read masked, as
+    the authors' code does: three rows a row. ``original="clean"`` contrasts the vector of the text itself, x_ori of
+    Eq. 5 and 6, which is one more row to read: about a third more time a step.
 
     Args:
         masked_lm: Masking, with its correction and regularizers.
@@ -74,6 +75,10 @@ class Cline(Objective[Views, ClineBatch]):
         self.log_scales = nn.Parameter(torch.zeros(len(self.terms)), requires_grad=config.weights == "learned")
         factors = {"mlm": config.mlm_weight, "rtd": config.rtd_weight, "contrast": config.contrast_weight}
         self.weights = {**masked_lm.weights, **{name: factors[name] for name in self.terms}}
+
+    @property
+    def _reads_clean(self) -> bool:
+        return self.config.original == "clean" and "contrast" in self.terms
 
     @property
     def depends_on_micro_batch(self) -> bool:
@@ -103,19 +108,23 @@ class Cline(Objective[Views, ClineBatch]):
     def forward(self, model: SemanticEncoder, batch: ClineBatch) -> Outcome:
         """Sums over the batch: original and views are read in one pass."""
         masked, num_rows = batch.masked, len(batch.masked.input_ids)
-        ids = torch.cat([masked.input_ids, *(view.input_ids for view in batch.views)])
-        stack = Stack.of([masked.rows, *batch.views])
+        is_clean, is_view = self._reads_clean, slice(num_rows, num_rows * (1 + len(batch.views)))
+        clean = [masked.rows] if is_clean else []
+        ids = torch.cat([masked.input_ids, *(rows.input_ids for rows in (*batch.views, *clean))])
+        stack = Stack.of([masked.rows, *batch.views, *clean])
         hidden = model.encode(ids, stack)
         prediction = self.masked_lm.predict(model, masked, hidden[:num_rows])
         outcome = self.masked_lm.outcome(model, prediction)
         terms, stats = dict(outcome.terms), dict(outcome.stats)
         if "rtd" in self.terms:
-            terms["rtd"], found = self._detect(model, hidden[num_rows:], batch)
+            terms["rtd"], found = self._detect(model, hidden[is_view], batch)
             stats |= found
         if "contrast" in self.terms:
             vectors = model.sentence_vectors(hidden, stack.segments > 0, self.config.pooling).unflatten(
                 0, (-1, num_rows)
             )
+            if is_clean:
+                vectors = torch.cat([vectors[-1:], vectors[1:-1]])
             terms["contrast"], found = self._contrast(vectors, self._has_negative(batch), self._pair_weights(batch))
             stats |= found
         stats = {f"raw_{name}": terms[name] for name in self.terms} | stats | _replaced(batch.views) | _trusted(batch)

@@ -38,6 +38,9 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         regularizers: Further terms, computed from the same predictions.
         prediction: The predicted token: ``argmax`` (default) or ``sampled``.
         temperature: Of sampled predictions.
+        loss_temperature: Divides the logits in the loss, whatever corrects it (Zhang et al. 2023, footnote 13). What is
+            predicted and what is reported as ``gold_loss`` know nothing of it.
+        judged: What correction and regularizers look at: the ``predicted`` token, or the ``argmax`` whatever was drawn.
 
     Raises:
         ConfigError: for a temperature that is not positive.
@@ -52,15 +55,20 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         regularizers: Sequence[Regularizer] = (),
         prediction: Literal["argmax", "sampled"] = "argmax",
         temperature: float = 1.0,
+        loss_temperature: float = 1.0,
+        judged: Literal["predicted", "argmax"] = "predicted",
     ) -> None:
         super().__init__()
-        if temperature <= 0:
-            raise ConfigError(f"objective.temperature must be above 0, got {temperature}")
+        for name, value in {"temperature": temperature, "loss_temperature": loss_temperature}.items():
+            if value <= 0:
+                raise ConfigError(f"objective.{name} must be above 0, got {value}")
         self.masking = masking
         self.correction = correction
         self.regularizers = nn.ModuleList(regularizers)
         self.prediction: Literal["argmax", "sampled"] = prediction
         self.temperature = temperature
+        self.loss_temperature = loss_temperature
+        self.judged: Literal["predicted", "argmax"] = judged
         self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
 
     @classmethod
@@ -85,6 +93,8 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             regularizers=regularizers_from_config(config.regularization),
             prediction=config.prediction,
             temperature=config.temperature,
+            loss_temperature=config.loss_temperature,
+            judged=config.judged,
         )
 
     @property
@@ -113,10 +123,14 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         hidden = model.encode(batch.input_ids, batch.rows) if hidden is None else hidden
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
         logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
-        predicted = predict(logits, batch.draws, self.prediction, self.temperature)
+        predicted, drawn = predict(logits, batch.draws, self.prediction, self.temperature), None
+        if self.judged == "argmax" and self.prediction != "argmax":
+            predicted, drawn = predict(logits, batch.draws, "argmax"), predicted
         if self.correction is None:
-            return PredictedTokens(batch, logits, predicted, torch.zeros_like(batch.gold, dtype=torch.float32))
-        return PredictedTokens(batch, logits, predicted, *self.correction.assess(predicted, batch))
+            credit, proposals = torch.zeros_like(batch.gold, dtype=torch.float32), None
+        else:
+            credit, proposals = self.correction.assess(predicted, batch)
+        return PredictedTokens(batch, logits, predicted, credit, proposals, drawn)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
@@ -130,20 +144,19 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             prediction: From ``predict``.
             filled_hidden: ``model.encode`` of the filled text, where the caller has it already.
         """
-        batch = prediction.batch
-        token_loss = functional.cross_entropy(
-            prediction.logits.flatten(0, 1), batch.gold.flatten(), reduction="none"
-        ).unflatten(0, batch.gold.shape)
+        batch, logits = prediction.batch, prediction.logits
+        gold_loss = token_loss = _token_loss(logits, batch.gold)
+        if self.loss_temperature != 1:
+            logits = logits / self.loss_temperature
+            gold_loss, token_loss = gold_loss.detach(), _token_loss(logits, batch.gold)
         if self.correction is None:
             loss = (token_loss * batch.is_masked).sum()
         else:
-            loss = self.correction.masked_lm_loss(
-                token_loss, prediction.logits, prediction.credit, prediction.proposals, batch
-            )
+            loss = self.correction.masked_lm_loss(token_loss, logits, prediction.credit, prediction.proposals, batch)
         terms = {"mlm": loss}
         for regularizer in self._regularizers():
             terms[regularizer.term] = regularizer(model, prediction, filled_hidden)
-        return Outcome(terms, prediction_stats(prediction, token_loss))
+        return Outcome(terms, prediction_stats(prediction, gold_loss))
 
     def attach(self, model: MaskedLanguageModel) -> None:
         """Show the model to the detector."""
@@ -168,6 +181,12 @@ class MaskedLM(Objective[Rows, MaskedRows]):
 
     def _regularizers(self) -> list[Regularizer]:
         return [module for module in self.regularizers if isinstance(module, Regularizer)]
+
+
+def _token_loss(logits: Tensor, gold: Tensor) -> Tensor:
+    """``-log p(gold)``, float32 ``[batch, slots]``."""
+    losses = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), reduction="none")
+    return losses.unflatten(0, gold.shape)
 
 
 class MaskedLMKind(ObjectiveKind):

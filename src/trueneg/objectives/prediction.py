@@ -29,6 +29,9 @@ class PredictedTokens:
     """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
     proposals: Proposals | None = None
     """What the detector lists, for a correction whose loss needs it."""
+    drawn: Tensor | None = None
+    """int64 ``[batch, slots]``: what stands in the text that ELECTRA's discriminator reads, where that is not
+    ``predicted``."""
 
     @property
     def is_mispredicted(self) -> Tensor:
@@ -36,10 +39,23 @@ class PredictedTokens:
         return (self.predicted != self.batch.gold) & self.batch.is_masked
 
     @property
+    def inserted(self) -> Tensor:
+        """The tokens that ELECTRA's discriminator reads, int64 ``[batch, slots]``: drawn ones, or the predicted."""
+        return self.predicted if self.drawn is None else self.drawn
+
+    @property
     def filled_ids(self) -> Tensor:
         """The text with the predicted tokens in their places, int64 ``[batch, length]``."""
+        return self._filled(self.predicted)
+
+    @property
+    def inserted_ids(self) -> Tensor:
+        """The text that ELECTRA's discriminator reads, int64 ``[batch, length]``."""
+        return self._filled(self.inserted)
+
+    def _filled(self, tokens: Tensor) -> Tensor:
         batch = self.batch
-        shown = torch.where(batch.is_masked, self.predicted, batch.gold)
+        shown = torch.where(batch.is_masked, tokens, batch.gold)
         return batch.rows.input_ids.scatter(1, batch.positions, shown)
 
 

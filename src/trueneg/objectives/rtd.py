@@ -30,7 +30,9 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
     divided by their number; a token is replaced if it differs from the original. The draw has no gradient, so
     the generator learns from its own term only. Where the generator's objective corrects a false negative, the
     inserted synonym stays in the text and its label changes as the correction says (Zhang et al. 2023, App. A).
-    Generator and discriminator see the same predicted token.
+    The discriminator reads the generator's predicted token; if the generator's ``judged`` is ``argmax``, it reads the
+    drawn token and the prediction r_k that is judged is the argmax. A label is of the token that is read: so at a
+    position whose r_k was accepted it changes if r_k itself was drawn, and any other token drawn there is replaced.
 
     Args:
         generator: The generator's objective, with its correction and regularizers.
@@ -61,21 +63,24 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
     def forward(self, model: ElectraPair, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
         prediction = self.generator.predict(model.generator, batch)
-        hidden = model.discriminator.encode(prediction.filled_ids, batch.rows)
+        hidden = model.discriminator.encode(prediction.inserted_ids, batch.rows)
         logits = model.discriminator.replaced_logits(hidden).float()
         targets, weights = self.labels(prediction)
         loss = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
-        generated = self.generator.outcome(model, prediction, filled_hidden=hidden)
+        # A sentence regularizer compares the text with predicted tokens, which the discriminator need not have read.
+        generated = self.generator.outcome(model, prediction, hidden if prediction.drawn is None else None)
         return Outcome(generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights))
 
     def labels(self, prediction: PredictedTokens) -> tuple[Tensor, Tensor]:
         """Targets of "replaced" and weights of each token: float32 ``[batch, length]``."""
-        batch = prediction.batch
+        batch, inserted = prediction.batch, prediction.inserted
         weights = (batch.rows.segments > 0).to(torch.float32)
         targets = torch.zeros_like(weights)
         correction = self.generator.correction
         how = "original" if correction is None else correction.discriminator
-        at_slots, kept = corrected_labels(prediction.is_mispredicted, prediction.credit, how)
+        is_replaced = (inserted != batch.gold) & batch.is_masked
+        credit = prediction.credit * (inserted == prediction.predicted)
+        at_slots, kept = corrected_labels(is_replaced, credit, how)
         targets = targets.scatter(1, batch.positions, at_slots)
         weights = weights.scatter(1, batch.positions, kept * weights.gather(1, batch.positions))
         return targets, weights

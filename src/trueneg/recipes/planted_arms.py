@@ -309,8 +309,8 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
         is_planted = batch.is_whole_word[is_masked] & (words[gold] >= 0)
         at_masks.append(torch.stack([loss, (logits.argmax(-1) == classes[gold]), is_planted]))
         if pair is not None:
-            scores = pair.discriminator.replaced_logits(pair.discriminator.encode(prediction.filled_ids, rows))
-            is_wrong = classes[prediction.filled_ids] != classes[rows.input_ids]
+            scores = pair.discriminator.replaced_logits(pair.discriminator.encode(prediction.inserted_ids, rows))
+            is_wrong = classes[prediction.inserted_ids] != classes[rows.input_ids]
             was_masked = torch.zeros_like(is_wrong).scatter(1, batch.positions, is_masked)
             at_tokens.append(torch.stack([scores, is_wrong, was_masked])[:, rows.segments > 0])
     loss, is_right, is_planted = torch.cat(at_masks, dim=1)
