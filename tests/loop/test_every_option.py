@@ -72,7 +72,11 @@ CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("electra", [], ("objective.", "model.", "corpus.")),
     ("cline", [], ("objective.", "corpus.")),
     *(
-        (name, ["correction.detector=ema@0.01", "level=token+sentence"], ("objective.cor", "objective.reg", "objective.judged"))
+        (
+            name,
+            ["correction.detector=ema@0.01", "level=token+sentence"],
+            ("objective.cor", "objective.reg", "objective.judged"),
+        )
         for name in ("mlm", "electra")
     ),
     ("mlm", ["prediction=sampled", "unit=span", "schedule=wsd"], ("objective.temp", "objective.mask", "optimizer.")),
