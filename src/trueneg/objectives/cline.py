@@ -108,11 +108,11 @@ class Cline(Objective[Views, ClineBatch]):
     def forward(self, model: SemanticEncoder, batch: ClineBatch) -> Outcome:
         """Sums over the batch: original and views are read in one pass."""
         masked, num_rows = batch.masked, len(batch.masked.input_ids)
-        is_clean, is_view = self._reads_clean, slice(num_rows, num_rows * (1 + len(batch.views)))
-        clean = [masked.rows] if is_clean else []
-        ids = torch.cat([masked.input_ids, *(rows.input_ids for rows in (*batch.views, *clean))])
+        clean = [masked.rows] if self._reads_clean else []
+        ids = [masked.input_ids, *(view.input_ids for view in batch.views), *(rows.input_ids for rows in clean)]
         stack = Stack.of([masked.rows, *batch.views, *clean])
-        hidden = model.encode(ids, stack)
+        is_view = slice(num_rows, num_rows * (1 + len(batch.views)))
+        hidden = model.encode(torch.cat(ids), stack)
         prediction = self.masked_lm.predict(model, masked, hidden[:num_rows])
         outcome = self.masked_lm.outcome(model, prediction)
         terms, stats = dict(outcome.terms), dict(outcome.stats)
@@ -123,7 +123,7 @@ class Cline(Objective[Views, ClineBatch]):
             vectors = model.sentence_vectors(hidden, stack.segments > 0, self.config.pooling).unflatten(
                 0, (-1, num_rows)
             )
-            if is_clean:
+            if clean:
                 vectors = torch.cat([vectors[-1:], vectors[1:-1]])
             terms["contrast"], found = self._contrast(vectors, self._has_negative(batch), self._pair_weights(batch))
             stats |= found

@@ -185,8 +185,8 @@ class MaskedLM(Objective[Rows, MaskedRows]):
 
 def _token_loss(logits: Tensor, gold: Tensor) -> Tensor:
     """``-log p(gold)``, float32 ``[batch, slots]``."""
-    losses = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), reduction="none")
-    return losses.unflatten(0, gold.shape)
+    losses: Tensor = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), reduction="none")
+    return losses.view_as(gold)
 
 
 class MaskedLMKind(ObjectiveKind):
