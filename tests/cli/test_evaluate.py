@@ -170,6 +170,9 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     works("evaluate", world.run, "--task", "triplets", "--data", triplets, "--limit", 5, "--out", tmp_path / "5")
     kept = {json.loads(line)["original"] for line in (tmp_path / "5").read_text().splitlines()}
     assert len(kept) == 5 and kept < {line["original"] for line in lines}
+    results = tmp_path / "hits.json"
+    works("evaluate", world.run, "--task", "triplets", "--data", triplets, "--out", results)
+    assert json.loads(results.read_text())["triplets"] == found
     similar = works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--rows", 6, "--json").data["sts"]
     assert [record["num_examples"] for record in similar] == [6, 6]
 

@@ -12,6 +12,7 @@ import typer
 
 from trueneg.cli.output import Json, Output, Quiet, refuse_given
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
+from trueneg.evaluation.results.provenance import versions
 from trueneg.files.whole import write_json
 from trueneg.terminal.progress import Bar
 
@@ -27,6 +28,9 @@ UNUSED = {"triplets": {"split"}, "sts": {"wordnet"}}
 
 SUBSET_SEED = 0x5EED
 """Chooses the triplets or pairs of ``--limit``, for every checkpoint alike."""
+
+RESULTS = ".json"
+"""What a file of results is called; triplets are lines."""
 
 _DATA = {
     "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
@@ -47,7 +51,10 @@ def encoder(
     rows: Annotated[
         int, typer.Option("--rows", "--limit", min=0, help="Triplets or pairs to read, drawn at random; 0 for all.")
     ] = 0,
-    out: Annotated[Path | None, typer.Option(help="File to write: the triplets, or the results of sts.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write: results for `trueneg report` if named .json; else the triplets."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -78,12 +85,13 @@ def evaluate_encoders(
     """Measure encoders that were not fine-tuned."""
     if len(splits) > 1:
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
+    holds_triplets = task == "triplets" and out is not None and out.suffix != RESULTS
     if task == "triplets":
-        rows, records = _triplets(checkpoints, data, wordnet, limit, out, output)
+        rows, records = _triplets(checkpoints, data, wordnet, limit, out if holds_triplets else None, output)
     else:
         rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output)
-        if out is not None:
-            write_json(out, {task: records})
+    if out is not None and not holds_triplets:
+        write_json(out, {task: records, "data": data, "versions": versions()})
     output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
     if task == "sts":
         _keep(records, (splits or ("dev",))[0])

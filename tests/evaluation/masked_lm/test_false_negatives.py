@@ -12,7 +12,13 @@ from tiny import ConstantDetector, make_masked_lm, make_masking, make_rows, make
 from trueneg.corruption.rows import Rows
 from trueneg.detectors.table import TableDetector
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
-from trueneg.evaluation.masked_lm.false_negatives import SHARES, FalseNegatives, find_false_negatives
+from trueneg.evaluation.masked_lm.false_negatives import (
+    SHARES,
+    FalseNegatives,
+    find_false_negatives,
+    part_of_speech,
+)
+from trueneg.lexicon.tagging import make_tagger
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.objectives.mlm import MaskedLM
 
@@ -98,6 +104,9 @@ def test_detectors_share_predictions_and_each_counts_its_own(
     masked, mispredicted, corrected = found["all"].counts.T
     assert (corrected == mispredicted).all() and 0 < mispredicted.sum() <= masked.sum()
     assert found["half"].counts.tolist() == found["all"].counts.tolist()
+    assert {c.credit for c in found["all"].corrections} == {1.0} and {c.credit for c in found["half"].corrections} == {
+        0.5
+    }
     assert found["none"].counts.tolist() == [[m, w, 0] for m, w, _ in found["all"].counts.tolist()]
     assert len(found["all"].corrections) == corrected.sum()
     assert found["all"].readings["mispredicted"] == pytest.approx(mispredicted.sum() / masked.sum())
@@ -150,3 +159,11 @@ def test_the_most_convincing_has_each_pair_and_each_sentence_once() -> None:
     assert [c.probability for c in most_convincing(ranked, 10)] == [0.9, 0.6, 0.5]
     assert len(most_convincing(ranked, 2)) == 2
     assert ranked[0].sentence == "a [primary → main]"
+
+
+def test_the_part_of_speech_is_that_of_the_word_in_its_own_sentence() -> None:
+    tagger = make_tagger("pattern")
+    assert part_of_speech("It was late. He likes to", "run", "home. The dog barked", tagger) == "verb"
+    assert part_of_speech("It was late. He went for a", "run", "home. The dog barked", tagger) == "noun"
+    assert part_of_speech("", "the", "", tagger) == "other" and part_of_speech("", "", "", tagger) == "other"
+    assert part_of_speech("very " * 200 + "he spoke", "quickly", "and left " * 200, tagger) == "adverb"

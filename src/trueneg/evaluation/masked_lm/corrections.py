@@ -23,6 +23,10 @@ class Correction:
     """Text to the left, within the document."""
     after: str
     """Text to the right."""
+    credit: float | None = None
+    """What the detector gives it, from 1/2 on; None in files of a former version, which do not say."""
+    part_of_speech: str = ""
+    """Of gold in its sentence: noun, verb, adjective, adverb or other; empty in files of a former version."""
 
     @property
     def sentence(self) -> str:

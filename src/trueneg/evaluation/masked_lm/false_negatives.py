@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,8 @@ from trueneg.detectors.base import Detector
 from trueneg.evaluation.masked_lm.corrections import Correction
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.lexicon.tagging import Tagger, make_tagger, tag_text
+from trueneg.lexicon.tags import PENN, coarse
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.prediction import PredictedTokens, correction_stats
@@ -77,6 +80,7 @@ def find_false_negatives(
     Returns:
         For each detector, metrics over all rows and every correction, the most probable first.
     """
+    tagger = make_tagger("pattern")
     meters = {name: Meter() for name in detectors}
     corrections: dict[str, list[Correction]] = {name: [] for name in detectors}
     counts: dict[str, list[Tensor]] = {name: [] for name in detectors}
@@ -89,7 +93,7 @@ def find_false_negatives(
                 credit = detector.credit(batch.gold, plain.predicted, batch) * plain.is_mispredicted
                 prediction = replace(plain, credit=credit)
                 meters[name].add(replace(outcome, stats=outcome.stats | correction_stats(credit)), num)
-                corrections[name] += _corrections(prediction, tokenizer)
+                corrections[name] += _corrections(prediction, tokenizer, tagger)
                 kinds = (batch.is_masked, prediction.is_mispredicted, credit >= 0.5)
                 counts[name].append(torch.stack([kind.sum(1) for kind in kinds], 1).cpu())
     return {
@@ -111,7 +115,31 @@ def _share(part: NDArray[Any], whole: NDArray[np.int64], resamples: int) -> Inte
     return Bootstrap(range(len(whole)), resamples).of(lambda weights: weights @ part / np.maximum(weights @ whole, 1))
 
 
-def _corrections(prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast) -> Iterator[Correction]:
+_PARTS = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}
+_SENTENCE_END = re.compile(r"[.!?]\s")
+_LONGEST_SIDE = 200
+"""Characters on either side of a word that its tagger reads, at most its own sentence."""
+
+
+def part_of_speech(before: str, word: str, after: str, tagger: Tagger) -> str:
+    """Say what part of speech a word has in its sentence: noun, verb, adjective, adverb or other.
+
+    Example:
+        >>> part_of_speech("It was dark. The", "main", "reason was that", make_tagger("pattern"))
+        'adjective'
+    """
+    left = _SENTENCE_END.split(before[-_LONGEST_SIDE:])[-1]
+    right = _SENTENCE_END.split(after[:_LONGEST_SIDE])[0]
+    left = f"{left} " if left else ""
+    tagged = tag_text(f"{left}{word} {right}", tagger)
+    inside = np.flatnonzero((tagged.starts >= len(left)) & (tagged.starts < len(left) + len(word)))
+    tag = PENN[tagged.tags[inside[-1]]] if len(inside) else ""
+    return _PARTS.get(coarse(tag), "other")
+
+
+def _corrections(
+    prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast, tagger: Tagger
+) -> Iterator[Correction]:
     batch = prediction.batch
     for row, slot in (prediction.credit >= 0.5).nonzero().tolist():
         gold, predicted = int(batch.gold[row, slot]), int(prediction.predicted[row, slot])
@@ -121,13 +149,16 @@ def _corrections(prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast
         document = (segments == segments[position]).nonzero().flatten().tolist()
         left = ids[document[0] : position].tolist()
         right = ids[position + 1 : document[-1] + 1].tolist()
+        word, before, after = (_text(tokenizer, part) for part in ([gold], left, right))
         yield Correction(
-            gold=_text(tokenizer, [gold]),
+            gold=word,
             predicted=_text(tokenizer, [predicted]),
             probability=float(probabilities[predicted]),
             gold_probability=float(probabilities[gold]),
-            before=_text(tokenizer, left),
-            after=_text(tokenizer, right),
+            before=before,
+            after=after,
+            credit=float(prediction.credit[row, slot]),
+            part_of_speech=part_of_speech(before, word, after, tagger),
         )
 
 
