@@ -56,6 +56,10 @@ class LostProcessError(TruenegError):
     """A process that works on the same thing and is gone."""
 
 
+class JobError(TruenegError):
+    """Jobs of a plan failed."""
+
+
 class OutOfMemoryError(TruenegError):
     """Training needs more memory than there is."""
 

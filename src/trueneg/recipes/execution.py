@@ -1,0 +1,178 @@
+"""Runs the jobs of a plan, each in a process of its own, and lists them for people and for schedulers."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import runpy
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from trueneg.errors import Interrupted, JobError
+from trueneg.files.whole import write_json
+from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Workspace
+
+INTERRUPTED = 130
+"""Exit code of a command that was interrupted and has saved."""
+_PRELOADED = ["torch", "transformers", "trueneg.cli.main", "trueneg.runs.pretraining", "trueneg.runs.finetuning"]
+_SHOWN_LOG = 1000
+
+
+def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] = lambda message: None) -> None:
+    """Run the jobs of a plan that have not finished.
+
+    What does not need a failed job goes on.
+
+    Args:
+        workspace: The plan and its folder.
+        workers: Jobs at once; the processors are shared out evenly.
+        say: Called with a line for each job.
+
+    Raises:
+        JobError: naming the jobs that failed, once all others are done.
+        Interrupted: after Ctrl-C, once the jobs under way have saved.
+    """
+    left = workspace.missing()
+    total, failed = len(left), dict[str, str]()
+    running: dict[BaseProcess, tuple[str, float]] = {}
+    with _server(workers) as context:
+        try:
+            while left or running:
+                for name in [*left]:
+                    needs = set(workspace.plan.jobs[name].needs)
+                    if needs & failed.keys():
+                        failed[name] = f"it needs {min(needs & failed.keys())}"
+                        left.remove(name)
+                    elif len(running) < workers and not needs & {*left, *(one for one, _ in running.values())}:
+                        left.remove(name)
+                        say(f"{total - len(left)} of {total}: {name}")
+                        running[_start(workspace, name, context)] = (name, time.monotonic())
+                for ended in wait([process.sentinel for process in running]):
+                    process = next(one for one in running if one.sentinel == ended)
+                    name, started = running.pop(process)
+                    process.join()
+                    if process.exitcode:
+                        failed[name] = _failure(workspace, name, process.exitcode)
+                        say(f"{name} failed: {failed[name]}")
+                    else:
+                        _finish(workspace, name)
+                        say(f"{name}: done in {time.monotonic() - started:.0f} s")
+        except KeyboardInterrupt:
+            for process in running:
+                if process.pid is not None and process.is_alive():
+                    os.kill(process.pid, signal.SIGINT)  # once: it saves
+            for process in running:
+                process.join()
+            raise Interrupted(f"what is done is kept in '{workspace.root}': the same command goes on") from None
+    if failed:
+        first = next(iter(failed))
+        raise JobError(
+            f"{len(failed)} of {total} jobs failed: {', '.join(failed)}. {first}: {failed[first]}: mend that, and the "
+            f"same command goes on"
+        )
+
+
+@contextmanager
+def _server(workers: int) -> Iterator[multiprocessing.context.ForkServerContext]:
+    """Give a context whose processes have the libraries loaded already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    before = os.environ.get("OMP_NUM_THREADS")
+    if workers > 1 and before is None:  # read when torch is loaded
+        os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+    try:
+        yield context
+    finally:
+        if before is None:
+            os.environ.pop("OMP_NUM_THREADS", None)
+
+
+def _start(workspace: Workspace, name: str, context: multiprocessing.context.ForkServerContext) -> BaseProcess:
+    folder, arguments = workspace.folder(name), workspace.arguments(name)
+    if workspace.state(name) == "begun":
+        if workspace.plan.jobs[name].resumes:
+            arguments = [*arguments, "--resume"]
+        else:
+            shutil.rmtree(folder)
+    (folder / OUT).mkdir(parents=True, exist_ok=True)
+    process = context.Process(target=_run, args=(arguments, folder))
+    process.start()
+    return process
+
+
+def _run(arguments: Sequence[str], folder: Path) -> None:
+    """Run a command line in this process."""
+    os.setpgrp()  # Ctrl-C reaches the parent alone, which passes it on once
+    for descriptor, name in ((sys.stdout.fileno(), OUTPUT), (sys.stderr.fileno(), LOG)):
+        file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.dup2(file, descriptor)
+    _end_with_parent()
+    sys.argv = ["trueneg", *arguments]
+    runpy.run_module("trueneg", run_name="__main__")
+
+
+def _end_with_parent() -> None:
+    """Interrupt this process, so that it saves, when its parent has died."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _finish(workspace: Workspace, name: str) -> None:
+    write_json(workspace.folder(name) / FINISHED, asdict(workspace.finished(name)))
+
+
+def _failure(workspace: Workspace, name: str, code: int) -> str:
+    log = workspace.folder(name) / LOG
+    said = log.read_text(encoding="utf-8", errors="replace")[-_SHOWN_LOG:].strip() if log.is_file() else ""
+    lines = [line for line in said.splitlines() if line.strip()]
+    why = lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
+    return f"{why} (see '{log}')"
+
+
+def shell_script(workspace: Workspace) -> str:
+    """Write the jobs that are left as a script, which runs them one after another."""
+    return "\n".join(["#!/bin/sh", "set -e", *(_scripted(workspace, name) for name in workspace.missing()), ""])
+
+
+def slurm_script(workspace: Workspace) -> str:
+    """Write the jobs that are left as a script that hands them to Slurm; options of sbatch are taken from SBATCH."""
+    left = workspace.missing()
+    number = {name: f"job{position}" for position, name in enumerate(left)}
+    lines = ["#!/bin/sh", "set -e", '# Options for every job: SBATCH="--gpus 1 --time 8:00:00" sh SCRIPT']
+    for name in left:
+        needs = [f"${number[need]}" for need in workspace.plan.jobs[name].needs if need in number]
+        dependency = f"--dependency=afterok:{':'.join(needs)} " if needs else ""
+        lines.append(
+            f"{number[name]}=$(sbatch --parsable $SBATCH --job-name={shlex.quote(name)} {dependency}"
+            f"--wrap={shlex.quote(_scripted(workspace, name))})"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _scripted(workspace: Workspace, name: str) -> str:
+    folder = workspace.folder(name)
+    record = json.dumps(asdict(workspace.finished(name)))
+    resume = " --resume" if workspace.state(name) == "begun" and workspace.plan.jobs[name].resumes else ""
+    out, log, finished = (shlex.quote(str(folder / file)) for file in (OUTPUT, LOG, FINISHED))
+    made = shlex.quote(str(folder / OUT))
+    return (
+        f"mkdir -p {made} && {workspace.command(name)}{resume} > {out} 2> {log} && "
+        f"printf '%s' {shlex.quote(record)} > {finished}"
+    )

@@ -1,0 +1,276 @@
+"""A plan: jobs, each an ordinary ``trueneg`` command, whose results have the address of what made them.
+
+A job's key is a digest of its command, of the data that the command reads, and of the keys of the jobs whose results it
+reads. So a change anywhere redoes what depends on it, and nothing else; where the data lies does not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from trueneg.errors import ConfigError
+from trueneg.files.digests import checksum, fingerprint_of
+from trueneg.files.records import read_record
+
+SCHEMA = 1
+JOBS, FINISHED, OUT, OUTPUT, LOG = "jobs", "job.json", "out", "output.txt", "log.txt"
+State = Literal["done", "begun", "to do"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a job leaves: its folder, or something in it."""
+
+    path: str = ""
+    job: str = ""
+    """Empty for the job itself."""
+    prefix: str = ""
+    """Written before it, as in ``annotated:FOLDER``."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Data that a command reads."""
+
+    path: Path
+    name: str
+    """Stands for it in messages and tables, wherever it lies."""
+    parts: tuple[str, ...] = ()
+    """What the command reads of a folder; all of it by default."""
+    prefix: str = ""
+    """Written before it, as in ``neighbours:FILE``."""
+    source: str = ""
+    """Where it comes from, for the message that it is not there."""
+
+
+Argument = str | Output | Input
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command, which may read the results of others."""
+
+    name: str
+    command: tuple[Argument, ...]
+    """Arguments of ``trueneg``."""
+    after: tuple[str, ...] = ()
+    """Jobs that it reads without naming what they leave."""
+    resumes: bool = False
+    """Whether ``--resume`` continues it."""
+    minutes: float = 1.0
+    """Rough time that it takes."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the jobs whose results it reads."""
+        named = [argument.job for argument in self.command if isinstance(argument, Output) and argument.job]
+        return tuple(dict.fromkeys([*named, *self.after]))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The data that it reads."""
+        return tuple(argument for argument in self.command if isinstance(argument, Input))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """``job.json`` of a job that has finished."""
+
+    name: str
+    key: str
+    command: list[str]
+    data: dict[str, str]
+    """Name of what it read to its digest."""
+    schema: int = SCHEMA
+
+
+@dataclass
+class Plan:
+    """Jobs in an order in which each comes after those that it needs.
+
+    Example:
+        >>> plan = Plan()
+        >>> corpus = plan.add(Job("corpus", ("corpus", "build", "text.txt", "--out", Output("corpus"))))
+        >>> run = plan.add(Job("base", ("pretrain", "--corpus", Output("corpus", corpus), "--out", Output("run"))))
+        >>> plan.jobs[run].needs
+        ('corpus',)
+    """
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    def add(self, job: Job) -> str:
+        """Add a job, unless the same is there already; return its name.
+
+        Raises:
+            ConfigError: if another job has its name, or it needs one that is not in the plan.
+        """
+        if self.jobs.setdefault(job.name, job) != job:
+            raise ConfigError(f"two jobs of the plan are called '{job.name}': name them apart")
+        if missing := [name for name in job.needs if name not in self.jobs]:
+            raise ConfigError(f"job '{job.name}' needs '{missing[0]}', which is not in the plan before it")
+        return job.name
+
+    def keys(self) -> dict[str, str]:
+        """Compute each job's key, reading the data.
+
+        Raises:
+            ConfigError: for data that is not there.
+        """
+        found: dict[str, str] = {}
+        for job in self.jobs.values():
+            found[job.name] = fingerprint_of(
+                {
+                    "schema": SCHEMA,
+                    "command": [_described(argument, found) for argument in job.command],
+                    "after": [found[name] for name in job.after],
+                }
+            )
+        return found
+
+    def data(self) -> dict[str, str]:
+        """Compute the digest of all data that is read, by name."""
+        return {one.name: digest(one) for job in self.jobs.values() for one in job.inputs}
+
+
+def _described(argument: Argument, keys: Mapping[str, str]) -> Any:
+    if isinstance(argument, Output):
+        return {"prefix": argument.prefix, "output": argument.path, "of": keys.get(argument.job, "")}
+    return {"prefix": argument.prefix, "data": digest(argument)} if isinstance(argument, Input) else argument
+
+
+def digest(data: Input) -> str:
+    """Digest the content of data, whatever its folder is called.
+
+    Raises:
+        ConfigError: for data that is not there.
+    """
+    hashed = hashlib.sha256()
+    for part in data.parts or ("",):
+        path = data.path / part if part else data.path
+        if not path.exists():
+            source = f": it comes from {data.source}" if data.source else ""
+            raise ConfigError(f"{data.name}: '{path}' is not there{source}")
+        for file in _files(path):
+            name = f"{part}/{file.relative_to(path)}" if path.is_dir() else part or file.name
+            status = file.stat()
+            hashed.update(f"{name}\0{_checksum(file, status.st_size, status.st_mtime_ns)}\n".encode())
+    return hashed.hexdigest()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    else:
+        yield from sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+
+
+@cache
+def _checksum(path: Path, size: int, changed: int) -> str:
+    """Checksum a file once for each of its sizes and times of change."""
+    return checksum(path)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A plan in a folder: where its jobs leave their results, and which have finished."""
+
+    root: Path
+    plan: Plan
+    keys: Mapping[str, str]
+
+    @classmethod
+    def open(cls, root: Path, plan: Plan) -> Workspace:
+        """Compute the keys of a plan for a folder."""
+        return cls(root, plan, plan.keys())
+
+    def folder(self, name: str) -> Path:
+        """Name the folder of a job."""
+        return self.root / JOBS / f"{name}-{self.keys[name]}"
+
+    def path(self, output: Output, job: str = "") -> Path:
+        """Name what a job leaves."""
+        return self.folder(output.job or job) / OUT / output.path
+
+    def arguments(self, name: str) -> list[str]:
+        """Write a job's command, without ``trueneg``."""
+        written = []
+        for argument in self.plan.jobs[name].command:
+            if isinstance(argument, Output):
+                argument = f"{argument.prefix}{self.path(argument, name)}"
+            written.append(f"{argument.prefix}{argument.path}" if isinstance(argument, Input) else argument)
+        return written
+
+    def command(self, name: str) -> str:
+        """Write a job's command as a shell takes it."""
+        return shlex.join(["trueneg", *self.arguments(name)])
+
+    def finished(self, name: str) -> Finished:
+        """Describe a job once it has finished."""
+        data = {one.name: digest(one) for one in self.plan.jobs[name].inputs}
+        return Finished(name, self.keys[name], ["trueneg", *self.arguments(name)], data)
+
+    def state(self, name: str) -> State:
+        """Tell whether a job has finished.
+
+        Raises:
+            ConfigError: for a ``job.json`` that is damaged, or of a newer version.
+        """
+        folder = self.folder(name)
+        if not (folder / FINISHED).is_file():
+            return "begun" if folder.is_dir() else "to do"
+        remedy = f"remove '{folder}' to have the job done again"
+        schema = read_record(dict[str, Any], folder / FINISHED, ConfigError, remedy).get("schema")
+        if schema != SCHEMA:
+            raise ConfigError(
+                f"'{folder / FINISHED}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {remedy}"
+            )
+        found = read_record(Finished, folder / FINISHED, ConfigError, remedy)
+        if found.key != self.keys[name]:
+            raise ConfigError(f"'{folder / FINISHED}' is of another job ({found.name}): {remedy}")
+        return "done"
+
+    def missing(self) -> list[str]:
+        """List the jobs that have not finished, in order."""
+        return [name for name in self.plan.jobs if self.state(name) != "done"]
+
+
+def safe_name(*parts: str) -> str:
+    """Join words to the name of a job, which is part of a folder's.
+
+    Example:
+        >>> safe_name("finetune", "glue/cola", "s1")
+        'finetune-glue-cola-s1'
+    """
+    return "-".join(part.replace("/", "-") for part in parts if part)
+
+
+def with_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Write ``--set key=value`` for each.
+
+    Example:
+        >>> with_settings({"train.steps": 5})
+        ('--set', 'train.steps=5')
+    """
+    return tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+
+
+def changes(before: Mapping[str, Mapping[str, Any]], workspace: Workspace) -> Sequence[str]:
+    """Say which jobs of the last time have another key now, and why, where that is not for a job that they need."""
+    said = []
+    for name, job in workspace.plan.jobs.items():
+        old = before.get(name)
+        if old is None or old["key"] == workspace.keys[name]:
+            continue
+        now = workspace.finished(name)
+        data = sorted(one for one in now.data if old["data"].get(one, now.data[one]) != now.data[one])
+        if data:
+            said.append(f"{name}: the data of {', '.join(data)} changed")
+        elif not any(before.get(need, {}).get("key") != workspace.keys[need] for need in job.needs):
+            said.append(f"{name}: its command changed")
+    return said
