@@ -99,9 +99,47 @@ def test_runs_and_results_are_reported_apart(world: World, results: Path, tmp_pa
     assert "holds no results of fine-tuning" in fails("report", world.run, "--format", "latex")
 
 
+def write_glue(folder: Path, **tasks: str) -> Path:
+    """Two of GLUE's tasks, in forty sentences each, in the folders that are named."""
+    for place, header in tasks.items():
+        (folder / place).mkdir(parents=True)
+        for split in ("train", "dev"):
+            rows = [f"0\t{n % 2}\t\tthe {WORDS[n % 3]} beast {n}" for n in range(40)]
+            rows = rows if header == "cola" else [f"the {WORDS[n % 3]} beast {n}\t{n % 2}" for n in range(40)]
+            lines = rows if header == "cola" else ["sentence\tlabel", *rows]
+            (folder / place / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_several_tasks_each_with_its_preset_and_the_listed_seeds(world: World, tmp_path: Path) -> None:
+    data = write_glue(tmp_path / "glue", **{"CoLA": "cola", "SST-2": "sst2"})
+    given = ("--task", "glue/cola,glue/sst2", "--data", data, "--length", 16, "--set", "train.device=cpu")
+    given = (*given, "--set", "train.steps=1", "--set", "keep_model=false", "--out", tmp_path / "out")
+    rows = works("finetune", world.run, *given, "--seeds", "1,4", "--json").data["results"]
+    expected = [(task, seed) for task in ("glue/cola", "glue/sst2") for seed in (1, 4)]
+    assert [(row["task"], row["seed"]) for row in rows] == expected
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("dev.json")}
+    works("finetune", world.run, *given, "--seeds", 1, "--json")
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in before}.items(), "finished seeds stay"
+
+
+def test_all_tasks_without_data_are_named_before_anything_is_trained(world: World, tmp_path: Path) -> None:
+    data = write_glue(tmp_path / "glue", **{"CoLA": "cola", "SST-2": "sst2"})
+    (data / "SST-2" / "dev.tsv").unlink()
+    error = fails("finetune", world.run, "--task", "glue", "--data", data, "--out", tmp_path / "out")
+    assert "7 of 8 tasks cannot be read: glue/sst2 (" in error and "no dev.tsv" in error
+    assert all(f"glue/{name} (" in error for name in ("mrpc", "stsb", "qqp", "mnli", "qnli", "rte"))
+    assert "glue/cola (" not in error and not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
+        (["--task", "classification,glue/mprc"], "did you mean 'glue/mrpc'"),
+        (["--task", "glue,glue/rte"], "glue/rte is named twice"),
+        (["--seeds", "0"], "--seeds 0: give their number, at least 1"),
+        (["--seeds", "1,2,x"], "list them: --seeds 1,3,7"),
+        (["--seeds", "1,2,1"], "a seed is listed twice"),
         (["--task", "glue/mprc"], "did you mean 'glue/mrpc'"),
         (["--text-column", "revew"], "did you mean 'review'"),
         (["--label-column", "nothing"], "nothing"),

@@ -10,6 +10,7 @@ import pytest
 from made_up_results import labels, write_model, write_result
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
+from trueneg.tasks import tasks_named
 
 
 def write_share(folder: Path, task: str, seed: int, num_right: int, **options: object) -> None:
@@ -92,3 +93,7 @@ def test_folders_that_cannot_be_summed_up(tmp_path: Path) -> None:
     write_model(tmp_path / "hc", 0.8, seeds=[2], selection="best on 10% of the training examples, held out")
     with pytest.raises(TaskError, match="several rules of choosing weights"):
         summarise(read_runs(tmp_path / "hc"))
+
+
+def test_the_average_is_over_the_tasks_that_glue_stands_for() -> None:
+    assert tasks_named("glue") == list(GLUE_AVERAGE)

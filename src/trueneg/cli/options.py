@@ -7,6 +7,8 @@ from typing import Annotated, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from trueneg.errors import ConfigError
+
 
 class RunOption(OptionInfo):
     """A flag that sets an option of a run, as ``--set KEY=VALUE`` does.
@@ -32,6 +34,28 @@ def chosen_settings(context: typer.Context) -> list[str]:
         if isinstance(option, RunOption) and context.params[name] is not None
     ]
     return [*flags, *(context.params["settings"] or [])]
+
+
+def seeds_of(text: str) -> list[int]:
+    """Read ``--seeds``: how many, from 1 on, or which.
+
+    Raises:
+        ConfigError: for what is no number above 0, or a seed that is listed twice.
+
+    Example:
+        >>> seeds_of("3"), seeds_of("1,3,7"), seeds_of("4,")
+        ([1, 2, 3], [1, 3, 7], [4])
+    """
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = []
+    is_list = "," in text
+    if not numbers or min(numbers) < (0 if is_list else 1):
+        raise ConfigError(f"--seeds {text}: give their number, at least 1, or list them: --seeds 1,3,7")
+    if len({*numbers}) < len(numbers):
+        raise ConfigError(f"--seeds {text}: a seed is listed twice: list it once")
+    return numbers if is_list else list(range(1, numbers[0] + 1))
 
 
 Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]

@@ -14,6 +14,7 @@ from trueneg.cli.options import (
     Precision,
     RunOption,
     chosen_settings,
+    seeds_of,
 )
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process
 from trueneg.cli.results import has_results, report_glue_zip, report_table, show_results
@@ -122,10 +123,15 @@ def pretrain(
 def finetune(
     context: typer.Context,
     checkpoint: Checkpoint,
-    task: Annotated[str, typer.Option(help="What to learn: glue/mrpc, squad, …; see `trueneg list tasks`.")],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="What to learn: glue/mrpc, squad, …; see `trueneg list tasks`. Several with commas; glue: its eight."
+        ),
+    ],
     data: Annotated[str | None, RunOption("task.data", "The task's files: a folder or a file, or hub:NAME.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of results, one a checkpoint: OUT/TASK/seed-N.")] = Path("results"),
-    seeds: Annotated[int, typer.Option(min=1, help="Runs, with seeds 1 to this.")] = 5,
+    seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs a task: seeds 1 to N, or those listed.")] = "5",
     seed: Annotated[int | None, typer.Option(help="One run, with this seed.")] = None,
     preset: Annotated[
         str, typer.Option(help="electra-paper, electra-code or bert; by default as the encoder is.")
@@ -157,30 +163,32 @@ def finetune(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fine-tune a checkpoint on a task with several seeds, and keep every example's answer.
+    """Fine-tune a checkpoint on one task or several, with several seeds, and keep every example's answer.
 
     Seeds that have finished are not run again; with `--resume`, one that was interrupted goes on. `--set` reaches
     every option (`trueneg list finetune-options`).
 
     Example: `trueneg finetune runs/hc --task glue/mrpc --data glue/ --seeds 5 --out results/hc`
 
+    All of GLUE: `trueneg finetune runs/hc --task glue --data glue/ --seeds 5 --out results/hc`
+
     One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
     --label-column stars --out results/hc`
     """
-    from trueneg.runs.finetuning import configure_finetuning, finetune_seeds
+    from trueneg.runs.finetuning_tasks import configure_tasks, finetune_tasks
 
-    wanted = configure_finetuning(checkpoint, task, preset=preset, settings=chosen_settings(context))
+    wanted = configure_tasks(checkpoint, task, preset=preset, settings=chosen_settings(context))
     several = "where several seeds are run: choose one with --seed, or leave it out"
-    refuse_idle(wanted, settings or [], ((("train.seed",), lambda config: False, several),))
+    refuse_idle(wanted[0], settings or [], ((("train.seed",), lambda config: False, several),))
     output = Output(as_json, quiet)
-    numbers = [seed] if seed is not None else range(1, seeds + 1)
-    runs = finetune_seeds(wanted, out, numbers, resume=resume, quiet=quiet)
+    numbers = [seed] if seed is not None else seeds_of(seeds)
+    runs = finetune_tasks(wanted, out, numbers, resume=resume, quiet=quiet)
     last = runs[-1]
     reached = f"step {last.step:,} of {last.steps:,} of seed {last.seed}"
     if last.reason == "interrupted":
         raise Interrupted(f"saved {reached} in '{last.folder}': go on with --resume")
     if last.reason == "time":
-        output.say(f"time is up at {reached}: continue with --resume")
+        output.say(f"time is up at {reached} in '{last.folder}': continue with --resume")
     if is_main_process():
         show_results([result for run in runs for result in run.results.values()], output)
 

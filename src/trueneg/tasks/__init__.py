@@ -52,6 +52,32 @@ FAMILIES = Registry(
 """First part of a task's name, or all of it, to its class, a ``Task``."""
 
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "glue": tuple(f"glue/{name}" for name in ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")),
+}
+"""Name to the tasks that it stands for. GLUE without WNLI and the diagnostic set, as both papers have it."""
+
+
+def tasks_named(names: str) -> list[str]:
+    """Return the tasks that ``--task`` names: one, several with commas between them, or a group's.
+
+    Raises:
+        ConfigError: for a task that does not exist, naming the closest one, or that is named twice.
+
+    Example:
+        >>> tasks_named("glue")[:3], tasks_named("glue/rte, squad")
+        (['glue/cola', 'glue/sst2', 'glue/mrpc'], ['glue/rte', 'squad'])
+    """
+    known = [*known_tasks(), *GROUPS]
+    named = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in named if name not in known]:
+        raise ConfigError(unknown_name("task", unknown[0], known))
+    tasks = [task for name in named for task in GROUPS.get(name, (name,))]
+    if twice := [task for number, task in enumerate(tasks) if task in tasks[:number]]:
+        raise ConfigError(f"--task {names}: {twice[0]} is named twice: name it once")
+    return tasks
+
+
 def known_tasks() -> list[str]:
     """Return the names of all tasks, those of plugins among them; families such as ``glue`` are not tasks."""
     return [name for name in FAMILIES.known() if name in ABOUT or name not in FAMILIES.builtin]

@@ -1,0 +1,79 @@
+"""Fine-tuning on several tasks, each with several seeds, one run after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from trueneg.config.codec import override
+from trueneg.config.options import FinetuneConfig
+from trueneg.errors import TaskError
+from trueneg.registry import load_plugins
+from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune_seeds
+from trueneg.tasks import make_task, tasks_named
+
+
+def configure_tasks(
+    start_from: str, tasks: str, *, preset: str = "", settings: Sequence[str] = ()
+) -> list[FinetuneConfig]:
+    """Put the configurations of several tasks together, each from its own preset.
+
+    Args:
+        start_from: A run folder, a Hugging Face folder or a hub name.
+        tasks: As ``tasks.tasks_named`` reads them: ``glue``, or ``glue/cola,glue/rte``.
+        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
+        settings: ``key=value``, applied to all of them.
+
+    Raises:
+        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing for one of them.
+    """
+    load_plugins(override(FinetuneConfig(), settings).plugins)  # a task may be one of theirs
+    return [configure_finetuning(start_from, task, preset=preset, settings=settings) for task in tasks_named(tasks)]
+
+
+def finetune_tasks(
+    configs: Sequence[FinetuneConfig],
+    out: str | Path,
+    seeds: Iterable[int],
+    *,
+    resume: bool = False,
+    quiet: bool = False,
+) -> list[Finetuned]:
+    """Fine-tune a checkpoint on each task with each seed: see ``finetune_seeds``.
+
+    The data of all tasks is read before the first is trained on. The first run that stops early, interrupted or out of
+    time, is the last of the list.
+
+    Args:
+        configs: One a task.
+        out: The folder of results; see ``folder_of``.
+        seeds: The runs' ``train.seed``.
+        resume: Continue an unfinished run; start if there is none.
+        quiet: Show no progress.
+
+    Raises:
+        TaskError: naming every task whose data is missing or damaged.
+        TruenegError: for anything else a user can fix; see the message.
+    """
+    _check_data(configs)
+    chosen = list(seeds)
+    runs: list[Finetuned] = []
+    for config in configs:
+        runs += finetune_seeds(config, out, chosen, resume=resume, quiet=quiet)
+        if runs[-1].reason != "finished":
+            break
+    return runs
+
+
+def _check_data(configs: Sequence[FinetuneConfig]) -> None:
+    """Refuse the tasks whose data cannot be read, all of them at once. One alone says so itself."""
+    faults = []
+    for config in configs if len(configs) > 1 else ():
+        try:
+            task = make_task(config.task)
+            for split in (task.train_split, *task.dev_splits):
+                task.read(split)
+        except TaskError as error:
+            faults.append(f"{config.task.name} ({error})")
+    if faults:
+        raise TaskError(f"{len(faults)} of {len(configs)} tasks cannot be read: {'; '.join(faults)}")
