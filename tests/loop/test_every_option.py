@@ -40,6 +40,7 @@ NOT_SEEN = {
     "train.save_every": "when a checkpoint is written",
     "train.save_minutes": "when a checkpoint is written",
     "train.keep": "how many checkpoints are kept",
+    "train.keep_at": "which steps' models are kept: tests/loop/test_kept_models.py",
     "train.max_minutes": "when a run stops",
     "train.device": "where it runs",
     "train.compile": "the same numbers, sooner: tests/loop/test_compile.py",

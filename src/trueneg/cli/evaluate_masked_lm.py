@@ -44,7 +44,8 @@ def masked_lm(
         typer.Option(help="What finds false negatives: lexical, contextual:ENCODER, …; repeatable."),
     ] = None,
     over_training: Annotated[
-        bool, typer.Option("--over-training", help="Every checkpoint that a run kept (train.keep), not the last only.")
+        bool,
+        typer.Option("--over-training", help="Every step that a run kept (train.keep_at, keep), not the last."),
     ] = False,
     wordnet: WordNetPath = "",
     rows: Annotated[

@@ -316,6 +316,9 @@ class TrainConfig:
     """Save also when the last checkpoint is so many minutes old; 0 disables it."""
     keep: int = option(2, at_least=2, resume="free")
     """Checkpoints kept; at least 2, so that a torn one has a predecessor."""
+    keep_at: str = option("", resume="free")
+    """Shares of the steps, rising and with commas between them (``0.0625,0.125,0.25,0.5,0.8,1``), at which the model is
+    kept for good in ``kept/step-N``, a Hugging Face folder without optimizer state; empty for none."""
     max_minutes: float = option(0.0, at_least=0, resume="free")
     """Save and stop after this many minutes; 0 for no limit."""
     device: str = option("", resume="free")

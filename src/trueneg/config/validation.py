@@ -9,7 +9,7 @@ from typing import Any
 
 from trueneg.config.codec import encode, flatten, full_name
 from trueneg.config.fields import explain, holds, rules
-from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.registry import load_plugins
 
@@ -39,6 +39,41 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
             raise ConfigError(f"{name} must be finite, got {value}")
         if rule.bounds and not rule.allows(value):
             raise ConfigError(f"{name} must be {rule.bounds}, got {value}")
+    if isinstance(config, PretrainConfig):
+        steps_to_keep(config.train)
+
+
+def steps_to_keep(train: TrainConfig) -> dict[int, float]:
+    """Steps at which the model is kept for good, each with its share of the run.
+
+    Raises:
+        ConfigError: for shares that are no numbers, not in (0, 1], not in rising order, or so close that they are one
+            step.
+
+    Example:
+        >>> steps_to_keep(TrainConfig(steps=200, keep_at="0.0625,0.5,1"))
+        {12: 0.0625, 100: 0.5, 200: 1.0}
+    """
+    found: dict[int, float] = {}
+    for text in train.keep_at.split(",") if train.keep_at.strip() else ():
+        try:
+            share = float(text)
+        except ValueError:
+            raise ConfigError(
+                f"train.keep_at must be numbers with commas between them, as 0.25,0.5,1, got '{text.strip()}'"
+            ) from None
+        if not 0 < share <= 1:
+            raise ConfigError(f"train.keep_at must be shares of the steps in (0, 1], got {text.strip()}")
+        last = next(reversed(found.values()), 0.0)
+        if share <= last:
+            raise ConfigError(f"train.keep_at must rise: {text.strip()} comes after {last:g}")
+        step = max(1, round(share * train.steps))
+        if step in found:
+            raise ConfigError(
+                f"train.keep_at: {last:g} and {share:g} of {train.steps:,} steps are both step {step:,}: leave one out"
+            )
+        found[step] = share
+    return found
 
 
 def check_options_apply(config: PretrainConfig | FinetuneConfig, settings: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from trueneg.config.codec import differences, encode, load_config, override, sav
 from trueneg.config.fields import names_where
 from trueneg.config.finetune_presets import finetune_preset
 from trueneg.config.options import FinetuneConfig
-from trueneg.config.validation import check_options_apply, validate
+from trueneg.config.validation import check_options_apply, refuse_idle, validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
@@ -105,6 +105,7 @@ def configure_finetuning(
     chosen = replace(chosen, plugins=loaded_plugins())
     task_class(chosen.task.name)
     check_options_apply(chosen, settings)
+    refuse_idle(chosen, settings, ((("train.keep_at",), lambda config: False, "in fine-tuning: leave it out"),))
     return chosen
 
 

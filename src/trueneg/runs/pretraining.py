@@ -18,7 +18,7 @@ from trueneg.config.codec import encode, full_name, load_config, override, save_
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
-from trueneg.config.validation import check_options_apply, validate
+from trueneg.config.validation import check_options_apply, steps_to_keep, validate
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
@@ -42,12 +42,22 @@ from trueneg.training.checkpoint import (
     write_folder,
 )
 from trueneg.training.distributed import Processes, choose_device, join_processes
-from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS, ORIGIN, SIMILARITY
+from trueneg.training.folder import (
+    CHECKPOINTS,
+    CONFIG,
+    HUGGING_FACE,
+    KEPT,
+    METRICS,
+    ORIGIN,
+    SIMILARITY,
+    kept_folder,
+    kept_models,
+)
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
 from trueneg.training.step import Run
 
-_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard"}
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard"}
 """Besides names with a dot in front: locks, and what is being written."""
 
 
@@ -208,7 +218,8 @@ def pretrain(
 
     Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding, unless the objective
     depends on the rows of a micro-batch (``Objective.depends_on_micro_batch``). ``out`` receives
-    ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/`` and, with every checkpoint, ``hf/``.
+    ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/``, with every checkpoint ``hf/``, and at the
+    steps of ``train.keep_at`` a ``kept/step-N/``.
 
     Args:
         config: Everything that the result depends on.
@@ -277,7 +288,8 @@ def pretrain(
             metrics = MetricsFile(folder / METRICS, run.step)
             if found:
                 # A kill between the checkpoint and its export left an older model, or none, in hf/.
-                _export(run, config, tokenizer, folder)
+                _export(run, config, tokenizer, folder, folder / HUGGING_FACE)
+                _warn_of_steps_not_kept(config, run.step, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
             if note := _warmup_note(config):
@@ -290,7 +302,8 @@ def pretrain(
                 fingerprint_of(rows),
                 folder,
                 display,
-                on_save=lambda: _export(run, config, tokenizer, folder),
+                on_save=lambda: _export(run, config, tokenizer, folder, folder / HUGGING_FACE),
+                on_keep=lambda: _export(run, config, tokenizer, folder, kept_folder(folder, run.step)),
                 metrics=metrics,
                 tracker=tracker,
                 seconds_before=found[1].seconds if found else 0.0,
@@ -364,13 +377,26 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
     return make_tracker(config.train.tracker, folder.name, encode(config), folder)
 
 
-def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write ``hf/`` anew, whole or not at all."""
+def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path, target: Path) -> None:
+    """Write the model as a Hugging Face folder anew, whole or not at all."""
+    whole = f"step {run.step} itself is saved" if target.name == HUGGING_FACE else "checkpoints are untouched"
     write_folder(
-        folder / HUGGING_FACE,
+        target,
         lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new),
-        f"step {run.step} itself is saved: make room and continue with --resume",
+        f"{whole}: make room and continue with --resume",
     )
+
+
+def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> None:
+    """Say which steps of ``train.keep_at`` a resumed run has behind it without having kept them."""
+    lost = [number for number in steps_to_keep(config.train) if number <= step and number not in kept_models(folder)]
+    if lost:
+        which = ", ".join(f"{one:,}" for one in lost)
+        warnings.warn(
+            f"train.keep_at: the run is at step {step:,} and did not keep {which}: only a new run can",
+            TruenegWarning,
+            stacklevel=3,
+        )
 
 
 def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:

@@ -17,6 +17,7 @@ import torch
 
 from trueneg.config.codec import encode
 from trueneg.config.options import TrainConfig
+from trueneg.config.validation import steps_to_keep
 from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
@@ -74,6 +75,8 @@ class Loop:
     display: Display
     on_save: Callable[[], None]
     """Called by the process that writes, after each checkpoint."""
+    on_keep: Callable[[], None] | None = None
+    """Called by the process that writes, at the steps of ``train.keep_at``."""
     metrics: MetricsFile | None = None
     """None on processes that do not write."""
     tracker: Tracker | None = None
@@ -93,6 +96,7 @@ class Loop:
         now = time.monotonic()
         self._clock = _Clock(run.step, started=now, logged_at=now, saved_at=now)
         reason: Literal["finished", "time", "interrupted"] = "finished"
+        shares = {} if self.on_keep is None else steps_to_keep(config)
         pin_memory = run.device.type == "cuda"
         with _stop_signals() as is_stopped, self._closing(), self._explaining_memory():
             for micro_batches in self.batches.from_step(run.step, config.steps, pin_memory):
@@ -104,6 +108,8 @@ class Loop:
                     self._log(norm)
                 if self.evaluate is not None and self._is_due(config.eval_every):
                     self._evaluate_and_write(self.evaluate)
+                if self.on_keep is not None and run.step in shares:
+                    self._keep(self.on_keep, shares[run.step])
                 is_interrupted, is_time_up, is_old = self._agree(is_stopped)
                 is_last = run.step == config.steps
                 if self._is_due(config.save_every) or is_interrupted or is_time_up or is_old:
@@ -199,6 +205,16 @@ class Loop:
             kind = record["kind"]
             values = {f"{kind}/{name}": value for name, value in record.items() if isinstance(value, float)}
             self.tracker.log(values, int(record["step"]))
+
+    def _keep(self, keep: Callable[[], None], share: float) -> None:
+        self._check_finite()
+        started = time.monotonic()
+        if self.run.processes.is_main:
+            keep()
+            self.display.say(f"kept the model of step {self.run.step:,} ({share:.4g} of the run)")
+        self._write({"step": self.run.step, "kind": "kept", "share": share})
+        self.run.processes.barrier()
+        self._clock.seconds_apart += time.monotonic() - started
 
     def _save(self) -> None:
         self._check_finite()

@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, flatten, load_config, override
-from trueneg.config.options import PretrainConfig
+from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
@@ -35,7 +35,7 @@ from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.batches import held_out_batches, row_index
 from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.distributed import Processes, choose_device
-from trueneg.training.folder import CHECKPOINTS, CONFIG, FALSE_NEGATIVES, METRICS
+from trueneg.training.folder import CHECKPOINTS, CONFIG, FALSE_NEGATIVES, METRICS, kept_models
 from trueneg.training.saved_model import saved_model
 from trueneg.version import __version__
 
@@ -61,7 +61,7 @@ class HeldOutResult:
     sequences: str
     """One of ``SEQUENCES``."""
     step: int | None
-    """Training step of the checkpoint; None unless all kept checkpoints of a run are evaluated."""
+    """Training step of the checkpoint; None unless all that a run kept is evaluated."""
     fraction: float | None
     """``step`` as a share of the run's steps."""
     counts: dict[str, int]
@@ -204,7 +204,7 @@ def evaluate_table(
         texts: Files or folders of text, all of it held out; tokenized on the fly with each checkpoint's tokenizer.
         sequences: Some of ``SEQUENCES``, each applied to each text; by default as in the run, else ``documents``.
         detectors: Specifications of detectors.
-        over_training: Evaluate every kept checkpoint of the runs, not only the last.
+        over_training: Evaluate every kept checkpoint and model of the runs, not only the last.
         wordnet: WordNet's folder; empty to search the usual places.
         num_rows: Rows to read of each text; 0 for all.
         length: Tokens per row; by default the run's, else 128.
@@ -417,12 +417,14 @@ def _write(data: Mapping[str, Any], path: Path) -> None:
 
 @dataclass(frozen=True)
 class CheckpointRef:
-    """A checkpoint of a run."""
+    """A checkpoint of a run, or a model of it that ``train.keep_at`` kept."""
 
     run: Path
     path: Path
     step: int
     config: PretrainConfig
+    is_model: bool = False
+    """Whether ``path`` is a Hugging Face folder."""
 
     @property
     def fraction(self) -> float:
@@ -438,7 +440,7 @@ def run_config(checkpoint: str) -> PretrainConfig | None:
 
 
 def checkpoints_of(run: str) -> list[CheckpointRef]:
-    """List a run's checkpoints, oldest first. How many there are follows from its ``train.keep``.
+    """List a run's checkpoints and the models it kept, oldest first: see ``train.keep`` and ``train.keep_at``.
 
     Raises:
         ConfigError: if the folder holds no run.
@@ -447,10 +449,15 @@ def checkpoints_of(run: str) -> list[CheckpointRef]:
     config = run_config(run)
     if config is None:
         raise ConfigError(f"'{run}' is not a run, so it has no checkpoints: name a run's folder")
-    kept = kept_checkpoints(Path(run) / CHECKPOINTS)
-    if not kept:
+    models = {step: CheckpointRef(Path(run), path, step, config, True) for step, path in kept_models(Path(run)).items()}
+    saved = [
+        CheckpointRef(Path(run), path, state.step, config)
+        for path, state in kept_checkpoints(Path(run) / CHECKPOINTS)
+        if state.step not in models
+    ]
+    if not (saved or models):
         raise CheckpointError(f"'{run}' has no complete checkpoint: continue it with --resume")
-    return [CheckpointRef(Path(run), path, state.step, config) for path, state in kept]
+    return sorted([*saved, *models.values()], key=lambda ref: ref.step)
 
 
 def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
@@ -460,5 +467,7 @@ def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
         CheckpointError: if its tensors are not those of the run's model.
         ModelError: see ``saved_model``.
     """
+    if checkpoint.is_model:
+        return load_masked_lm(ModelConfig(start_from=str(checkpoint.path)), load_tokenizer(checkpoint.path))
     model = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
     return objective_kind(checkpoint.config.objective.name).masked_lm(model)
