@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from trueneg.config.codec import decode, describe, encode, flatten, override, save_config
+from trueneg.config.codec import decode, describe, encode, flatten, load_config, override, save_config
 from trueneg.config.fields import Rule, names_where, parse_term, rules
-from trueneg.config.options import FinetuneConfig, PretrainConfig, TaskConfig
+from trueneg.config.options import FinetuneConfig, PretrainConfig, TaskConfig, ViewsConfig
 from trueneg.config.presets import preset
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
@@ -119,6 +119,9 @@ CONTINUED = "model.start_from=bert"
         ("cline", "cline.variant=released objective.cline.temperature=2"),
         ("cline", "cline.rtd=false cline.contrast=false objective.cline.views.synonym_share=0.2"),
         ("cline", "negatives=random objective.cline.views.antonym_share=0.1"),
+        ("cline", "views.random=none objective.cline.views.antonym_kinds=one"),
+        ("mlm", "objective.cline.views.preset=paper"),
+        ("electra", "objective.cline.views.min_count=0"),
     ],
 )
 def test_settings_that_do_nothing_are_refused(objective: str, settings: str, tmp_path: Path) -> None:
@@ -204,6 +207,46 @@ def test_settings_of_fine_tuning_that_do_nothing_are_refused(task: str, settings
 def test_settings_of_fine_tuning_that_do_something_are_taken(task: str, settings: str) -> None:
     given = settings.split()
     check_options_apply(override(FinetuneConfig(task=TaskConfig(name=task)), given), given)
+
+
+def views_of(*settings: str) -> dict[str, Any]:
+    return encode(configure("electra-tiny", objective="cline", settings=settings).objective.cline.views)
+
+
+def test_a_preset_of_views_is_recorded_with_the_values_that_are_used() -> None:
+    ours, paper, released = (views_of(f"cline.views.preset={name}") for name in ("trueneg", "paper", "released"))
+    assert ours == views_of() == encode(ViewsConfig())
+    asked = {"min_count": 0, "min_ratio": 0.0, "words": "tagged", "agree": False, "multiword": True, "senses": "all"}
+    assert asked.items() <= paper.items() and asked.items() <= released.items()
+    assert (paper["synonym_share"], paper["antonym_share"], paper["kinds"]) == (0.4, 0.2, "mixed")
+    assert (released["synonym_share"], released["antonym_share"], released["antonym_kinds"]) == (0.5, 0.5, "one")
+    # What is set besides stays set, before or after it; what an earlier configuration had does not.
+    wanted = paper | {"min_count": 7}
+    assert views_of("cline.views.min_count=7", "cline.views.preset=paper") == wanted
+    assert views_of("cline.views.preset=paper", "cline.views.min_count=7") == wanted
+    once = override(ViewsConfig(), ["min_count=7", "articles=false"])
+    assert override(once, ["preset=trueneg"]) == ViewsConfig()
+    with pytest.raises(ConfigError, match="did you mean 'paper'"):
+        views_of("cline.views.preset=papers")
+
+
+def test_the_released_variant_brings_the_released_views() -> None:
+    released = views_of("cline.views.preset=released")
+    assert views_of("cline.variant=released") == released
+    assert views_of("cline.views.agree=true", "cline.variant=released") == released | {"agree": True}
+    assert views_of("cline.variant=released", "cline.views.preset=trueneg") == views_of()
+    assert views_of("cline.variant=paper") == views_of()
+
+
+def test_a_preset_of_views_in_a_file_stands_for_its_values(tmp_path: Path) -> None:
+    saved = override(PretrainConfig(), ["cline.views.preset=paper", "cline.views.senses=first"])
+    save_config(saved, tmp_path / "config.json")
+    assert load_config(PretrainConfig, tmp_path / "config.json") == saved
+    by_hand = {"objective": {"cline": {"views": {"preset": "paper", "senses": "first"}}}}
+    assert decode(PretrainConfig, by_hand) == saved
+    before = encode(saved)["objective"]["cline"]["views"]
+    del before["preset"]  # a run of a version without presets
+    assert encode(decode(ViewsConfig, before)) == before | {"preset": "trueneg"}
 
 
 OF_ANY_RUN = {

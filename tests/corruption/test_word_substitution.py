@@ -120,6 +120,17 @@ def test_synonym_views_have_the_kinds_that_are_asked_for(kinds: str, mixed: str)
     assert antonym.input_ids.equal(make_substitution().views(rows)[1].input_ids)
 
 
+def test_antonym_views_of_one_kind_a_text() -> None:
+    rows = make_rows([*TEXTS, "word3 word4 word5 word6"])  # the last has no antonym
+    synonym, antonym = make_substitution(antonym_kinds="one", antonym_share=0.5).views(rows)
+    put = [{word[:4] for word in text_of(antonym, line)} & {"anto", "rand"} for line in range(len(TEXTS) + 1)]
+    both = [{"word0", "word1"} & set(text.split()) != set() for text in TEXTS]
+    assert all(len(kinds) == 1 for kinds in put) and put[-1] == {"rand"}
+    share = np.mean([kinds == {"anto"} for kinds, has in zip(put, both, strict=False) if has])
+    assert 0.25 < share < 0.75  # of about 30 coins
+    assert synonym.input_ids.equal(make_substitution().views(rows)[0].input_ids)
+
+
 def test_the_rest_of_a_word_that_the_row_before_began_stays() -> None:
     texts = [f"word{n} word{n} the" for n in range(7)]
     rows, both = make_rows(texts), {"synonym_share": 1.0, "antonym_share": 1.0}

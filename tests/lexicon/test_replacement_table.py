@@ -115,6 +115,28 @@ def test_candidates_of_several_words_count_as_their_rarest(wordnet: WordNet) -> 
     assert found(("motion", "NN", 2)) == ["motion pictures"]
 
 
+def test_without_rules_of_frequency_the_corpus_says_nothing_of_candidates(wordnet: WordNet) -> None:
+    """One of several words has no count of its own: with both rules off it needs none."""
+    off = ReplacementOptions(senses="all", multiword=True, min_count=0, min_ratio=0.0)
+    table = compile_replacements(CORPUS, wordnet, off)
+    assert "motion pictures" in table.lookup("movies", "NNS")[Kind.SYNONYM]
+    for form, tag, _ in CORPUS:
+        listed = table.lookup(form, tag)
+        listed.pop(Kind.RANDOM, None)
+        assert listed == Replacements(wordnet, off).of(form, tag)
+
+
+def test_any_word_may_be_a_random_one(wordnet: WordNet) -> None:
+    def classes(**options: object) -> set[str]:
+        made = ReplacementOptions(senses="all", min_count=0, **options)  # type: ignore[arg-type]
+        found = compile_replacements(CORPUS, wordnet, made).lookup("movies", "NNS")[Kind.RANDOM]
+        return {tag for form, tag, _ in CORPUS if form in found}
+
+    assert classes(random="uniform") == {"NNS"}
+    assert classes(random="any") >= {"NNS", "NN", "VBD"}
+    assert "was" not in compile_replacements(CORPUS, wordnet, ANY).forms
+
+
 def test_coverage_is_by_occurrence(wordnet: WordNet) -> None:
     table = compile_replacements(
         [("movies", "NNS", 6), ("films", "NNS", 2), ("qwzx", "NN", 2), ("of", "IN", 9)], wordnet, ANY

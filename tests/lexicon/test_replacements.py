@@ -22,6 +22,7 @@ from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH
 Synsets = dict[str, tuple[str, str, list[tuple[str, str, str]], str]]
 
 EVERY_SENSE = ReplacementOptions(senses="all")
+RELEASED = ReplacementOptions(senses="all", agree=False, multiword=True, min_count=0, min_ratio=0.0)
 FILM, LAYER = "film%1:03:00:: 1 {}", "film%1:03:01:: 2 {}"
 
 
@@ -131,9 +132,27 @@ def test_a_malformed_count_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_base_forms_are_the_papers(wordnet: WordNet) -> None:
-    found = Replacements(wordnet, ReplacementOptions.released()).of("movies", "NNS")
+    found = Replacements(wordnet, RELEASED).of("movies", "NNS")
     assert found[Kind.SYNONYM] == ["movie", "film", "picture", "motion picture", "pic"][1:]
     assert found[Kind.HYPERNYM] == ["show", "performance"]
+
+
+def test_all_that_is_tagged(tmp_path: Path) -> None:
+    """Section 3.1 extracts verbs, nouns, adjectives and adverbs, and says nothing of stop words or short ones."""
+    more: Synsets = {
+        "be": ("v", "be exist live", [], "there is"),
+        "more": ("r", "more rather", [], "to a degree"),
+        "depart": ("v", "depart go", [], "leave"),
+    }
+    wordnet = made_wordnet(tmp_path / "wn", more, verbs="was be\n")
+    tagged = ReplacementOptions(senses="all", agree=False, words="tagged")
+    content = ReplacementOptions(senses="all", agree=False)
+    for form, tag, wanted in (("was", "VBD", "exist"), ("more", "RBR", "rather"), ("depart", "VB", "go")):
+        assert wanted in Replacements(wordnet, tagged).of(form, tag)[Kind.SYNONYM]
+        assert wanted not in Replacements(wordnet, content).of(form, tag).get(Kind.SYNONYM, [])
+    assert "be" in Replacements(wordnet, tagged).of("exist", "VB")[Kind.SYNONYM]
+    for form, tag in (("of", "IN"), ("paris", "NNP"), ("will", "MD"), ("the", "DT")):
+        assert Replacements(wordnet, tagged).of(form, tag) == {}
 
 
 def test_past_and_participle_that_look_the_same_take_only_such(tmp_path: Path) -> None:
@@ -147,7 +166,7 @@ def test_past_and_participle_that_look_the_same_take_only_such(tmp_path: Path) -
 
 def test_slots(wordnet: WordNet) -> None:
     words = [("walked", "VBD"), ("walked", "VBN"), ("went", "VBD"), ("walk", "VBP"), ("walk", "VB"), ("mice", "NNS")]
-    agreeing, papers = (Replacements(wordnet, EVERY_SENSE), Replacements(wordnet, ReplacementOptions.released()))
+    agreeing, papers = (Replacements(wordnet, EVERY_SENSE), Replacements(wordnet, RELEASED))
     assert [agreeing.slot(*word) for word in words] == ["VBD=VBN", "VBD=VBN", "VBD", "VB", "VB", "NNS"]
     assert [papers.slot(*word) for word in words] == ["v", "v", "v", "v", "v", "n"]
 
@@ -207,7 +226,7 @@ def test_not_replaced(tmp_path: Path, form: str, tag: str) -> None:
         "more": ("r", "more rather", [], "to a degree"),
     }
     wordnet = made_wordnet(tmp_path / "wn", more, verbs="done do\nwas be\n")
-    for options in (EVERY_SENSE, ReplacementOptions.released()):
+    for options in (EVERY_SENSE, RELEASED):
         assert Replacements(wordnet, options).of(form, tag) == {}
 
 
@@ -303,6 +322,7 @@ def shared(wordnet: WordNet) -> Callable[[ReplacementOptions], Replacements]:
         ({"senses": "frequnt"}, "did you mean 'frequent'"),
         ({"random": "bend"}, "did you mean 'band'"),
         ({"min_share": 0.0}, "min_share must be"),
+        ({"words": "tags"}, "did you mean 'tagged'"),
         ({"min_count": -1}, "min_count must be"),
         ({"min_ratio": 1.5}, "min_ratio must be"),
         ({"band": 0.5}, "band must be"),

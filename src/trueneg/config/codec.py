@@ -86,7 +86,7 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
         if key not in hints:
             raise ConfigError(unknown_name("option", path, [_joined(where, name) for name in hints]))
         values[key] = _decode_value(hints[key], value, path, own[key])
-    return kind(**values)
+    return _of_presets(kind, values)
 
 
 def with_current_names(kind: type[Any], data: Mapping[str, Any], where: str = "") -> dict[str, Any]:
@@ -126,7 +126,8 @@ def encode(config: Any) -> dict[str, Any]:
 def override(config: T, assignments: Sequence[str]) -> T:
     """Apply ``section.key=value`` settings, typed by the fields they name.
 
-    A key may leave its sections out where it is the only one of that name: ``steps=10``.
+    A key may leave its sections out where it is the only one of that name: ``steps=10``. Presets of a group of options
+    are applied first, wherever they stand, so that what is set besides stays set.
 
     Raises:
         ConfigError: for a setting without '=', an unknown or ambiguous key, or a value of another type.
@@ -136,15 +137,27 @@ def override(config: T, assignments: Sequence[str]) -> T:
         >>> override(PretrainConfig(), ["optimizer.learning_rate=3e-4", "steps=10"]).train.steps
         10
     """
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
-        path = full_name(config, name.strip())
-        if (old := name.strip()).rpartition(".")[2] != path.rpartition(".")[2]:
-            warn_renamed(f"option {old}", path)
-        config = _replace(config, path.split("."), text.strip())
+    known = rules(type(config))
+    settings = [_setting(config, assignment) for assignment in assignments]
+    named = {path for path, _ in settings}
+    for path, text in list(settings):
+        brought, _, value = known[path].brings.get(text, "").partition("=")
+        if brought and (other := _joined(path.rpartition(".")[0], brought)) not in named:
+            settings.append((other, value))
+    for path, text in sorted(settings, key=lambda setting: not known[setting[0]].presets):
+        config = _replace(config, path.split("."), text)
     return config
+
+
+def _setting(config: Any, assignment: str) -> tuple[str, str]:
+    """Full name and value, as text, of a setting."""
+    name, equals, text = assignment.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {assignment}: write it as key=value, for example train.steps=1000")
+    path = full_name(config, name.strip())
+    if (old := name.strip()).rpartition(".")[2] != path.rpartition(".")[2]:
+        warn_renamed(f"option {old}", path)
+    return path, text.strip()
 
 
 def save_config(config: Any, path: Path) -> None:
@@ -324,7 +337,16 @@ def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> An
     if rest:
         return dataclasses.replace(config, **{key: _replace(getattr(config, key), rest, text, full)})
     hint, rule = get_type_hints(type(config))[key], own_rules(type(config))[key]
-    return dataclasses.replace(config, **{key: _decode_value(hint, _parse(hint, text, full), full, rule)})
+    value = _decode_value(hint, _parse(hint, text, full), full, rule)
+    return _of_presets(type(config), {key: value}) if rule.presets else dataclasses.replace(config, **{key: value})
+
+
+def _of_presets(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Make a group of options of values, and of those that a preset named among them stands for."""
+    named = [
+        dict(rule.presets[values[name]]) for name, rule in own_rules(kind).items() if rule.presets and name in values
+    ]
+    return kind(**{key: value for preset in [*named, values] for key, value in preset.items()})
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from trueneg.config.fields import option
 
@@ -145,10 +145,33 @@ class RegularizationConfig:
     """Token level: warn when the mean pairwise cosine of the embeddings passes this."""
 
 
+AS_IN_THE_PAPER = {
+    "words": "tagged",
+    "senses": "all",
+    "agree": False,
+    "multiword": True,
+    "min_count": 0,
+    "min_ratio": 0.0,
+    "random": "any",
+    "articles": False,
+}
+"""Views as section 3.1 of Wang et al. (2021) has them: of what it does not ask for, nothing is asked."""
+
+VIEWS: dict[str, dict[str, Any]] = {
+    "trueneg": {},
+    "paper": AS_IN_THE_PAPER,
+    "released": AS_IN_THE_PAPER | {"synonym_share": 0.5, "antonym_share": 0.5, "kinds": "one", "antonym_kinds": "one"},
+}
+"""Name of a preset of views to where it differs from the defaults."""
+
+
 @dataclass(frozen=True)
 class ViewsConfig:
     """Which words of a text are replaced in its views, and by what (Wang et al. 2021, section 3.1)."""
 
+    preset: Literal["trueneg", "paper", "released"] = option("trueneg", compared=False, presets=VIEWS)
+    """What sets all options of the views: ours, those of the paper (section 3.1), or of the authors' code. Options
+    that are set besides stay set, and each is recorded with the value that is used."""
     lexicon: str = ""
     """Where replacements come from: empty for WordNet, or ``wn:LEXICON`` of the package ``wn``, for other languages."""
     synonym_share: float = option(0.4, at_least=0, at_most=1)
@@ -161,6 +184,19 @@ class ViewsConfig:
     """What the synonym view puts there; with fewer kinds it replaces fewer words, and is right about more of them."""
     kinds: Literal["mixed", "one"] = "mixed"
     """Kinds of synonyms side by side in a text, or one of them a text (the authors' code)."""
+    antonym_kinds: Literal["mixed", "one"] = option("mixed", needs=(OF_ANTONYMS, "objective.cline.views.random!=none"))
+    """Antonyms, with random words in the places that are left; or by a coin antonyms alone or random words alone, and
+    random words where a text has no antonym (the authors' code)."""
+    words: Literal["content", "tagged"] = "content"
+    """Which words are replaced, and may replace others. ``content``: nouns, verbs, adjectives and adverbs, but no stop
+    words, no forms of be, have and do, and in their place nothing of one or two letters. ``tagged``: all words of these
+    four classes (the paper)."""
+    min_count: int = option(2, at_least=0)
+    """How often the corpus must have what replaces a word, in any use; 0 for no limit, as in the paper. Of several
+    words the rarest counts."""
+    min_ratio: float = option(0.01, at_least=0, at_most=1)
+    """The same as a share of how often it has the word itself: "optics" is no synonym of "eyes"; 0 for no limit, as in
+    the paper."""
     senses: Literal["first", "frequent", "all"] = "frequent"
     """Which meanings of a word supply others; all in the authors' code."""
     agree: bool = True
@@ -169,9 +205,9 @@ class ViewsConfig:
     """Candidates of several words, or with a hyphen, too (the authors' code)."""
     indirect: bool = option(False, needs=OF_ANTONYMS)
     """Antonyms via similar words too."""
-    random: Literal["band", "uniform", "none"] = option("band", needs=OF_ANTONYMS)
+    random: Literal["band", "uniform", "any", "none"] = option("band", needs=OF_ANTONYMS)
     """Words that fill the antonym view where there is no antonym: of the same class and about as frequent, of the same
-    class, or none."""
+    class, any, or none."""
     articles: bool = True
     """Write "an" before a word put there that begins with a vowel, "a" before others; the authors' code leaves them."""
     entities: Literal["tags", "capitals"] = "tags"
@@ -183,8 +219,9 @@ class ViewsConfig:
 class ClineConfig:
     """Contrastive learning with semantic negatives (Wang et al. 2021)."""
 
-    variant: Literal["paper", "released"] = "paper"
-    """Equations 4 and 6, or what the authors' code minimises."""
+    variant: Literal["paper", "released"] = option("paper", brings={"released": "views.preset=released"})
+    """Equations 4 and 6, or what the authors' code minimises. ``released`` sets the authors' views, too
+    (``views.preset=released``), unless a preset of views is set."""
     rtd: bool = True
     """Find the words that were replaced; False is Table 6's "w/o RTD"."""
     contrast: bool = True

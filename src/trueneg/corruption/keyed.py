@@ -13,8 +13,8 @@ from torch import Tensor
 GOLDEN = 0x9E3779B97F4A7C15
 CHOOSE, SPAN_LENGTH, REPLACE, RANDOM_TOKEN, SAMPLE = range(5)
 """Streams: which positions, how long a span, what replaces it, which random token, which prediction."""
-SYNONYM_WORDS, SYNONYM_KINDS, SYNONYM_CHOICES, ANTONYM_WORDS, ANTONYM_CHOICES = range(5, 10)
-"""Of views: which words, what kind of word in their place, and which one."""
+SYNONYM_WORDS, SYNONYM_KINDS, SYNONYM_CHOICES, ANTONYM_WORDS, ANTONYM_CHOICES, ANTONYM_KINDS = range(5, 11)
+"""Of views: which words, what kind of word in their place, and which one; what kind a whole antonym view has."""
 
 
 def example_keys(seed: int, positions: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 The paper says only that synonyms, hypernyms and morphological changes keep a meaning, and that antonyms and random
 words change it. Its released code takes every sense of a word, puts the candidate's base form there, and allows
-several words: :meth:`ReplacementOptions.released`. The defaults require more of a candidate, because most senses in a
-dictionary are rare ones, and a base form in the place of an inflected one gives the replacement away by grammar alone.
+several words (the preset ``released`` of :class:`~trueneg.config.options.ViewsConfig`). The defaults require more of a
+candidate, because most senses in a dictionary are rare ones, and a base form in the place of an inflected one gives the
+replacement away by grammar alone.
 """
 
 from __future__ import annotations
@@ -32,11 +33,16 @@ Senses = Literal["first", "frequent", "all"]
 """Which meanings of a word count: the first that WordNet lists, those that WordNet's counts in tagged text show to be
 frequent, or all of them (the released code)."""
 
-Pool = Literal["band", "uniform"]
-"""Where random words come from: words of about the same frequency in the same slot, or any in the same slot."""
+Pool = Literal["band", "uniform", "any"]
+"""Where random words come from: words of about the same frequency in the same slot, any in the same slot, or any."""
+
+Scope = Literal["content", "tagged"]
+"""What is replaced, and replaces others: content words, or everything that is tagged as a noun, verb, adjective or
+adverb (the paper)."""
 
 SENSES: tuple[Senses, ...] = get_args(Senses)
 POOLS: tuple[Pool, ...] = get_args(Pool)
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 AUXILIARIES = frozenset(["be", "have", "do"])
 """Base forms that nothing replaces and that replace nothing, whether they stand as auxiliaries or not."""
@@ -72,6 +78,8 @@ class ReplacementOptions:
             inflections lacks that; else its base form as WordNet has it (the paper's code).
         multiword: admit candidates of several words, or with a hyphen.
         indirect: admit as antonyms those of the other words of a synset, and of the head of a satellite adjective.
+        words: with "content" no stop word and no form of *be*, *have* or *do* is replaced, and none replaces a word,
+            nor does anything of fewer than three letters.
         min_count: how often a corpus has a candidate in any use, at least; 0 for no limit. Of several words the rarest
             counts.
         min_ratio: the same as a part of how often it has the word's form: "optics" is no synonym of "eyes".
@@ -88,6 +96,7 @@ class ReplacementOptions:
     agree: bool = True
     multiword: bool = False
     indirect: bool = False
+    words: Scope = "content"
     min_count: int = 2
     min_ratio: float = 0.01
     random: Pool = "band"
@@ -99,6 +108,8 @@ class ReplacementOptions:
             raise ConfigError(unknown_name("senses", self.senses, SENSES))
         if self.random not in POOLS:
             raise ConfigError(unknown_name("random", self.random, POOLS))
+        if self.words not in SCOPES:
+            raise ConfigError(unknown_name("words", self.words, SCOPES))
         for name, is_right, wanted in (
             ("min_share", 0 < self.min_share <= 1, "in (0, 1]"),
             ("min_count", self.min_count >= 0, "at least 0"),
@@ -108,14 +119,6 @@ class ReplacementOptions:
         ):
             if not is_right:
                 raise ConfigError(f"{name} must be {wanted}, got {getattr(self, name)}")
-
-    @classmethod
-    def released(cls) -> ReplacementOptions:
-        """The choices of the authors' code: every sense, base forms, several words, no regard to frequency.
-
-        Their random words come from a list of another package, whatever the part of speech; ours share it.
-        """
-        return cls(senses="all", agree=False, multiword=True, min_count=0, min_ratio=0.0, random="uniform")
 
 
 class Replacements:
@@ -178,7 +181,7 @@ class Replacements:
                         taken.add(candidate)
                         found[kind].append(candidate)
             for forms in inflections(base, pos).values() if self._is_english else ():
-                if is_candidate(forms[0]) and forms[0] not in taken:
+                if self.is_candidate(forms[0]) and forms[0] not in taken:
                     taken.add(forms[0])
                     found[Kind.INFLECTION].append(forms[0])
         return {kind: candidates for kind, candidates in found.items() if candidates}
@@ -186,10 +189,10 @@ class Replacements:
     def readings(self, form: str, tag: str) -> tuple[str, ...]:
         """The base forms that a word in its place is an inflection of; none if nothing may replace it.
 
-        That is the case for proper nouns and for what is no noun, verb, adjective or adverb, for stop words, forms
-        of *be*, *have* and *do*, numbers, single letters and words with other characters than letters, and for
-        what WordNet does not list or lists as a name. Where candidates are to agree, also for a form that the tag
-        does not fit.
+        That is the case for proper nouns and for what is no noun, verb, adjective or adverb, for numbers, single
+        letters and words with other characters than letters, and for what WordNet does not list or lists as a name;
+        unless ``words`` is "tagged", for stop words and forms of *be*, *have* and *do*. Where candidates are to
+        agree, also for a form that the tag does not fit.
 
         Example:
             With a WordNet loaded, "saw" as VBD is a form of "see" alone, as NN of "saw".
@@ -226,11 +229,11 @@ class Replacements:
         return frozenset(found)
 
     def _read_bases(self, form: str, tag: str) -> tuple[str, ...]:
-        if not is_content(form, tag) or len(form) < 2 or not form.isalpha() or is_number(form):
+        if not is_content(form, tag, self.options.words) or len(form) < 2 or not form.isalpha() or is_number(form):
             return ()
         pos = cast(PartOfSpeech, coarse(tag))
         bases = self.wordnet.morphy(form, pos)
-        if pos == "v" and not AUXILIARIES.isdisjoint(bases):
+        if pos == "v" and self.options.words == "content" and not AUXILIARIES.isdisjoint(bases):
             return ()
         return tuple(
             base
@@ -275,7 +278,7 @@ class Replacements:
             for pointer in synset.pointers:
                 if pointer.symbol == "@":
                     found[Kind.HYPERNYM] += self._readable(pointer.pos, pointer.offset)
-            found[Kind.ANTONYM] += filter(self._is_candidate, self._antonyms(synset, base, self.options.indirect))
+            found[Kind.ANTONYM] += filter(self.is_candidate, self._antonyms(synset, base, self.options.indirect))
         opposites = {
             lemma
             for offset in self._offsets(base, pos)
@@ -291,7 +294,7 @@ class Replacements:
         return tuple(
             lemma
             for lemma in self._lemmas(pos, offset)
-            if self._is_candidate(lemma) and (not is_mutual or offset in self._senses(lemma, pos))
+            if self.is_candidate(lemma) and (not is_mutual or offset in self._senses(lemma, pos))
         )
 
     def _antonyms(self, synset: Synset, base: str, indirect: bool) -> Iterator[str]:
@@ -309,12 +312,13 @@ class Replacements:
         """Whether two synonyms are one word, in English also if they spell it in two ways."""
         return word == other or (self._is_english and same_spelling(word, other))
 
-    def _is_candidate(self, lemma: str) -> bool:
-        if lemma != lemma.lower() or lemma in AUXILIARIES:
+    def is_candidate(self, word: str) -> bool:
+        """Whether a word may replace others at all: by its letters, and where only content words may, by what it is."""
+        if word != word.lower():
             return False
-        if self.options.multiword and not lemma.isalpha():
-            return lemma.replace("-", "").replace(" ", "").isalpha()
-        return is_candidate(lemma)
+        if self.options.multiword and not word.isalpha():
+            return word.replace("-", "").replace(" ", "").isalpha()
+        return word.isalpha() if self.options.words == "tagged" else word not in AUXILIARIES and is_candidate(word)
 
 
 def _check_wn(lexicon: WnLexicon, options: ReplacementOptions) -> None:
@@ -329,14 +333,16 @@ def _check_wn(lexicon: WnLexicon, options: ReplacementOptions) -> None:
         raise ConfigError(f"{lexicon.name} ({lexicon.language}) comes without {what}: choose {remedy}")
 
 
-def is_content(form: str, tag: str) -> bool:
+def is_content(form: str, tag: str, words: Scope = "content") -> bool:
     """Whether a lower-case form counts as a content word: by its tag, and neither a proper noun nor a stop word.
+
+    With ``words="tagged"`` stop words count, too, where they are tagged as nouns, verbs, adjectives or adverbs.
 
     Example:
         >>> [is_content(*word) for word in (("movies", "NNS"), ("paris", "NNP"), ("was", "VBD"), ("of", "IN"))]
         [True, False, False, False]
     """
-    return bool(coarse(tag)) and not tag.startswith("NNP") and form not in STOP_WORDS
+    return bool(coarse(tag)) and not tag.startswith("NNP") and (words == "tagged" or form not in STOP_WORDS)
 
 
 def same_spelling(word: str, other: str) -> bool:

@@ -172,6 +172,10 @@ class ViewGenerator:
         antonyms, random = self.candidates.antonyms, self.candidates.random
         has_antonym = antonyms.sizes[found.entries] > 0
         has_random = (random.sizes[found.entries] > 0) & (self.config.random != "none")
+        if self.config.antonym_kinds == "one":
+            is_random = found.draws(keyed.ANTONYM_KINDS, by_row=True) >= 0.5
+            is_random |= ~np.isin(found.words.line, found.words.line[has_antonym])
+            has_antonym, has_random = has_antonym & ~is_random, has_random & is_random
         is_candidate = has_antonym | has_random
         order = found.draws(keyed.ANTONYM_WORDS) + ~has_antonym
         is_chosen = found.choose(is_candidate, order, self.config.antonym_share)

@@ -29,10 +29,10 @@ from trueneg.lexicon.replacements import (
     Kind,
     ReplacementOptions,
     Replacements,
+    Scope,
     is_content,
     sense_counts_digest,
 )
-from trueneg.lexicon.surface import is_candidate
 from trueneg.lexicon.tags import NUMBERS, PENN, coarse
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
@@ -145,8 +145,8 @@ class ReplacementTable:
     def coverage(self, *kinds: Kind) -> float:
         """The part of the corpus's content words, by occurrence, that has a candidate of one of the kinds.
 
-        Content words are nouns, verbs, adjectives and adverbs that are neither proper nouns nor stop words
-        (:func:`~trueneg.lexicon.replacements.is_content`), replaceable or not.
+        Content words are nouns, verbs, adjectives and adverbs that are neither proper nouns nor, unless ``words`` was
+        "tagged", stop words (:func:`~trueneg.lexicon.replacements.is_content`), replaceable or not.
         """
         has_one = np.zeros(len(self), np.bool_)
         for kind in kinds:
@@ -210,7 +210,7 @@ def compile_replacements(
         ConfigError: if a lexicon of ``wn`` does.
     """
     options = options or ReplacementOptions()
-    corpus = _Counted.of(words)
+    corpus = _Counted.of(words, options.words)
     replacements = Replacements(wordnet, options)
     found: dict[tuple[str, str], dict[Kind, list[str]]] = {}
     for (form, tag), count in sorted(corpus.replaceable.items()):
@@ -261,7 +261,7 @@ class _Counted:
     digest: str
 
     @classmethod
-    def of(cls, words: Iterable[Word]) -> _Counted:
+    def of(cls, words: Iterable[Word], scope: Scope) -> _Counted:
         given: Counter[tuple[str, str]] = Counter()
         for form, tag, count in words:
             if count < 0:
@@ -275,7 +275,7 @@ class _Counted:
             of_form[form.lower()] += count
             if form == form.lower():
                 lower.add(form)
-        content = {word: count for word, count in counts.items() if word[1] in NUMBERS and is_content(*word)}
+        content = {word: count for word, count in counts.items() if word[1] in NUMBERS and is_content(*word, scope)}
         replaceable = {word: count for word, count in content.items() if word[0] in lower}
         listed = "".join(f"{form}\t{tag}\t{count}\n" for (form, tag), count in sorted(given.items()))
         return cls(
@@ -293,7 +293,7 @@ class _Counted:
 
 
 def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacements: Replacements) -> list[list[str]]:
-    """Random words for each word: of its slot, of about its frequency, and not near it in meaning.
+    """Random words for each word: of its slot, of about its frequency, as ``random`` says, and not near it in meaning.
 
     They are drawn once, here, because no draw at training time could leave out what is near at no cost: a word
     that means the same would be a negative that is none.
@@ -306,13 +306,14 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
     close, close_to = _closeness(rows, replacements)
     slots: dict[str, list[int]] = defaultdict(list)
     for number, word in enumerate(rows):
-        slots[replacements.slot(*word)].append(number)
+        slots["" if options.random == "any" else replacements.slot(*word)].append(number)
     generator = np.random.Generator(np.random.PCG64(0))
     pairs = [np.empty((2, 0), np.int64)]
     for _, members in sorted(slots.items()):
         row = np.array(members, np.int64)
         row = row[np.argsort(-counts[row], kind="stable")]
-        pool = row[[is_candidate(rows[r][0]) and corpus.of_form[rows[r][0]] >= options.min_count for r in row]]
+        forms = (rows[r][0] for r in row)
+        pool = row[[replacements.is_candidate(f) and corpus.of_form[f] >= options.min_count for f in forms]]
         low, high = _bands(-counts[pool], counts[row], options)
         wanted = np.clip(counts[row], _MIN_RANDOM, None).clip(None, options.num_random)
         # One from each of so many equal parts of the band: all of it where it is no longer than what is wanted.
@@ -334,7 +335,7 @@ def _bands(
     pool: NDArray[np.int64], counts: NDArray[np.int64], options: ReplacementOptions
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where in a pool, its counts negated and ascending, the band of each count begins and ends."""
-    if options.random == "uniform":
+    if options.random != "band":
         return np.zeros(len(counts), np.int64), np.full(len(counts), len(pool))
     low = np.searchsorted(pool, -counts * options.band, "left")
     high = np.searchsorted(pool, -counts / options.band, "right")

@@ -119,6 +119,9 @@ def options_of(config: ViewsConfig) -> ReplacementOptions:
         agree=config.agree,
         multiword=config.multiword,
         indirect=config.indirect,
+        words=config.words,
+        min_count=config.min_count,
+        min_ratio=config.min_ratio,
         random="band" if config.random == "none" else config.random,
     )
 
