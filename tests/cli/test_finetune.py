@@ -174,8 +174,9 @@ def test_a_run_of_pretraining_is_no_fine_tuned_model(world: World) -> None:
     assert "holds no fine-tuned model" in fails("evaluate", world.run, "--task", "glue/rte")
 
 
-def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) -> None:
-    """Two seeds on reviews; the set's originals and revisions differ by one word."""
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    """Reviews with a contrast set, whose originals and revisions differ by one word."""
     data = tmp_path / "data"
     for split in ("train", "test"):
         for side, word in (("neg", "small"), ("pos", "large")):
@@ -189,7 +190,15 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) 
         kinds = {"large": "Positive", "small": "Negative"}
         rows = [f"{kinds[word]}\ta {word} city {number}" for number in range(6) for word in words]
         (contrast / f"{name}.tsv").write_text("\n".join(["Sentiment\tText", *rows]) + "\n")
-    given = ("--task", "imdb", "--data", data, "--length", 24, "--batch-size", 8, "--set", "train.device=cpu")
+    return data
+
+
+def on_films(data: Path) -> tuple[object, ...]:
+    return ("--task", "imdb", "--data", data, "--length", 24, "--batch-size", 8, "--set", "train.device=cpu")
+
+
+def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp_path: Path) -> None:
+    data, given = films, on_films(films)
     works("finetune", world.run, *given, "--seeds", 2, "--epochs", 1, "--out", tmp_path / "a")
     longer = ("--epochs", 8, "--out", tmp_path / "b", "--set", "learning_rate=3e-3")
     works("finetune", world.run, *given, "--seeds", 2, *longer)
@@ -205,3 +214,42 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, tmp_path: Path) 
     assert ("imdb", "contrast-test", "group_consistency") in {(r["task"], r["split"], r["metric"]) for r in rows}
     error = fails("evaluate", tmp_path / "a" / "imdb", "--contrast-set", tmp_path / "nowhere")
     assert "--contrast-set" in error and "no such file or folder" in error
+
+
+def test_a_sweep_selected_on_the_contrast_set_is_labelled_in_every_table(
+    world: World, films: Path, tmp_path: Path
+) -> None:
+    given = (*on_films(films), "--seeds", 1, "--sweep", "learning_rate=1e-5,3e-3")
+    chosen = ("--select-on", f"contrast-set:{films}", "--out", tmp_path / "a")
+    done = works("finetune", world.run, *given, *chosen, "--json").data
+    (selected,) = done["selections"]
+    assert (selected["on"], selected["metric"]) == ("contrast-test", "group_consistency")
+    best = selected["combinations"][selected["selected"]]
+    for one in selected["combinations"]:
+        shown = works("evaluate", tmp_path / "a" / one["folder"], "--contrast-set", films, "--json").data["results"]
+        assert one["by_seed"] == {"1": shown[0]["metrics"]["group_consistency"]}
+        assert one["mean"] <= best["mean"]
+    rule = "best of 2 by group_consistency on contrast-test"
+    assert {result["split"] for result in done["results"]} == {"dev", "test", "contrast-test"}
+    assert all(result["selection"] == f"last; optimizer.learning_rate: {rule}" for result in done["results"])
+    assert works("report", tmp_path / "a", "--format", "csv").out.count(rule) == 6, "each metric of each split"
+    assert rule in works("evaluate", tmp_path / "a" / "imdb").err
+    works("finetune", world.run, *on_films(films), "--seeds", 1, "--out", tmp_path / "b")
+    notes = works("compare", tmp_path / "b", tmp_path / "a", "--resamples", 50, "--json").data["rows"][0]["notes"]
+    note = "of a, optimizer.learning_rate is the best of 2 by group_consistency on contrast-test"
+    assert note in notes
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (["--sweep", "learning_rat=1e-5,2e-5"], "did you mean 'learning_rate'"),
+        (["--sweep", "learning_rate=1e-5,fast"], "optimizer.learning_rate must be a number, got 'fast'"),
+        (["--sweep", "learning_rate=1e-5,2e-5", "--lr", "1e-4"], "optimizer.learning_rate is set and swept"),
+        (["--select-on", "dev"], "--select-on does nothing beside finetune without --sweep"),
+        (["--sweep", "learning_rate=1e-5,2e-5", "--select-on", "held_out"], "did you mean 'held-out'"),
+    ],
+)
+def test_mistakes_in_sweeps(world: World, reviews: Path, tmp_path: Path, change: list[str], complaint: str) -> None:
+    assert complaint in fails("finetune", world.run, *options(reviews, tmp_path / "out"), *change)
+    assert not (tmp_path / "out").exists()

@@ -264,7 +264,14 @@ def test_what_may_change_on_resume_and_what_is_compared() -> None:
     unfinished = names_where(FinetuneConfig, lambda rule: rule.resume == "unfinished")
     assert unfinished == {"task.max_dev_examples", "keep_model"}
     ignored = names_where(FinetuneConfig, lambda rule: not rule.is_compared)
-    assert ignored == OF_ANY_RUN | {"task.data", "start_from", "keep_model", "evals_per_epoch", "train.seed"}
+    assert ignored == OF_ANY_RUN | {
+        "task.data",
+        "start_from",
+        "keep_model",
+        "evals_per_epoch",
+        "hold_out",
+        "train.seed",
+    }
 
 
 RENAMED = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trueneg.cli.output import Output
 from trueneg.errors import ConfigError
 
 if TYPE_CHECKING:
     from trueneg.evaluation.results.store import Result
+    from trueneg.runs.sweeps import Selection
 
 
 def is_finetuned(checkpoint: str) -> bool:
@@ -31,14 +32,23 @@ def runs_of(models: Sequence[str]) -> list[Path]:
     return [run for model in models for run in seed_folders(model)]
 
 
-def show_results(results: Sequence[Result], output: Output) -> None:
-    """Print the metrics of each split and seed."""
+def show_results(results: Sequence[Result], output: Output, selections: Sequence[Selection] = ()) -> None:
+    """Print the metrics of each split and seed; of a sweep how they were selected first."""
     rows = [
         (result.task, result.split, result.seed, f"{result.num_examples:,}", name, f"{100 * value:.2f}")
         for result in results
         for name, value in result.metrics.items()
     ]
-    data = {"results": [asdict(result) for result in results]}
+    data: dict[str, Any] = {"results": [asdict(result) for result in results]}
+    for selected in selections:
+        output.say(f"{selected.task}: {selected.rule}")
+        for number, one in enumerate(selected.combinations):
+            mark = "  selected" if number == selected.selected else ""
+            output.say(f"  {one.mean:.4f}  {', '.join(f'{k}={v}' for k, v in one.settings.items())}{mark}")
+    for told in dict.fromkeys(f"{result.task}: {result.selection}" for result in results if "sweep" in result.train):
+        output.say(told)
+    if selections:
+        data["selections"] = [asdict(selected) for selected in selections]
     output.table(data, ("task", "split", "seed", "examples", "metric", "x 100"), rows)
 
 

@@ -16,7 +16,7 @@ from trueneg.cli.options import (
     chosen_settings,
     seeds_of,
 )
-from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process
+from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process, refuse_given
 from trueneg.cli.results import has_results, report_glue_zip, report_table, show_results
 from trueneg.config.validation import refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
@@ -158,6 +158,17 @@ def finetune(
             "adversarial", "freelb or smart: train on perturbed word embeddings, at two to three times the cost."
         ),
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,VALUE",
+            help="Train with each value, select one: optimizer.learning_rate=1e-5,2e-5. Of several, all combinations.",
+        ),
+    ] = None,
+    select_on: Annotated[
+        str,
+        typer.Option(help="Of a sweep: held-out (a part of the training examples), dev, or contrast-set:FOLDER."),
+    ] = "held-out",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
     settings: Settings = None,
     as_json: Json = False,
@@ -174,15 +185,35 @@ def finetune(
 
     One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
     --label-column stars --out results/hc`
-    """
-    from trueneg.runs.finetuning_tasks import configure_tasks, finetune_tasks
 
-    wanted = configure_tasks(checkpoint, task, preset=preset, settings=chosen_settings(context))
+    `--sweep optimizer.learning_rate=1e-5,2e-5,5e-5` trains with each; OUT/TASK holds the one selected on validation
+    data, and OUT/TASK/selection.json the figures of all.
+    """
+    from trueneg.config.options import FinetuneConfig
+    from trueneg.runs.finetuning_tasks import configure_tasks, finetune_tasks
+    from trueneg.runs.sweeps import Selection
+    from trueneg.runs.sweeps import sweep as run_sweep
+
     several = "where several seeds are run: choose one with --seed, or leave it out"
-    refuse_idle(wanted[0], settings or [], ((("train.seed",), lambda config: False, several),))
+    refuse_idle(FinetuneConfig(), settings or [], ((("train.seed",), lambda config: False, several),))
     output = Output(as_json, quiet)
     numbers = [seed] if seed is not None else seeds_of(seeds)
-    runs = finetune_tasks(wanted, out, numbers, resume=resume, quiet=quiet)
+    chosen = chosen_settings(context)
+    selections: list[Selection] = []
+    if sweep:
+        done = run_sweep(
+            *(checkpoint, task, sweep, out, numbers),
+            preset=preset,
+            settings=chosen,
+            select_on=select_on,
+            resume=resume,
+            quiet=quiet,
+        )
+        runs, selections = done.runs, done.selections
+    else:
+        refuse_given(context, ["select_on"], "finetune without --sweep")
+        wanted = configure_tasks(checkpoint, task, preset=preset, settings=chosen)
+        runs = finetune_tasks(wanted, out, numbers, resume=resume, quiet=quiet)
     last = runs[-1]
     reached = f"step {last.step:,} of {last.steps:,} of seed {last.seed}"
     if last.reason == "interrupted":
@@ -190,7 +221,7 @@ def finetune(
     if last.reason == "time":
         output.say(f"time is up at {reached} in '{last.folder}': continue with --resume")
     if is_main_process():
-        show_results([result for run in runs for result in run.results.values()], output)
+        show_results([result for run in runs for result in run.results.values()], output, selections)
 
 
 def report(

@@ -470,8 +470,11 @@ class FinetuneConfig:
     """Dropout of every layer; negative for the checkpoint's own."""
     select: Literal["last", "best"] = option("last", flag="--select")
     """Weights that are evaluated: the last, or those best on a validation part split off the training examples."""
-    valid_fraction: float = option(0.1, above=0, below=1, needs="select=best")
-    """Share of the training examples that ``select=best`` holds out for choosing."""
+    hold_out: bool = option(False, compared=False)
+    """Hold a part of the training examples out with ``select=last``, too, and measure the evaluated weights on it: what
+    ``finetune --sweep`` selects by."""
+    valid_fraction: float = option(0.1, above=0, below=1, needs="select=best or hold_out=true")
+    """Share of the training examples that ``select=best`` and ``hold_out`` hold out for choosing."""
     evals_per_epoch: float = option(
         1.0, above=0, at_most=100, compared=False, needs=("select=best", "not train.eval_every")
     )

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.codec import encode
 from trueneg.config.options import FinetuneConfig
 from trueneg.evaluation.results.provenance import versions
-from trueneg.evaluation.results.store import Result, columns_of
+from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of
 from trueneg.tasks.base import Encoded, Prediction, Task
 from trueneg.tasks.metrics import METRICS
 from trueneg.terminal.progress import Tell, untold
@@ -144,7 +144,7 @@ def make_result(
         metrics=metrics,
         num_examples=len(predictions),
         model=config.start_from,
-        selection=selection(config),
+        selection=selection(config, trained),
         step=step,
         counts=dict(counts),
         labels=list(task.labels),
@@ -161,11 +161,20 @@ def _missing(predictions: Sequence[Prediction]) -> dict[str, int]:
     return {"missing_predictions": num_missing} if num_missing else {}
 
 
-def selection(config: FinetuneConfig) -> str:
-    """Say how the evaluated weights were chosen."""
-    if config.select == "last":
-        return "last"
-    return f"best on {config.valid_fraction:.0%} of the training examples, held out"
+def selection(config: FinetuneConfig, trained: Mapping[str, Any]) -> str:
+    """Say how the evaluated weights were chosen: among those of a run, and among the runs of a sweep.
+
+    Args:
+        config: How they were trained.
+        trained: What the result says of the training; ``sweep`` is what ``runs.sweeps`` adds.
+    """
+    held_out = f"{config.valid_fraction:.0%} of the training examples, held out"
+    chosen = "last" if config.select == "last" else f"best on {held_out}"
+    if swept := trained.get("sweep"):
+        where = held_out if swept["on"] == HELD_OUT else swept["on"]
+        names = " and ".join(swept["settings"])
+        chosen += f"; {names}: best of {swept['num_combinations']} by {swept['metric']} on {where}"
+    return chosen
 
 
 def pad_id(tokenizer: PreTrainedTokenizerFast) -> int:

@@ -136,7 +136,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     Raises:
         TruenegError: for anything a user can fix; see the message.
     """
-    _check(config)
+    check_finetuning(config)
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
     if finished := _finished(config, folder, task):
@@ -179,7 +179,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             folder.mkdir(parents=True, exist_ok=True)
             save_config(config, folder / CONFIG)
             metrics = MetricsFile(folder / METRICS, run.step)
-        choice = _Choice(task, data, padding, run, folder) if data.valid else None
+        valid = _Validation(task, data, padding, run) if data.valid else None
+        choice = _Choice(valid, folder) if valid and config.select == "best" else None
         tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
         with Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display:
             for note in task.notes:
@@ -214,6 +215,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
                         "tokens_per_second": round(run.step * batches.tokens_per_step / ending.seconds, 1),
                         "parameters": count_parameters(model),
                     }
+                    if valid is not None and config.hold_out:
+                        trained["held_out"] = {"metrics": valid(), "num_examples": len(data.valid_examples)}
                     for split in task.dev_splits:
                         results[split], answers = evaluate_model(
                             model,
@@ -274,31 +277,41 @@ class _Data:
     counts: Mapping[str, int]
 
 
-class _Choice:
-    """Answers the validation part and keeps the best weights: what the loop evaluates with."""
+class _Validation:
+    """Measures the weights as they are on the validation part."""
 
-    def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run, folder: Path) -> None:
-        self._task, self._data, self._pad_id, self._run, self._folder = task, data, pad_id, run, folder
-        records = read_metrics(folder / METRICS) if run.step else []
-        self._best = max((r[task.metrics[0]] for r in records if r["kind"] == "eval"), default=float("-inf"))
+    def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run) -> None:
+        self.task, self.run, self._data, self._pad_id = task, run, data, pad_id
 
     def __call__(self) -> dict[str, float]:
-        run, data = self._run, self._data
+        run, data = self.run, self._data
         assert data.valid is not None
         answers = predict_split(
             run.module.model,
-            self._task,
+            self.task,
             data.valid_examples,
             data.valid,
             self._pad_id,
             precision=run.config.precision,
             processes=run.processes,
         )
-        figures = score(self._task, answers)
-        if figures[self._task.metrics[0]] > self._best:
-            self._best = figures[self._task.metrics[0]]
-            if run.processes.is_main:
-                arrays = {name: tensor.cpu().numpy() for name, tensor in run.module.state_dict().items()}
+        return score(self.task, answers)
+
+
+class _Choice:
+    """Keeps the weights that do best on the validation part: what the loop evaluates with."""
+
+    def __init__(self, valid: _Validation, folder: Path) -> None:
+        self._valid, self._folder, self._metric = valid, folder, valid.task.metrics[0]
+        records = read_metrics(folder / METRICS) if valid.run.step else []
+        self._best = max((r[self._metric] for r in records if r["kind"] == "eval"), default=float("-inf"))
+
+    def __call__(self) -> dict[str, float]:
+        figures = self._valid()
+        if figures[self._metric] > self._best:
+            self._best = figures[self._metric]
+            if self._valid.run.processes.is_main:
+                arrays = {name: tensor.cpu().numpy() for name, tensor in self._valid.run.module.state_dict().items()}
                 _BEST_FILE.write(self._folder / BEST, arrays, {})
         return figures
 
@@ -311,18 +324,18 @@ def _load_best(module: torch.nn.Module, path: Path) -> None:
         raise _BEST_FILE.damaged(path, "it is of another model") from error
 
 
-def _check(config: FinetuneConfig) -> None:
+def data_digests(task: Task[Any]) -> dict[str, str]:
+    """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
+    return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
+
+
+def check_finetuning(config: FinetuneConfig) -> None:
     """Find mistakes before anything is loaded."""
     validate(config)
     if config.adversarial and config.train.compile:
         raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
     if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
         raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")
-
-
-def data_digests(task: Task[Any]) -> dict[str, str]:
-    """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
-    return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
 
 
 def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
@@ -371,7 +384,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     seed = config.train.seed
     examples = chosen_examples(task, config, split.examples)
     valid: list[Any] = []
-    if config.select == "best":
+    if config.select == "best" or config.hold_out:
         num_valid = max(1, round(config.valid_fraction * len(examples)))
         # What stays is chosen: a subset has an example of every label, and training needs them.
         kept = {example.key for example in task.subset(examples, len(examples) - num_valid, mixed_seed(seed, 1))}

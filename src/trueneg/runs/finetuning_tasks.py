@@ -7,9 +7,10 @@ from pathlib import Path
 
 from trueneg.config.codec import override
 from trueneg.config.options import FinetuneConfig
-from trueneg.errors import TaskError
+from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.results.store import SELECTION
 from trueneg.registry import load_plugins
-from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune_seeds
+from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune_seeds, folder_of
 from trueneg.tasks import make_task, tasks_named
 
 
@@ -52,10 +53,15 @@ def finetune_tasks(
         quiet: Show no progress.
 
     Raises:
+        ConfigError: if a folder of results holds what a sweep selected.
         TaskError: naming every task whose data is missing or damaged.
         TruenegError: for anything else a user can fix; see the message.
     """
-    _check_data(configs)
+    check_data(configs)
+    for config in configs:
+        folder = folder_of(config.task.name, 0, out).parent
+        if (folder / SELECTION).is_file():
+            raise ConfigError(f"'{folder}' holds what a sweep selected: run that --sweep again, or give another --out")
     chosen = list(seeds)
     runs: list[Finetuned] = []
     for config in configs:
@@ -65,7 +71,7 @@ def finetune_tasks(
     return runs
 
 
-def _check_data(configs: Sequence[FinetuneConfig]) -> None:
+def check_data(configs: Sequence[FinetuneConfig]) -> None:
     """Refuse the tasks whose data cannot be read, all of them at once. One alone says so itself."""
     faults = []
     for config in configs if len(configs) > 1 else ():

@@ -13,7 +13,7 @@ from trueneg.config.codec import flatten, with_current_names
 from trueneg.config.fields import names_where
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
-from trueneg.evaluation.results.store import Result, columns_of, load_predictions
+from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.significance import (
@@ -153,6 +153,12 @@ class _Pair:
         if not self.is_paired:
             self.notes.append(f"unpaired: seeds {_listed(left)} against {_listed(right)}")
         self.notes += _other_settings(self.sides)
+        self.notes += [
+            note
+            for name, side in zip((baseline, contender), self.sides, strict=True)
+            for found in sorted({_selected_on(result, split) for _, result in side.values()})
+            if found and (note := f"of {name}, {found}")
+        ]
 
     def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[Compared]:
         """Compare each metric that was chosen and that all results have."""
@@ -299,6 +305,16 @@ def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[
         for name, by_side in sorted(found.items())
         if len(by_side) < len(sides) or len(set().union(*by_side)) > 1
     ]
+
+
+def _selected_on(result: Result, split: str) -> str:
+    """Say which split a result was selected on by a sweep; nothing of examples that no result is reported on."""
+    swept = result.train.get("sweep")
+    if not swept or swept["on"] == HELD_OUT:
+        return ""
+    effect = ", the examples of this comparison: too high" if swept["on"] == split else ""
+    names = " and ".join(swept["settings"])
+    return f"{names} is the best of {swept['num_combinations']} by {swept['metric']} on {swept['on']}{effect}"
 
 
 def _settings(result: Result) -> dict[str, Any]:

@@ -22,6 +22,13 @@ REMEDY = "evaluate the model again"
 FORMER = ".answers.jsonl"
 """How the names of files of predictions ended in the former version."""
 
+SWEEP = "sweep"
+"""Folder below which a sweep leaves the results of every combination: ``find_results`` passes over it."""
+HELD_OUT = "held-out"
+"""What a sweep selects on: a part of the training examples; else it is the name of a split."""
+SELECTION = "selection.json"
+"""Next to the seeds' folders: how a sweep selected them."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -170,7 +177,11 @@ def columns_of(predictions: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def find_results(folder: Path) -> Iterator[Path]:
-    """Yield the result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``."""
+    """Yield the result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``.
+
+    Of a sweep these are the selected ones; those of a combination are found in its own folder.
+    """
     for path in sorted(folder.rglob("*.json")):
-        if path.parent.name.startswith("seed-") and _existing(path).is_file():
+        is_result = path.parent.name.startswith("seed-") and SWEEP not in path.relative_to(folder).parts
+        if is_result and _existing(path).is_file():
             yield path
