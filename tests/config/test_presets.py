@@ -14,7 +14,7 @@ from tiny import make_config
 from trueneg.config.codec import decode, encode, override
 from trueneg.config.finetune_presets import FINETUNE_PRESETS, finetune_preset
 from trueneg.config.options import MaskingConfig, PretrainConfig
-from trueneg.config.presets import CONTINUE, PRESETS, preset
+from trueneg.config.presets import CONTINUE, PRESETS, PUBLISHED, preset
 from trueneg.errors import ConfigError
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.runs.finetuning import configure_finetuning
@@ -50,6 +50,59 @@ def test_numbers_of_the_papers(name: str) -> None:
     assert attrgetter("weight_decay", "beta1", "beta2", "epsilon", "schedule")(config.optimizer) == OPTIMIZERS[name]
 
 
+# Zhang et al. 2023, section 4.1 and footnote 8; Wang et al. 2021, section 4.1 and Table 7.
+RUNS = {
+    #                         from                  objective  learning  batch    steps  length  warm-up  epsilon
+    "tn-electra-small": ("", "electra", 5e-4, 128, 1_000_000, 128, 10_000, 1e-6),
+    "tn-electra-small-512": ("", "electra", 5e-4, 128, 1_000_000, 512, 10_000, 1e-6),
+    "tn-electra-base": ("google/electra-base-discriminator", "electra", 5e-5, 128, 200_000, 512, 10_000, 1e-6),
+    "tn-bert-base": ("bert-base-uncased", "mlm", 5e-5, 128, 200_000, 512, 10_000, 1e-6),
+    "tn-bert-large": ("bert-large-uncased", "mlm", 5e-5, 128, 200_000, 512, 10_000, 1e-6),
+    "cline-bert-base": ("bert-base-uncased", "cline", 1e-4, 256, 30_000, 512, 500, 1e-8),
+    "cline-roberta-base": ("roberta-base", "cline", 1e-4, 256, 30_000, 512, 500, 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_of_the_papers(name: str) -> None:
+    config = preset(name)
+    optimizer, train = config.optimizer, config.train
+    found = (config.model.start_from, config.objective.name, optimizer.learning_rate, train.batch_size, train.steps)
+    assert (*found, config.corpus.length, optimizer.warmup_steps, optimizer.epsilon) == RUNS[name]
+    assert attrgetter("weight_decay", "beta1", "beta2", "schedule")(optimizer) == (0.01, 0.9, 0.999, "linear")
+    masking = config.objective.masking
+    shares = (0.15, 0.85, 0.0) if config.objective.name == "electra" else (0.15, 0.8, 0.1)
+    assert (masking.rate, masking.mask_share, masking.random_share) == shares
+    if name.startswith("cline"):
+        cline = config.objective.cline
+        assert (cline.variant, cline.original, cline.weights, config.model.dropout) == (
+            "paper",
+            "clean",
+            "learned",
+            0.1,
+        )
+    elif config.objective.name == "electra":
+        assert (config.objective.judged, config.objective.prediction) == ("argmax", "sampled")
+    assert PRESETS.keys() == PUBLISHED.keys()
+
+
+def test_another_checkpoint_than_the_presets_own() -> None:
+    """The preset's generator goes with the preset's discriminator."""
+    own = configure("tn-electra-base").model
+    assert (own.start_from, own.generator_from) == (
+        "google/electra-base-discriminator",
+        "google/electra-base-generator",
+    )
+    other = configure("tn-electra-base", start_from="runs/mine").model
+    assert (other.start_from, other.generator_from) == ("runs/mine", "")
+    both = configure("tn-electra-base", start_from="a/disc", settings=["model.generator_from=a/gen"]).model
+    assert (both.start_from, both.generator_from) == ("a/disc", "a/gen")
+    with pytest.raises(
+        ConfigError, match=r"model.num_layers does nothing unless model.start_from \(--from\) is not set"
+    ):
+        configure("tn-bert-base", settings=["model.num_layers=2"])
+
+
 def test_masking_of_the_papers() -> None:
     electra, mlm = objective_kind("electra").defaults, objective_kind("mlm").defaults
     assert (electra.masking.mask_share, electra.masking.random_share) == (0.85, 0.0)
@@ -77,7 +130,7 @@ def test_sizes_fit_together(name: str) -> None:
     assert model.hidden_size % model.num_heads == 0
     assert config.corpus.length <= model.max_positions
     assert config.optimizer.warmup_steps < config.train.steps
-    assert config.objective.name == ("electra" if model.architecture == "electra" else "mlm")
+    assert (config.objective.name == "electra") == (model.architecture == "electra")
     if model.architecture == "electra":
         heads, hidden = model.num_heads * model.generator_width, model.hidden_size * model.generator_width
         feed_forward = model.intermediate_size * model.generator_width

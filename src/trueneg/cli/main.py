@@ -104,20 +104,48 @@ LISTS = {
 }
 
 
-def _presets() -> dict[str, str]:
-    from trueneg.config.presets import PRESETS
+def _presets() -> dict[str, dict[str, Any]]:
+    """Name of each preset to what it is, where it comes from and what it costs."""
+    from trueneg.config.costs import GPU, cost_of
+    from trueneg.config.presets import PRESETS, PUBLISHED
 
-    return {
-        name: f"{config.objective.name}, {config.model.num_layers} layers of {config.model.hidden_size}, "
-        f"{config.train.batch_size} x {config.corpus.length} tokens a step, {config.train.steps:,} steps"
-        for name, config in PRESETS.items()
-    }
+    found = {}
+    for name, config in PRESETS.items():
+        cost, published, train = cost_of(config), PUBLISHED[name], config.train
+        found[name] = {
+            "objective": config.objective.name,
+            "layers": config.model.num_layers,
+            "hidden_size": config.model.hidden_size,
+            "start_from": config.model.start_from,
+            "generator_from": config.model.generator_from,
+            "steps": train.steps,
+            "batch_size": train.batch_size,
+            "length": config.corpus.length,
+            "tokens": cost.tokens,
+            "flops": cost.flops,
+            "gpu": GPU,
+            "gpu_hours": cost.gpu_hours,
+            **vars(published),
+        }
+    return found
+
+
+def _preset_in_words(preset: Mapping[str, Any]) -> str:
+    sources = " and ".join(filter(None, (preset["start_from"], preset["generator_from"])))
+    tokens, hours = preset["tokens"], preset["gpu_hours"]
+    many = f"{tokens / 1e9:,.3g} billion" if tokens >= 1e9 else f"{tokens / 1e6:.3g} million"
+    told = [
+        f"{preset['objective']}, {preset['layers']} layers of {preset['hidden_size']}",
+        f"continues {sources}" if sources else "from nothing",
+        f"{preset['steps']:,} steps x {preset['batch_size']:,} rows x {preset['length']:,} = {many} tokens",
+        f"about {hours:,.0f} hours of an {preset['gpu']}" if hours >= 1 else f"less than an hour of an {preset['gpu']}",
+        f"source: {preset['source']}" + (f", text: {preset['text']}" if preset["text"] else ""),
+    ]
+    return "; ".join([*told, *([f"its own time: {preset['hours']}"] if preset["hours"] else [])])
 
 
 def _names(kind: str) -> Mapping[str, str]:
     """The names of one of ``LISTS``, each with what it is; only the packages in question are imported."""
-    if kind == "presets":
-        return _presets()
     if kind == "objectives":
         from trueneg.objectives import OBJECTIVES
 
@@ -156,6 +184,14 @@ def list_names(
 
         options = describe(PretrainConfig if kind == "options" else FinetuneConfig)
         output.definitions({kind: options}, {name: _explained(option) for name, option in options.items()})
+    elif kind == "presets":
+        from trueneg.config.costs import FORMULA
+
+        presets = _presets()
+        output.definitions(
+            {kind: presets, "estimate": FORMULA},
+            {name: _preset_in_words(preset) for name, preset in presets.items()} | {"estimate": FORMULA},
+        )
     else:
         names = _names(kind)
         output.table({kind: names}, (kind, ""), list(names.items()))

@@ -1,10 +1,16 @@
-"""Named configurations: the papers' sizes and schedules, and some made for small machines."""
+"""Named configurations: the papers' sizes and schedules, and some made for small machines.
+
+``tn-`` are the runs of Zhang et al. 2023, ``cline-`` those of Wang et al. 2021. Their numbers are the paper's; where it
+is silent, those of the paper that it follows. What all leave open is ours: bf16 (arithmetic only), gradients clipped to
+norm 1, and how often something is logged or saved.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from trueneg.config.options import (
+    ClineConfig,
     CorpusConfig,
     MaskingConfig,
     ModelConfig,
@@ -115,6 +121,67 @@ _MODERNBERT_BASE = PretrainConfig(
     optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
+_TN_ELECTRA_SMALL = replace(
+    # Section 4.1: the configurations of Clark et al. 2020, at most 128 tokens, 15 % masked, 5e-4, 1000k steps, from
+    # nothing. Batch, warm-up, decay and Adam's numbers are theirs (Table 6): it names 128 rows for base models only.
+    _ELECTRA_SMALL,
+    preset="tn-electra-small",
+    # Section 3.2: r_k is the prediction; what the discriminator reads is drawn, as in ELECTRA.
+    objective=ObjectiveConfig(judged="argmax"),
+)
+_TN_ELECTRA_SMALL_512 = replace(
+    _TN_ELECTRA_SMALL,
+    preset="tn-electra-small-512",
+    # Footnote 8: the variant for reading comprehension, with up to 512 tokens.
+    corpus=CorpusConfig(length=512, eval_rows=2048),
+)
+_TN_ELECTRA_BASE = replace(
+    _TN_ELECTRA_SMALL,
+    preset="tn-electra-base",
+    # Section 4.1: 512 tokens, 128 rows, pre-trained weights continued for 200k steps with 5e-5. Silent on warm-up:
+    # 10,000 steps, as Clark et al. 2020 (Table 6) and Devlin et al. 2019 (appendix A.2).
+    corpus=CorpusConfig(length=512, eval_rows=2048),
+    model=replace(
+        _ELECTRA_BASE.model,
+        start_from="google/electra-base-discriminator",
+        generator_from="google/electra-base-generator",
+    ),
+    optimizer=OptimizerConfig(learning_rate=5e-5, warmup_steps=10_000),
+    train=replace(_TN_ELECTRA_SMALL.train, steps=200_000, batch_size=128),
+)
+_TN_BERT_BASE = replace(
+    _TN_ELECTRA_BASE,
+    preset="tn-bert-base",
+    # Section 4.1: "according to the same implementation for ELECTRA base". Uncased is ours; masked as Devlin et al.
+    # 2019. Eq. 1 has no next-sentence prediction, and neither has this.
+    model=replace(_BERT_BASE.model, start_from="bert-base-uncased"),
+    objective=MASKED_LM,
+)
+_TN_BERT_LARGE = replace(
+    _TN_BERT_BASE,
+    preset="tn-bert-large",
+    # Section 4.1 names no number of its own for it.
+    model=replace(_BERT_LARGE.model, start_from="bert-large-uncased"),
+)
+_CLINE_ROBERTA_BASE = PretrainConfig(
+    preset="cline-roberta-base",
+    # Section 4.1, all of it: 30K steps of 256 rows of at most 512 tokens from RoBERTa-base, 1e-4, betas, epsilon,
+    # decay, 500 steps of warm-up, linear decay, dropout 0.1.
+    corpus=CorpusConfig(length=512, eval_rows=2048),
+    model=replace(_BERT_BASE.model, architecture="roberta", dropout=0.1, start_from="roberta-base"),
+    # Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of the text itself; Eq. 7 with learned weights.
+    objective=replace(MASKED_LM, name="cline", cline=ClineConfig(original="clean")),
+    optimizer=OptimizerConfig(learning_rate=1e-4, warmup_steps=500, epsilon=1e-8),
+    train=TrainConfig(
+        steps=30_000, batch_size=256, precision="bf16", log_every=100, eval_every=1_000, save_every=1_000
+    ),
+)
+_CLINE_BERT_BASE = replace(
+    _CLINE_ROBERTA_BASE,
+    preset="cline-bert-base",
+    # Table 7: CLINE-B "trained from the BERT-base model", without numbers of its own. Uncased is ours.
+    model=replace(_CLINE_ROBERTA_BASE.model, architecture="bert", start_from="bert-base-uncased"),
+)
 CONTINUE = PretrainConfig(
     preset="continue",
     # Zhang et al. 2023, section 4.1: base models continue with 5e-5.
@@ -134,8 +201,52 @@ PRESETS = {
         _BERT_BASE,
         _BERT_LARGE,
         _MODERNBERT_BASE,
+        _TN_ELECTRA_SMALL,
+        _TN_ELECTRA_SMALL_512,
+        _TN_ELECTRA_BASE,
+        _TN_BERT_BASE,
+        _TN_BERT_LARGE,
+        _CLINE_BERT_BASE,
+        _CLINE_ROBERTA_BASE,
     )
 }
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a preset's paper says beside its options."""
+
+    source: str
+    text: str = ""
+    """What it was trained on; empty where that does not matter here."""
+    hours: str = ""
+    """Time that the paper reports."""
+
+
+_ZHANG, _WANG = "Zhang et al. 2023, section 4.1", "Wang et al. 2021, section 4.1"
+_BOOKS = "Wikipedia and BooksCorpus"
+PUBLISHED = {
+    "electra-tiny": Published("ours, for tests"),
+    "electra-mini": Published("ours, for small machines"),
+    "electra-small": Published("Clark et al. 2020, Table 6", _BOOKS, "4 days on one GPU (abstract)"),
+    "electra-base": Published("Clark et al. 2020, Table 6", _BOOKS),
+    "electra-large": Published("Clark et al. 2020, Table 6", "that of XLNet"),
+    "bert-base": Published("Devlin et al. 2019, appendix A.2", _BOOKS),
+    "bert-large": Published("Devlin et al. 2019, appendix A.2", _BOOKS),
+    "modernbert-base": Published("Warner et al. 2024, with rows, steps and batch of ours"),
+    "tn-electra-small": Published(_ZHANG, "OpenWebText"),
+    "tn-electra-small-512": Published(f"{_ZHANG}, footnote 8", "OpenWebText"),
+    "tn-electra-base": Published(_ZHANG, _BOOKS),
+    "tn-bert-base": Published(
+        _ZHANG,
+        _BOOKS,
+        "100 h, with hard correction 102 h, with soft regularization 101 h, on one machine with V100s (section 5)",
+    ),
+    "tn-bert-large": Published(_ZHANG, _BOOKS),
+    "cline-bert-base": Published(f"{_WANG} and Table 7", "BookCorpus and English Wikipedia"),
+    "cline-roberta-base": Published(_WANG, "BookCorpus and English Wikipedia"),
+}
+"""Name of each preset to where its numbers come from."""
 
 
 def preset(name: str) -> PretrainConfig:

@@ -93,8 +93,8 @@ def configure(
 
     Args:
         preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
-        start_from: A checkpoint to continue. Continuing without a word about the objective means ``mlm``, or
-            ``electra`` if the checkpoint is an ELECTRA discriminator.
+        start_from: A checkpoint to continue, instead of the preset's if that names one. Continuing without a word about
+            the objective means ``mlm``, or ``electra`` if the checkpoint is an ELECTRA discriminator.
         objective: What is minimised.
         config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
         epochs: Times that the corpus is read, from which ``train.steps`` follows.
@@ -123,7 +123,8 @@ def configure(
     if objective:
         base = with_objective(base, objective)
     if start_from:
-        base = replace(base, model=replace(base.model, start_from=start_from))
+        # A preset's generator belongs to the preset's own checkpoint.
+        base = replace(base, model=replace(base.model, start_from=start_from, generator_from=""))
     named = override(base, settings)
     load_plugins(named.plugins)
     chosen = override(with_objective(base, named.objective.name), settings)
