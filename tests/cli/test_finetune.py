@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,7 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp
     for name in ("a", "b"):
         found = works("evaluate", tmp_path / name / "imdb", "--contrast-set", data, "--json").data["results"]
         assert [(r["seed"], r["split"], r["num_examples"]) for r in found] == [(n, "contrast-test", 12) for n in (1, 2)]
+        assert [(r["counts"]["rows"], r["counts"]["truncated"]) for r in found] == [(24, 0)] * 2
         for result in found:
             metrics = result["metrics"]
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
@@ -253,3 +255,21 @@ def test_a_sweep_selected_on_the_contrast_set_is_labelled_in_every_table(
 def test_mistakes_in_sweeps(world: World, reviews: Path, tmp_path: Path, change: list[str], complaint: str) -> None:
     assert complaint in fails("finetune", world.run, *options(reviews, tmp_path / "out"), *change)
     assert not (tmp_path / "out").exists()
+
+
+def test_long_texts_are_read_whole_if_the_model_can_and_what_is_cut_is_said(
+    world: World, films: Path, tmp_path: Path
+) -> None:
+    long = films / "aclImdb" / "test" / "pos" / "0_1.txt"
+    long.write_text("the large film " * 60)
+    given = ("--task", "imdb", "--data", films, "--seeds", 1, "--set", "train.steps=1", "--set", "train.device=cpu")
+    said = works("finetune", world.run, *given, "--out", tmp_path / "a")
+    longest = 64  # of the model's positions
+    assert f"imdb has long texts, and '{world.run}' only {longest} positions: they are cut there" in said.err
+    assert f"imdb, test, seed 1: 1 of 40 texts cut at {longest} tokens (2%)" in said.err
+    kept = json.loads((tmp_path / "a" / "imdb" / "seed-1" / "test.json").read_text())
+    assert (kept["counts"]["truncated"], kept["config"]["task"]["length"]) == (1, longest)
+    again = works("evaluate", tmp_path / "a" / "imdb", "--split", "test").err
+    assert f"1 of 40 texts cut at {longest} tokens" in again
+    short = works("finetune", world.run, *given, "--length", 5, "--out", tmp_path / "b").err
+    assert "has long texts" not in short and re.search(r"36 of 36 texts cut at 5 tokens \(100%\)", short)

@@ -172,6 +172,9 @@ def test_an_objective_named_by_a_setting_brings_its_own_defaults_too() -> None:
         ("squad", 2, 512, False),
         ("squad/v2.0", 2, 512, False),
         ("classification", 3, 128, False),
+        ("imdb", 3, 512, False),
+        ("boolq", 3, 512, False),
+        ("snli", 3, 128, False),
     ],
 )
 def test_electras_settings_by_task(task: str, epochs: float, length: int, is_swapped: bool) -> None:
@@ -202,7 +205,17 @@ def test_the_preset_is_the_encoders_unless_one_is_named() -> None:
     assert finetune_preset("electra-code", "glue/rte", "bert", 768).preset == "electra-code"
     with pytest.raises(ConfigError, match="unknown preset 'brt': did you mean 'bert'"):
         finetune_preset("brt", "glue/rte", "bert", 768)
-    assert set(FINETUNE_PRESETS) == {"electra-paper", "electra-code", "bert"}
+    assert set(FINETUNE_PRESETS) == {"electra-paper", "electra-code", "bert", "cline"}
+
+
+def test_long_texts_are_read_whole_by_every_preset_and_cline_has_the_middle_rate() -> None:
+    for name in FINETUNE_PRESETS:
+        lengths = [finetune_preset(name, task, "roberta", 768).task.length for task in ("imdb", "boolq", "mr", "ag")]
+        assert lengths == [512, 512, 128, 128]
+    rates = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)  # section 4.3
+    assert all(
+        finetune_preset("cline", "imdb", "bert", n).optimizer.learning_rate == rates[2] for n in (256, 768, 1024)
+    )
 
 
 def test_settings_come_last(tmp_path: Path) -> None:

@@ -302,7 +302,9 @@ def test_a_model_answers_originals_and_revisions(tmp_path: Path) -> None:
     ).eval()
     contrast = read_contrast_set("boolq", made_boolq(tmp_path))
     task = ClineTask("boolq", tmp_path)
-    original, revised = predict_contrast_set(model, task, tokenizer, contrast, length=32)
+    original, revised, counts = predict_contrast_set(model, task, tokenizer, contrast, length=32)
+    assert counts == {"rows": 5, "truncated": 0}
+    assert predict_contrast_set(model, task, tokenizer, contrast, length=5)[2] == {"rows": 5, "truncated": 5}
     assert [(a["key"], a["group"], a["gold"]) for a in original] == [("1", "1", 1), ("2", "2", 0)]
     assert [a["key"] for a in revised] == ["1/1", "1/2", "1/3"]
     # The same question and passage, the same answer.

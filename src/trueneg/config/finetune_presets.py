@@ -14,6 +14,9 @@ SMALL, BASE = 384, 768
 SQUAD = "squad"
 """The ``preset_family`` of tasks with long contexts; all others are ``text``."""
 
+LONG_TEXTS = ("imdb", "boolq")
+"""Tasks whose texts 128 tokens do not hold: what changes a revision's label may be behind the cut."""
+
 _TRAIN = TrainConfig(steps=0, batch_size=32, log_every=100, eval_every=0, save_every=0)
 
 
@@ -53,7 +56,7 @@ def bert(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     is_squad = family == SQUAD
     return FinetuneConfig(
         preset="bert",
-        task=TaskConfig(name=task, length=384 if is_squad else 128),
+        task=TaskConfig(name=task, length=384 if is_squad else _length(task)),
         epochs=2.0 if is_squad else _by_size(hidden_size, 4.0, 3.0, 3.0),
         dropout=0.1,
         optimizer=OptimizerConfig(learning_rate=_by_size(hidden_size, 1e-4, 3e-5, 2e-5)),
@@ -61,10 +64,21 @@ def bert(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     )
 
 
+def cline(task: str, hidden_size: int, family: str) -> FinetuneConfig:
+    """The middle one of CLINE's five learning rates (Wang et al. 2021, section 4.3): all it says of fine-tuning.
+
+    The paper's own way is ``--sweep optimizer.learning_rate=1e-5,2e-5,3e-5,4e-5,5e-5 --select-on contrast-set:FOLDER``.
+    Batches, epochs and warm-up are those of ``bert`` for encoders of base size.
+    """
+    base = bert(task, BASE, family)
+    return replace(base, preset="cline", optimizer=replace(base.optimizer, learning_rate=3e-5))
+
+
 FINETUNE_PRESETS: dict[str, Callable[[str, int, str], FinetuneConfig]] = {
     "electra-paper": electra_paper,
     "electra-code": electra_code,
     "bert": bert,
+    "cline": cline,
 }
 
 
@@ -97,7 +111,12 @@ def _name(task: str) -> str:
 
 def _electra_task(task: str, family: str) -> TaskConfig:
     name = _name(task)
-    return TaskConfig(name=task, length=512 if family == SQUAD else 128, swap_pairs=name in ("mrpc", "stsb"))
+    length = 512 if family == SQUAD else _length(task)
+    return TaskConfig(name=task, length=length, swap_pairs=name in ("mrpc", "stsb"))
+
+
+def _length(task: str) -> int:
+    return 512 if task in LONG_TEXTS else 128
 
 
 def _electra_epochs(task: str, family: str) -> float:

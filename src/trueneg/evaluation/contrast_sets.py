@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ def predict_contrast_set(
     *,
     length: int,
     precision: str = "fp32",
-) -> tuple[list[Prediction], list[Prediction]]:
+) -> tuple[list[Prediction], list[Prediction], dict[str, int]]:
     """Predict the originals and the revised examples with a fine-tuned model.
 
     Args:
@@ -62,6 +63,9 @@ def predict_contrast_set(
         length: Maximum number of tokens of a row.
         precision: ``fp32`` or ``bf16``.
 
+    Returns:
+        Both, and counts: ``rows``, originals and revisions together, and how many of them were ``truncated``.
+
     Raises:
         TaskError: if the task has other labels.
     """
@@ -70,11 +74,12 @@ def predict_contrast_set(
             f"the contrast set of {contrast.task} has the labels {', '.join(contrast.labels)}, and "
             f"{task.name} has {', '.join(task.labels)}: fine-tune with --task {contrast.task}"
         )
-    predictions = []
+    predictions, counts = [], Counter[str]()
     for split in (contrast.original, contrast.revised):
         encoded = task.encode(split.examples, tokenizer, length, is_training=False)
+        counts.update({"rows": len(split.examples), **encoded.counts})
         predictions.append(predict_split(model, task, split.examples, encoded, pad_id(tokenizer), precision=precision))
-    return predictions[0], predictions[1]
+    return predictions[0], predictions[1], dict(counts)
 
 
 def group_predictions(

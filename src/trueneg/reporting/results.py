@@ -38,6 +38,16 @@ def points(share: float) -> str:
     return f"{100 * share:+.2f}"
 
 
+def cut_texts(num: int, total: int, length: int) -> str:
+    """Say how many texts are longer than what is read of them.
+
+    Example:
+        >>> cut_texts(418, 488, 128)
+        '418 of 488 texts cut at 128 tokens (86%)'
+    """
+    return f"{num:,} of {total:,} texts cut at {length} tokens ({num / total:.0%})"
+
+
 def results_table(folders: Sequence[str | Path]) -> Table:
     """Tabulate each folder's tasks: median, mean and range over seeds, in percent, and GLUE's average.
 

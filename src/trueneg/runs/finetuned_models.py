@@ -176,7 +176,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
     results = []
     for split, contrast in zip(splits, sets, strict=True):
         started = time.monotonic()
-        original, revised = predict_contrast_set(
+        original, revised, read = predict_contrast_set(
             opened.model,
             task,
             opened.tokenizer,
@@ -192,7 +192,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             predictions,
             config,
             metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
-            counts={**contrast.counts, **_seen(contrast, opened)},
+            counts={**contrast.counts, **read, **_seen(contrast, opened)},
             step=config.train.steps,
             trained=opened.trained,
             started=started,

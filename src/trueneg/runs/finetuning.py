@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,24 +12,25 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.config.codec import differences, encode, load_config, override, save_config
+from trueneg.config.codec import differences, encode, full_name, load_config, override, save_config
 from trueneg.config.fields import names_where
-from trueneg.config.finetune_presets import finetune_preset
+from trueneg.config.finetune_presets import LONG_TEXTS, finetune_preset
 from trueneg.config.options import FinetuneConfig
 from trueneg.config.validation import check_options_apply, refuse_idle, validate
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
-from trueneg.models.backbone import check_length
+from trueneg.models.backbone import check_length, max_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
 from trueneg.registry import load_plugins, loaded_plugins
+from trueneg.reporting.results import cut_texts
 from trueneg.runs.card import finetuning_card
 from trueneg.tasks import make_task, task_class
 from trueneg.tasks.base import Encoded, Task, digest_of
@@ -100,6 +102,9 @@ def configure_finetuning(
         family = task_class(task).preset_family
         base = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size, family)
         base = replace(base, start_from=start_from)
+        given = {full_name(base, setting.partition("=")[0].strip()) for setting in settings}
+        if task in LONG_TEXTS and "task.length" not in given:
+            base = _as_long_as_possible(base, encoder)
     chosen = override(base, settings)
     load_plugins(chosen.plugins)
     chosen = replace(chosen, plugins=loaded_plugins())
@@ -107,6 +112,20 @@ def configure_finetuning(
     check_options_apply(chosen, settings)
     refuse_idle(chosen, settings, ((("train.keep_at",), lambda config: False, "in fine-tuning: leave it out"),))
     return chosen
+
+
+def _as_long_as_possible(config: FinetuneConfig, encoder: PreTrainedConfig) -> FinetuneConfig:
+    """Lower the length that a preset has for long texts to what the encoder has positions for, and say so."""
+    with torch.device("meta"):
+        longest = max_length(AutoModel.from_config(encoder))
+    if longest >= config.task.length:
+        return config
+    warnings.warn(
+        f"{config.task.name} has long texts, and '{config.start_from}' only {longest} positions: they are cut there",
+        TruenegWarning,
+        stacklevel=3,
+    )
+    return replace(config, task=replace(config.task, length=longest))
 
 
 def folder_of(task: str, seed: int, out: str | Path) -> Path:
@@ -463,11 +482,14 @@ def _finish(
 
 
 def _introduction(config: FinetuneConfig, run: Run, data: _Data, is_resumed: bool) -> str:
-    counted = "".join(f", {number:,} {what.replace('_', ' ')}" for what, number in data.counts.items() if number)
+    counts = dict(data.counts)
+    num_rows, num_cut = len(data.train.features), counts.pop("truncated", 0)
+    counted = f", {cut_texts(num_cut, num_rows, config.task.length)}" if num_cut else ""
+    counted += "".join(f", {number:,} {what.replace('_', ' ')}" for what, number in counts.items() if number)
     return (
         f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.task.name}, seed "
         f"{config.train.seed}, {count_parameters(run.module.model):,} parameters, {data.num_examples:,} examples in "
-        f"{len(data.train.features):,} rows of {data.train.features.lengths.mean():.0f} tokens{counted}; "
+        f"{num_rows:,} rows of {data.train.features.lengths.mean():.0f} tokens{counted}; "
         f"{config.train.steps:,} steps of {config.train.batch_size}, {run.device.type} x {run.processes.world_size}, "
         f"{config.train.precision}"
     )
