@@ -177,6 +177,31 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     assert [record["num_examples"] for record in similar] == [6, 6]
 
 
+def test_triplets_made_of_sentences_say_what_they_replace(world: World, tmp_path: Path) -> None:
+    sentences, wordnet = tmp_path / "films.txt", Path(__file__).parents[1] / "data" / "wordnet"
+    sentences.write_text("".join(f"A big and happy film of {n} movies moves quickly .\n" for n in range(12)))
+    told = ("evaluate", world.run, "--task", "triplets", "--data", sentences, "--wordnet", wordnet)
+    ours = ("--set", "senses=all")  # this WordNet has no counts
+    results, triplets = tmp_path / "hits.json", tmp_path / "made.jsonl"
+    one = works(*told, *ours, "--out", results, "--json").data["triplets"]
+    assert {record["form"] for record in one} == {"one word each"}
+    assert json.loads(results.read_text())["triplets"] == one
+    assert one[0]["made"] | {"replaced": "one", "preset": "trueneg", "senses": "all", "agree": True} == one[0]["made"]
+    assert (one[0]["num_sentences"], one[0]["num_made"], one[0]["num_triplets"]) == (12, 12, 12)
+    many = works(*told, *ours, "--set", "replaced=many", "--rows", 5, "--json").data["triplets"][0]
+    assert many["form"].endswith("by antonyms") and (many["num_made"], many["num_triplets"]) == (12, 5)
+    paper = works(*told, "--set", "preset=paper", "--out", triplets)
+    assert "12 triplets of 12 sentences: one word each" in paper.err and "one word each" in paper.out
+    for line in map(json.loads, triplets.read_text().splitlines()):
+        assert len(line["synonym_words"]) == len(line["antonym_words"]) == 1
+    again = ("evaluate", world.run, "--task", "triplets", "--data", triplets)
+    assert works(*again, "--json").data["triplets"][0]["form"] == "one word each"
+    assert "--set does nothing for triplets that are made already" in fails(*again, "--set", "replaced=many")
+    assert "did you mean 'replaced'" in fails(*told, "--set", "replace=many")
+    assert "did you mean 'many'" in fails(*told, "--set", "replaced=mny")
+    assert "--set does nothing" in fails("evaluate", world.run, "--task", "sts", "--data", "x", "--set", "senses=all")
+
+
 def test_what_is_evaluated_follows_from_what_is_given_or_is_named(world: World, tmp_path: Path) -> None:
     told = (world.run, "--corpus", world.corpus, "--rows", 4, "--json")
     named = works("evaluate", "masked-lm", *told).data

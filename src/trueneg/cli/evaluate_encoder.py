@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from trueneg.cli.output import Json, Output, Quiet, refuse_given
+from trueneg.config.codec import override
+from trueneg.config.options import TripletConfig
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
 from trueneg.evaluation.results.provenance import versions
 from trueneg.files.whole import write_json
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
+    from trueneg.evaluation.encoders.triplets import Triplet
     from trueneg.evaluation.statistics.intervals import Interval
 
 T = TypeVar("T")
 
 ENCODER_TASKS = ("triplets", "sts")
 
-UNUSED = {"triplets": {"split"}, "sts": {"wordnet"}}
+UNUSED = {"triplets": {"split"}, "sts": {"wordnet", "settings"}}
 """Parameters that do nothing for a task, of those that the other one has."""
 
 SUBSET_SEED = 0x5EED
@@ -48,6 +52,15 @@ def encoder(
     data: Annotated[str, typer.Option(help=f"Triplets: {_DATA['triplets']}; sts: {_DATA['sts']}.")] = "",
     split: Annotated[list[str] | None, typer.Option(help="sts: dev, the default, or test.")] = None,
     wordnet: Annotated[str, typer.Option(help="Triplets: WordNet's folder; by default it is looked for.")] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Triplets: how they are made of sentences, for example preset=paper or replaced=many; "
+            "see `trueneg list triplet-options`.",
+        ),
+    ] = None,
     rows: Annotated[
         int, typer.Option("--rows", "--limit", min=0, help="Triplets or pairs to read, drawn at random; 0 for all.")
     ] = 0,
@@ -62,6 +75,8 @@ def encoder(
 
     Example: `trueneg evaluate encoder bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
 
+    A triplet is a sentence with one word replaced by a synonym, and with one by an antonym.
+
     Sentence similarity: `trueneg evaluate encoder runs/hc --task sts --data glue/`
     """
     if task not in ENCODER_TASKS:
@@ -69,7 +84,7 @@ def encoder(
     refuse_given(context, UNUSED[task], f"--task {task}")
     if not data:
         raise ConfigError(f"--task {task} reads --data: {_DATA[task]}")
-    evaluate_encoders(checkpoint, task, data, split or (), wordnet, rows, out, Output(as_json, quiet))
+    evaluate_encoders(checkpoint, task, data, split or (), wordnet, settings or (), rows, out, Output(as_json, quiet))
 
 
 def evaluate_encoders(
@@ -78,6 +93,7 @@ def evaluate_encoders(
     data: str,
     splits: Sequence[str],
     wordnet: str,
+    settings: Sequence[str],
     limit: int,
     out: Path | None,
     output: Output,
@@ -87,7 +103,12 @@ def evaluate_encoders(
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
     holds_triplets = task == "triplets" and out is not None and out.suffix != RESULTS
     if task == "triplets":
-        rows, records = _triplets(checkpoints, data, wordnet, limit, out if holds_triplets else None, output)
+        triplets, made = _read_or_made(data, wordnet, settings, limit, output)
+        if out is not None and holds_triplets:
+            from trueneg.evaluation.encoders.triplets import write_triplets
+
+            write_triplets(out, triplets)
+        rows, records = _hits(checkpoints, triplets, made, output)
     else:
         rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output)
     if out is not None and not holds_triplets:
@@ -108,29 +129,38 @@ def _percent(interval: Interval) -> str:
     return f"{100 * interval.estimate:.2f} [{100 * interval.low:.2f}, {100 * interval.high:.2f}]"
 
 
-def _triplets(
-    checkpoints: Sequence[str], data: str, wordnet: str, limit: int, out: Path | None, output: Output
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    from dataclasses import asdict
-
+def _read_or_made(
+    data: str, wordnet: str, settings: Sequence[str], limit: int, output: Output
+) -> tuple[list[Triplet], dict[str, Any]]:
+    """Triplets of a file, or made of sentences, and how they were made, with what is needed to make them again."""
     from trueneg.evaluation.encoders.triplet_making import make_triplets
-    from trueneg.evaluation.encoders.triplets import SIMILARITIES, hits, margins, read_triplets, write_triplets
+    from trueneg.evaluation.encoders.triplets import form_of, read_triplets
     from trueneg.lexicon.tagging import make_tagger
     from trueneg.lexicon.wordnet import WordNet
-    from trueneg.models.text_reader import TextReader
 
     path = Path(data)
     if path.suffix == ".jsonl":
-        if wordnet:
-            raise ConfigError(f"--wordnet does nothing for triplets that are made already ({data}): leave it out")
-        triplets = read_triplets(path)
+        for flag, given in (("--wordnet", wordnet), ("--set", settings)):
+            if given:
+                raise ConfigError(f"{flag} does nothing for triplets that are made already ({data}): leave it out")
+        triplets, about = read_triplets(path), {}
     else:
-        sentences = _sentences(path)
-        triplets = make_triplets(sentences, make_tagger("pattern"), WordNet.load(wordnet or None))
-        output.say(f"{len(triplets):,} triplets of {len(sentences):,} sentences")
+        config = override(TripletConfig(), settings)
+        sentences, tagger, lexicon = _sentences(path), make_tagger("pattern"), WordNet.load(wordnet or None)
+        triplets = make_triplets(sentences, tagger, lexicon, config=config)
+        output.say(f"{len(triplets):,} triplets of {len(sentences):,} sentences: {form_of(triplets)}")
+        about = {"made": asdict(config), "num_sentences": len(sentences), "num_made": len(triplets)}
+        about |= {"tagger": tagger.name, "wordnet_digest": lexicon.digest}
     triplets = _subset(triplets, limit)
-    if out is not None:
-        write_triplets(out, triplets)
+    return triplets, {"form": form_of(triplets), "num_triplets": len(triplets), **about}
+
+
+def _hits(
+    checkpoints: Sequence[str], triplets: Sequence[Triplet], made: Mapping[str, Any], output: Output
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    from trueneg.evaluation.encoders.triplets import SIMILARITIES, hits, margins
+    from trueneg.models.text_reader import TextReader
+
     rows, records = [], []
     for checkpoint in checkpoints:
         with Bar(checkpoint, len(triplets), unit="triplets", quiet=output.quiet) as bar:
@@ -140,13 +170,15 @@ def _triplets(
             rows.append(
                 {
                     "checkpoint": checkpoint,
+                    "replaced": made["form"],
                     "by": way,
                     "hits (paper: best layer)": f"{100 * found.paper:.2f} (layer {found.paper_layer})",
                     "hits (layer chosen on a fifth)": f"{_percent(found.chosen)} (layer {found.chosen_layer})",
                     "ties": f"{found.chosen_ties:.2%}",
                 }
             )
-            records.append({"checkpoint": checkpoint, "way": way, "counts": dict(measured.counts), **asdict(found)})
+            record = {"checkpoint": checkpoint, "way": way, **made, "counts": dict(measured.counts)}
+            records.append(record | asdict(found))
     return rows, records
 
 

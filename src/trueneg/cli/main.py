@@ -101,6 +101,7 @@ LISTS = {
     "attacks": "what fine-tuned models are attacked with",
     "options": "what --set changes of pretrain: defaults, bounds, what an option needs",
     "finetune-options": "what --set changes of finetune, likewise",
+    "triplet-options": "what --set changes of evaluate encoder --task triplets, likewise",
 }
 
 
@@ -180,9 +181,10 @@ def list_names(
         raise ConfigError(unknown_name("list", kind, LISTS))
     elif kind.endswith("options"):
         from trueneg.config.codec import describe
-        from trueneg.config.options import FinetuneConfig, PretrainConfig
+        from trueneg.config.options import FinetuneConfig, PretrainConfig, TripletConfig
 
-        options = describe(PretrainConfig if kind == "options" else FinetuneConfig)
+        configs = {"options": PretrainConfig, "finetune-options": FinetuneConfig, "triplet-options": TripletConfig}
+        options = describe(configs[kind])
         output.definitions({kind: options}, {name: _explained(option) for name, option in options.items()})
     elif kind == "presets":
         from trueneg.config.costs import FORMULA

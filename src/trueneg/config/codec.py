@@ -320,7 +320,9 @@ def full_name(config: Any, name: str) -> str:
         by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
         last = name.rpartition(".")[2]
         meant = [key for key in known if key.rpartition(".")[2] == OTHER_NAMES.get(last, last)]
-        shown_by = f"trueneg list {'finetune-options' if 'epochs' in known else 'options'}"
+        shown_by = (
+            f"trueneg list {'finetune-' if 'epochs' in known else 'triplet-' if 'replaced' in known else ''}options"
+        )
         raise ConfigError(unknown_name("option", name, by_name, shown_by, meant[0] if meant else ""))
     if len(matches) > 1:
         raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")

@@ -216,6 +216,32 @@ class ViewsConfig:
 
 
 @dataclass(frozen=True)
+class TripletConfig:
+    """How triplets of Hits are made of sentences (Wang et al. 2021, section 4.6)."""
+
+    preset: Literal["trueneg", "paper"] = option(
+        "trueneg",
+        presets={"trueneg": {}, "paper": {"words": "tagged", "senses": "all", "agree": False, "multiword": True}},
+    )
+    """What sets the other options: ours, or the paper's "a word [...] with its synonym/antonym from WordNet", with
+    nothing else asked: 9,629 triplets of MR, where the paper has 9,626. Options that are set besides stay set."""
+    replaced: Literal["one", "many"] = "one"
+    """Words replaced in a view: one (the paper), or as many as in the views of training, 40 % by synonyms and 20 % by
+    antonyms, as far as there are words to put there. With many, Hits mostly say that an encoder notices how many words
+    changed."""
+    words: Literal["content", "tagged"] = "content"
+    """Which words are replaced, and may replace others; as of the views."""
+    senses: Literal["first", "frequent", "all"] = "frequent"
+    """Which meanings of a word supply others."""
+    agree: bool = True
+    """Inflect what replaces a word as the word was; else it is a base form."""
+    multiword: bool = False
+    """Replacements of several words, or with a hyphen, too."""
+    indirect: bool = False
+    """Antonyms via similar words too."""
+
+
+@dataclass(frozen=True)
 class ClineConfig:
     """Contrastive learning with semantic negatives (Wang et al. 2021)."""
 

@@ -1,13 +1,15 @@
-"""Triplets of sentences: words replaced by synonyms, and by antonyms, of WordNet (after Wang et al. 2021, §4.6)."""
+"""Triplets of sentences: a word replaced by a synonym, and one by an antonym, of WordNet (Wang et al. 2021, §4.6)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trueneg.config.options import TripletConfig
 from trueneg.corruption.views.replacement_table import ReplacementTable, compile_replacements
 from trueneg.errors import TaskError
 from trueneg.evaluation.encoders.triplets import Replaced, Triplet
@@ -16,8 +18,8 @@ from trueneg.lexicon.tagging import Tagged, Tagger, tag_text
 from trueneg.lexicon.tags import PENN
 from trueneg.lexicon.wordnet import WordNet
 
-SYNONYM_SHARE, ANTONYM_SHARE = 0.4, 0.2
-"""Shares of a sentence's words to replace, as in the views of training; at least one word, as in the paper."""
+SHARES = {"one": (0.0, 0.0), "many": (0.4, 0.2)}
+"""Shares of a sentence's words to replace by synonyms and antonyms; of each at least one word is."""
 
 
 def make_triplets(
@@ -25,23 +27,25 @@ def make_triplets(
     tagger: Tagger,
     wordnet: WordNet,
     *,
-    options: ReplacementOptions | None = None,
+    config: TripletConfig | None = None,
     num: int = 0,
     seed: int = 0,
 ) -> list[Triplet]:
     """Make a triplet from each sentence that has a word with a synonym and a word with an antonym.
 
-    These are not the paper's triplets, which replace "a word in x_ori with its synonym/antonym" (§4.6): here the share
-    of replaced words is that of the views of training, on MR 5.2 synonyms and 2.2 antonyms per sentence. So most
-    synonym views change more words than the antonym view, and Hits start far below 50 %. The paper has 9,626 of MR's
-    10,662 sentences, without saying how they were selected. Words keep their inflection and capitals; the rest of the
-    text stays as it is.
+    As in the paper, each view replaces "a word in x_ori with its synonym/antonym" (§4.6): one, which is drawn. With
+    ``replaced="many"`` the shares are those of the views of training, on MR 5.2 synonyms and 2.2 antonyms a sentence;
+    as most synonym views then change more words than the antonym view, Hits start far below 50 %. Words keep their
+    capitals and, unless ``agree`` is False, their inflection; the rest of the text stays as it is.
+
+    Of MR's 10,662 sentences the defaults make 8,494 triplets, ``senses="all"`` 9,283, base forms and replacements of
+    several words besides 9,357, the preset ``paper`` 9,629; the paper has 9,626, without saying how they were selected.
 
     Args:
         sentences: Texts.
         tagger: Tags parts of speech.
         wordnet: Source of synonyms and antonyms.
-        options: Constraints on replacements; by default those of pre-training, without its frequency thresholds.
+        config: How many words are replaced, and by what.
         num: Triplets to draw at most; 0 for all.
         seed: Seed of the draws.
 
@@ -53,13 +57,15 @@ def make_triplets(
     for sentence, found in zip(sentences, tagged, strict=True):
         # In lower case: what occurs only with capitals would count as a name, and these sentences may have no others.
         counts.update((word.lower(), tag) for word, tag in _words(sentence, found))
-    options = options or ReplacementOptions(min_count=0, min_ratio=0.0)
+    config = config or TripletConfig()
+    asked = {name: value for name, value in asdict(config).items() if name not in ("preset", "replaced")}
+    options = ReplacementOptions(**asked, min_count=0, min_ratio=0.0)  # sentences are no corpus to count words in
     table = compile_replacements(((w, t, n) for (w, t), n in counts.items()), wordnet, options)
     random = np.random.default_rng(seed)
     triplets = [
         triplet
         for sentence, found in zip(sentences, tagged, strict=True)
-        if (triplet := _triplet(sentence, found, table, random)) is not None
+        if (triplet := _triplet(sentence, found, table, SHARES[config.replaced], random)) is not None
     ]
     if not triplets:
         raise TaskError("no sentence has both a word with a synonym and one with an antonym: give more text")
@@ -73,14 +79,16 @@ def _words(sentence: str, found: Tagged) -> list[tuple[str, str]]:
     return [(sentence[start:end], PENN[tag]) for start, end, tag in edges if tag]
 
 
-def _triplet(sentence: str, found: Tagged, table: ReplacementTable, random: np.random.Generator) -> Triplet | None:
+def _triplet(
+    sentence: str, found: Tagged, table: ReplacementTable, shares: tuple[float, float], random: np.random.Generator
+) -> Triplet | None:
     places = np.flatnonzero(found.tags)
     candidates = [
         table.lookup(sentence[found.starts[place] : found.ends[place]].lower(), PENN[found.tags[place]])
         for place in places.tolist()
     ]
     views: list[tuple[str, Replaced]] = []
-    for kind, share in ((Kind.SYNONYM, SYNONYM_SHARE), (Kind.ANTONYM, ANTONYM_SHARE)):
+    for kind, share in zip((Kind.SYNONYM, Kind.ANTONYM), shares, strict=True):
         usable = [number for number, kinds in enumerate(candidates) if kind in kinds]
         if not usable:
             return None

@@ -1,9 +1,9 @@
 """Hits (Wang et al. 2021, §4.6, Table 7): does an encoder tell a synonym from an antonym?
 
-A triplet is a sentence, a view of it with words replaced by synonyms, and one with words replaced by antonyms; in the
-paper, one word each. It is a hit if the sentence is strictly more similar to its synonym view, by the cosine of [CLS]
-vectors, of mean vectors, or by BERTScore. A view with more replaced words is less similar whatever they mean: chance is
-50 % only where both views replace equally many.
+A triplet is a sentence, a view of it with a word replaced by a synonym, and one with a word replaced by an antonym. It
+is a hit if the sentence is strictly more similar to its synonym view, by the cosine of [CLS] vectors, of mean vectors,
+or by BERTScore. A view with more replaced words is less similar whatever they mean: chance is 50 % only where both
+views replace equally many, as the paper's do. What triplets replace is said beside their Hits (``form_of``).
 
 The paper reports the best layer, chosen on the triplets it is measured on. Here a layer is also chosen on one part of
 the sentences and measured on the others, and there is the curve over layers. The paper's 9,626 triplets were not
@@ -95,6 +95,22 @@ class Triplet:
     """The view with another meaning."""
     synonym_words: Replaced = ()
     antonym_words: Replaced = ()
+
+
+def form_of(triplets: Sequence[Triplet]) -> str:
+    """Say how many words triplets replace: Hits of two forms are no comparison.
+
+    Example:
+        >>> form_of([Triplet("a big film", "a large film", "a small film", (("big", "large"),), (("big", "small"),))])
+        'one word each'
+    """
+    numbers = np.array([(len(triplet.synonym_words), len(triplet.antonym_words)) for triplet in triplets])
+    if not numbers.all():
+        return "not said"
+    if (numbers == 1).all():
+        return "one word each"
+    synonyms, antonyms = numbers.mean(axis=0)
+    return f"{synonyms:.1f} words by synonyms, {antonyms:.1f} by antonyms"
 
 
 def write_triplets(path: Path, triplets: Sequence[Triplet]) -> None:
