@@ -31,7 +31,8 @@ class Output:
     job: str = ""
     """Empty for the job itself."""
     prefix: str = ""
-    """Written before it, as in ``annotated:FOLDER``."""
+    suffix: str = ""
+    """Written around it, as in ``prototypes:FILE@0.62``."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,10 @@ class Plan:
 
 def _described(argument: Argument, keys: Mapping[str, str]) -> Any:
     if isinstance(argument, Output):
-        return {"prefix": argument.prefix, "output": argument.path, "of": keys.get(argument.job, "")}
+        return {
+            "output": [argument.prefix, argument.path, argument.suffix],
+            "of": keys.get(argument.job, ""),
+        }
     return {"prefix": argument.prefix, "data": digest(argument)} if isinstance(argument, Input) else argument
 
 
@@ -202,7 +206,7 @@ class Workspace:
         written = []
         for argument in self.plan.jobs[name].command:
             if isinstance(argument, Output):
-                argument = f"{argument.prefix}{self.path(argument, name)}"
+                argument = f"{argument.prefix}{self.path(argument, name)}{argument.suffix}"
             written.append(f"{argument.prefix}{argument.path}" if isinstance(argument, Input) else argument)
         return written
 

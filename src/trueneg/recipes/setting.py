@@ -1,0 +1,287 @@
+"""What recipes share: the data, the models and the jobs that train and evaluate them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trueneg.config.codec import override
+from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.recipes.plan import Argument, Input, Job, Output, Plan, safe_name, with_settings
+from trueneg.recipes.scales import ENCODER, Scale
+from trueneg.runs.demo import find_encoder
+
+RETRIEVED = ("--hard-correction", "lexical", "--set", "objective.correction.forms=retrieved")
+ARMS: Mapping[str, str] = {
+    "": "the baseline",
+    "HC": "hard correction with the paper's table (section 3.2)",
+    "HC agree": "hard correction with forms that agree with gold",
+    "HC GloVe": "hard correction with the ten nearest word vectors (Table 6)",
+    "HC in context": "hard correction with prototypes, which read the sentence",
+    "SR": "soft regularization of tokens (Eq. 3)",
+    "SR sentence": "soft regularization of sentences (section 5)",
+    "soft in context": "the target spread over what prototypes accept",
+    "CLINE": "CLINE (Eq. 7)",
+    "CLINE w/o RTD": "CLINE without replaced-token detection (Table 6)",
+    "CLINE w/o hard negatives": "CLINE with another row as the negative (Table 6)",
+}
+"""Ways of pre-training that tables compare; the baseline's name is empty."""
+
+GLUE = {
+    "cola": ("CoLA", "dev", "matthews"),
+    "sst2": ("SST", "dev", "accuracy"),
+    "mrpc": ("MRPC", "dev", "accuracy"),
+    "stsb": ("STS", "dev", "spearman"),
+    "qqp": ("QQP", "dev", "accuracy"),
+    "mnli": ("MNLI", "dev_matched", "accuracy"),
+    "qnli": ("QNLI", "dev", "accuracy"),
+    "rte": ("RTE", "dev", "accuracy"),
+}
+"""Task to its column in the tables, the split and the metric (Zhang et al. 2023, Table 3)."""
+_FOLDERS = {
+    **{"cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B", "qqp": "QQP", "mnli": "MNLI"},
+    **{"qnli": "QNLI", "rte": "RTE"},
+}
+SOURCES = {
+    "corpus": "your own text: .txt files with a blank line between documents, as trueneg corpus build reads them",
+    "glue": "gluebenchmark.com/tasks: one folder a task, below glue/",
+    "squad": "rajpurkar.github.io/SQuAD-explorer: train-v1.1.json and dev-v1.1.json, below squad/",
+    "cline_eval": "the releases that docs/finetuning.md lists (aclImdb/, snli/, contrast-sets/, …), below cline_eval/",
+    "vectors": "nlp.stanford.edu/projects/glove: glove.6B.50d.txt, below vectors/",
+    "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
+}
+"""Folder below the data folder to what belongs there."""
+PREFIXES = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``--set`` changes of a recipe: ``encoder=…``, ``text=…``, and options of all its runs."""
+
+    encoder: str = ""
+    """The checkpoint that ``mini`` continues; by default the one that comes with the extra ``demo``."""
+    text: str = ""
+    """Text for pre-training instead of the data's corpus/."""
+    pretrain: tuple[str, ...] = ()
+    finetune: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, settings: Sequence[str]) -> Settings:
+        """Read ``key=value`` pairs; ``pretrain.KEY`` and ``finetune.KEY`` are options of all runs.
+
+        Raises:
+            ConfigError: for an unknown name, or an option that a run would refuse.
+
+        Example:
+            >>> Settings.parse(["encoder=runs/base", "finetune.epochs=1"]).finetune
+            ('epochs=1',)
+        """
+        found = cls()
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
+            if prefix and equals:
+                name, option = prefix[:-1], setting.removeprefix(prefix)
+                override(PREFIXES[prefix](), [option])
+                found = replace(found, **{name: (*getattr(found, name), option)})
+            elif key in ("encoder", "text") and equals:
+                found = replace(found, **{key: value})
+            else:
+                known = ["encoder", "text", "pretrain.OPTION", "finetune.OPTION"]
+                raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, known)}")
+        return found
+
+
+@dataclass
+class Setting:
+    """A plan under way, for a scale and data."""
+
+    scale: Scale
+    data: Path
+    seeds: int
+    settings: Settings = field(default_factory=Settings)
+    workers: int = 1
+    plan: Plan = field(default_factory=Plan)
+
+    @property
+    def all_seeds(self) -> range:
+        """The seeds of pre-training and fine-tuning: 1, 2, …"""
+        return range(1, self.seeds + 1)
+
+    def has(self, backbone: str) -> bool:
+        """Whether the scale has a model of the tables."""
+        return backbone in self.scale.backbones
+
+    def encoder(self, name: str) -> Argument:
+        """Give a checkpoint: a hub name as it is, a folder as data."""
+        if name == ENCODER:
+            name = self.settings.encoder or str(find_encoder())
+        return Input(Path(name), f"encoder {Path(name).name}") if Path(name).exists() else name
+
+    def input(self, place: str, *parts: str, prefix: str = "") -> Input:
+        """Name data below the data folder, by the folder that ``SOURCES`` has."""
+        return Input(self.data / place, place, parts, prefix, SOURCES[place.partition("/")[0]])
+
+    def file(self, place: str, pattern: str, prefix: str = "") -> Input:
+        """Find the one file of data that a pattern names.
+
+        Raises:
+            ConfigError: if there is none, or several.
+        """
+        found = sorted((self.data / place).rglob(pattern))
+        if len(found) != 1:
+            several = f": {found[0].name} and {found[1].name} both are" if found else ""
+            raise ConfigError(
+                f"{place}: one file '{pattern}' is needed below '{self.data / place}'{several}: it comes from "
+                f"{SOURCES[place]}"
+            )
+        return Input(found[0], f"{place}/{found[0].name}", prefix=prefix, source=SOURCES[place])
+
+    def texts(self) -> tuple[Input, ...]:
+        """Name the text of pre-training.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        if self.settings.text:
+            return (Input(Path(self.settings.text), "text", source="--set text=…"),)
+        files = [path for path in sorted((self.data / "corpus").glob("*.txt*")) if ".valid." not in path.name]
+        if not files:
+            raise ConfigError(f"no *.txt below '{self.data / 'corpus'}': it is {SOURCES['corpus']}")
+        return tuple(Input(path, f"corpus/{path.name}", source=SOURCES["corpus"]) for path in files)
+
+    def tokenizer(self, backbone: str) -> Argument:
+        """Give the tokenizer of a model, trained on the text where the scale has none."""
+        name = self.scale.backbones[backbone].tokenizer
+        if name:
+            return self.encoder(name)
+        command = ("tokenizer", "train", *self.texts(), "--vocab-size", "400", "--out", Output("tokenizer"))
+        return Output("tokenizer", self.plan.add(Job("tokenizer", command)))
+
+    def corpus(self, backbone: str, *, is_tagged: bool = False) -> Output:
+        """Add the corpus of a model's tokenizer."""
+        tokenizer = self.tokenizer(backbone)
+        command = (
+            *("corpus", "build", *self.texts(), "--tokenizer", tokenizer, "--out", Output("corpus")),
+            *("--valid", "0.01" if self.scale.limit != 8 else "0.1", *self.scale.corpus),
+            *(("--tag",) if is_tagged else ()),
+        )
+        # A tokenizer's name is not part of a job's: models with the same one share their corpus.
+        shared = next((job.name for job in self.plan.jobs.values() if job.command == command), "")
+        name = shared or safe_name("corpus", backbone, "tagged" if is_tagged else "")
+        return Output("corpus", self.plan.add(Job(name, command, minutes=5)))
+
+    def pretrain(self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "") -> Output:
+        """Add a run.
+
+        Args:
+            backbone: A model that the scale has.
+            arm: One of ``ARMS``.
+            seed: The run's.
+            more: Further arguments.
+            label: Part of the job's name, where these differ.
+        """
+        model = self.scale.backbones[backbone]
+        name = safe_name("pretrain", backbone, arm.replace(" ", "-"), label, f"s{seed}")
+        is_cline = arm.startswith("CLINE")
+        corpus = self.corpus(backbone, is_tagged=is_cline)
+        arguments = self._cline(model.pretrain) if is_cline else model.pretrain
+        command: tuple[Argument, ...] = (
+            "pretrain",
+            *(self.encoder(word) if word == ENCODER else word for word in arguments),
+            *("--corpus", corpus, "--out", Output("run"), "--seed", str(seed)),
+            *self._arm(arm, backbone, corpus),
+            *more,
+            *(word for setting in self.settings.pretrain for word in ("--set", setting)),
+        )
+        return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=model.minutes)))
+
+    def checkpoint(self, backbone: str, seed: int) -> Argument:
+        """Give a model as it was released; where the scale has none, a run of its own."""
+        released = self.scale.backbones[backbone].checkpoint
+        return self.encoder(released) if released else self.pretrain(backbone, "", seed)
+
+    def finetune(self, model: Argument, label: str, task: str, seed: int, more: Sequence[str] = ()) -> str:
+        """Add a fine-tuning of one seed; return its name."""
+        settings = dict(self.scale.finetune)
+        if length := self.scale.lengths.get(task):
+            settings["task.length"] = length
+        place, parts = _place(task)
+        command = (
+            *("finetune", model, "--task", task, "--data", self.input(place, *parts), "--seed", str(seed)),
+            *("--out", Output(""), *with_settings(settings), *more),
+            *(word for setting in self.settings.finetune for word in ("--set", setting)),
+        )
+        name = safe_name("finetune", label.replace(" ", "-"), task, f"s{seed}")
+        return self.plan.add(Job(name, command, resumes=True, minutes=self.scale.minutes))
+
+    def of_models(self, jobs: Iterable[str], verb: str, *arguments: Argument, after: Sequence[str] = ()) -> list[str]:
+        """Add a command for each fine-tuned model, which leaves its results next to the model's own."""
+        added = []
+        for job in jobs:
+            words = (*verb.split(), Output("", job), *arguments)
+            label = next((str(word) for word in arguments if isinstance(word, str) and not word.startswith("-")), "")
+            name = safe_name(verb.split()[-1], label, job.removeprefix("finetune-"))
+            added.append(self.plan.add(Job(name, words, after=tuple(after), minutes=self.scale.minutes)))
+        return added
+
+    def _cline(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """Make a model's arguments CLINE's: the preset of the paper, or its objective."""
+        if arguments[0].startswith("tn-"):
+            return (arguments[0].replace("tn-", "cline-"), *self.scale.cline)
+        words = list(arguments)
+        if "--objective" in words:
+            del words[words.index("--objective") : words.index("--objective") + 2]
+        return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *self.scale.cline)
+
+    def _arm(self, arm: str, backbone: str, corpus: Output) -> tuple[Argument, ...]:
+        if arm not in ARMS:
+            raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
+        if arm == "HC GloVe":
+            return ("--hard-correction", self.file("vectors", "*.50d*.txt", "neighbours:"))
+        if arm.endswith("in context"):
+            notes = self._annotations(backbone, corpus)
+            use = ("--set", "objective.correction.use=soft_targets") if arm.startswith("soft") else ()
+            return ("--hard-correction", replace(notes, prefix="annotated:"), *use)
+        plain: dict[str, tuple[Argument, ...]] = {
+            "HC": RETRIEVED,
+            "HC agree": ("--hard-correction", "lexical"),
+            "SR": ("--soft-regularization", "token"),
+            "SR sentence": ("--soft-regularization", "sentence"),
+            "CLINE w/o RTD": ("--set", "objective.cline.rtd=false"),
+            "CLINE w/o hard negatives": ("--set", "objective.cline.negatives=random"),
+        }
+        return plain.get(arm, ())
+
+    def _annotations(self, backbone: str, corpus: Output) -> Output:
+        """Add what prototypes of the scale's encoder accept in a corpus."""
+        released = self.scale.backbones[backbone].checkpoint or self.scale.backbones[backbone].tokenizer
+        encoder = self.encoder(released) if released else self.pretrain(backbone, "", 1)
+        rows = ("--rows", str((self.scale.limit and max(self.scale.limit, 8) * 50) or 20000))
+        command = ("detect", "prototypes", "--encoder", encoder, "--corpus", corpus, *rows, "--out", _PROTOTYPES)
+        prototypes = self.plan.add(Job(safe_name("prototypes", backbone), command, minutes=5))
+        detector = Output("prototypes.safetensors", prototypes, 'prototypes:"', '"@0.62 & fits')
+        command = ("corpus", "annotate", corpus, "--detector", detector, "--out", Output("notes"))
+        return Output("notes", self.plan.add(Job(safe_name("annotate", backbone), command, minutes=30)))
+
+
+_PROTOTYPES = Output("prototypes.safetensors")
+
+
+def _place(task: str) -> tuple[str, tuple[str, ...]]:
+    """Give the folder of a task's data, and what it reads there."""
+    family, _, name = task.partition("/")
+    if family == "glue":
+        return "glue", (_FOLDERS[name],)
+    if family == "squad":
+        return "squad", ()
+    return f"cline_eval/{CLINE_FOLDERS[task]}", ()
+
+
+CLINE_FOLDERS = {
+    **{"imdb": "aclImdb", "snli": "snli", "perspectrum": "perspectrum", "boolq": "boolq", "ag": "ag_news_csv"},
+    "mr": "rt-polaritydata",
+}
+"""Task of CLINE's paper to its folder below ``cline_eval/``."""

@@ -1,0 +1,167 @@
+"""The tables of "Language Model Pre-training on True Negatives" (Zhang et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trueneg.evaluation.results.reproduction import ReproducedTable
+from trueneg.recipes.papers import (
+    TN_TABLE2,
+    TN_TABLE3,
+    TN_TABLE4,
+    TN_TABLE5,
+    TN_TABLE6,
+    PrintedTable,
+)
+from trueneg.recipes.plan import Job, Output, Workspace
+from trueneg.recipes.setting import GLUE, Setting
+from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, reader
+
+_GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
+FRACTIONS = {"6.25 %": 0.0625, "12.5 %": 0.125, "25 %": 0.25, "50 %": 0.5, "80 %": 0.8, "100 %": 1.0}
+
+
+def table2(setting: Setting, arms: Sequence[str]) -> Read:
+    """Rates of false negatives over training (Table 2)."""
+    jobs: dict[tuple[str, int], str] = {}
+    keep = ("--set", f"train.keep_at={','.join(map(str, FRACTIONS.values()))}")
+    wiki = setting.file("wikitext", "wiki.test.raw")
+    for size in ("base", "large"):
+        if setting.has(f"BERT-{size}"):
+            for seed in setting.all_seeds:
+                run = setting.pretrain(f"BERT-{size}", "", seed, keep, label="kept")
+                command = (
+                    *("evaluate", "masked-lm", run, "--over-training", "--text", wiki, "--sequences", "lines"),
+                    *("--detector", "lexical[forms=retrieved]", "--rows", str(setting.scale.limit)),
+                    *("--out", Output("rates.json"), "--json"),
+                )
+                jobs[size, seed] = setting.plan.add(Job(f"rates-BERT-{size}-s{seed}", command, minutes=5))
+
+    def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
+        measured = Measured()
+        for (size, seed), job in jobs.items():
+            for row, shares in _rates(workspace, job).items():
+                for figure, share in shares.items():
+                    measured.figures.setdefault((row, f"{size} {figure}"), {})[seed] = share
+        claims = [
+            ("100 %", "6.25 %", f"{size} {figure}") for size in ("base", "large") for figure in ("Iter.", "Pred.")
+        ]
+        claims = [claim for claim in claims if (claim[0], claim[2]) in measured.figures]
+        notes = ["Claim: the rates rise as training goes on."]
+        return assemble(
+            workspace, recipe, scale, TN_TABLE2, list(TN_TABLE2.rows), TN_TABLE2.columns, measured, claims, notes
+        )
+
+    return read
+
+
+def _rates(workspace: Workspace, job: str) -> Mapping[str, Mapping[str, float]]:
+    """Read the shares of false negatives at each kept step, in percent."""
+    raise NotImplementedError
+
+
+def _glue(printed: PrintedTable, rows: Mapping[str, tuple[str, str]], setting: Setting) -> Read:
+    """Fine-tune each row's model on GLUE: a row is a backbone with an arm."""
+    tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
+    jobs: dict[str, list[str]] = {}
+    notes = _missing(rows, setting)
+    for row, (backbone, arm) in rows.items():
+        if not setting.has(backbone):
+            continue
+        for seed in setting.all_seeds:
+            run = setting.pretrain(backbone, arm, seed)
+            for task in tasks:
+                jobs.setdefault(row, []).append(
+                    setting.finetune(run, f"{backbone} {arm}".strip(), f"glue/{task}", seed)
+                )
+    columns = [column for column in _GLUE_COLUMNS if column.task.removeprefix("glue/") in tasks]
+    if len(tasks) < len(GLUE):
+        notes.append(f"Average of {len(tasks)} of {len(GLUE)} tasks: {', '.join(column.name for column in columns)}.")
+    baselines = {backbone: row for row, (backbone, arm) in rows.items() if not arm}
+    claims = [
+        (row, baselines[backbone], AVERAGE) for row, (backbone, arm) in rows.items() if arm and backbone in baselines
+    ]
+    return reader(Spec(printed, jobs, columns, claims, [column.name for column in columns], notes))
+
+
+def _missing(rows: Mapping[str, tuple[str, str]], setting: Setting) -> list[str]:
+    absent = dict.fromkeys(backbone for backbone, _ in rows.values() if not setting.has(backbone))
+    return [f"Not at this scale: {', '.join(absent)}."] if absent else []
+
+
+def _rows(printed: PrintedTable, backbones: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Give the rows of a table, and those of further arms for each backbone."""
+    found = {}
+    for backbone in backbones:
+        own = [row for row in printed.rows if row == backbone or row.startswith(f"{backbone} ")]
+        found |= {row: (backbone, row.removeprefix(backbone).strip()) for row in own}
+        found |= {f"{backbone} {arm}": (backbone, arm) for arm in arms if f"{backbone} {arm}" not in found}
+    return found
+
+
+def table3(setting: Setting, arms: Sequence[str]) -> Read:
+    """GLUE after HC and SR, on four models (Table 3)."""
+    backbones = ("BERT-base", "BERT-large", "ELECTRA-small", "ELECTRA-base")
+    return _glue(TN_TABLE3, _rows(TN_TABLE3, backbones, arms), setting)
+
+
+def table6(setting: Setting, arms: Sequence[str]) -> Read:
+    """Sources of synonyms, and what is regularized (Table 6)."""
+    return _glue(TN_TABLE6, _rows(TN_TABLE6, ("ELECTRA-small",), arms), setting)
+
+
+def _squad_jobs(setting: Setting, rows: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
+    """Fine-tune on SQuAD; small models are those of 512 tokens (footnote 8)."""
+    jobs: dict[str, list[str]] = {}
+    for row, (backbone, arm) in rows.items():
+        model = f"{backbone}-512" if backbone == "ELECTRA-small" else backbone
+        if setting.has(model):
+            for seed in setting.all_seeds:
+                run = setting.pretrain(model, arm, seed)
+                jobs.setdefault(row, []).append(setting.finetune(run, f"{model} {arm}".strip(), "squad", seed))
+    return jobs
+
+
+def table4(setting: Setting, arms: Sequence[str]) -> Read:
+    """SQuAD 1.1 after HC and SR (Table 4)."""
+    rows = _rows(TN_TABLE4, ("ELECTRA-small", "ELECTRA-base"), arms)
+    columns = [Column("EM", "squad", "dev", "exact_match"), Column("F1", "squad", "dev", "squad_f1")]
+    claims = _claims(rows, [column.name for column in columns])
+    return reader(Spec(TN_TABLE4, _squad_jobs(setting, rows), columns, claims, notes=_missing(rows, setting)))
+
+
+def _claims(rows: Mapping[str, tuple[str, str]], columns: Sequence[str]) -> list[tuple[str, str, str]]:
+    return [(row, backbone, column) for row, (backbone, arm) in rows.items() if arm for column in columns]
+
+
+_ATTACKS = {"AddSentenceDiverse": ("add-sentence", "textflint"), "SwapSynWordNet": ("swap-synonyms", "textflint")}
+
+
+def table5(setting: Setting, arms: Sequence[str]) -> Read:
+    """SQuAD under attack (Table 5)."""
+    rows = _rows(TN_TABLE5, ("ELECTRA-small",), arms)
+    jobs = _squad_jobs(setting, rows)
+    limit = ("--max-examples", str(setting.scale.limit or 300))
+    columns = []
+    for name, (attack, profile) in _ATTACKS.items():
+        for row, tuned in jobs.items():
+            setting.of_models(tuned, "attack", "--attack", attack, "--profile", profile, *limit)
+        split = f"attack-{attack}-{profile}"
+        for short, metric, before in (
+            ("EM", "exact_match_under_attack", "exact_match_before"),
+            ("F1", "squad_f1_under_attack", "squad_f1_before"),
+        ):
+            columns.append(Column(f"{name} {short}", "squad", split, metric))
+            columns.append(Column(f"{name} drop of {short}", "squad", split, metric, before))
+    claims = _claims(rows, [f"{name} drop of {short}" for name in _ATTACKS for short in ("EM", "F1")])
+    return reader(Spec(TN_TABLE5, jobs, columns, claims))
+
+
+def table7(setting: Setting, arms: Sequence[str]) -> Read:
+    """GLUE's test sets (Table 7): predictions to submit, whose scores only the server knows."""
+    raise NotImplementedError
+
+
+def cost(setting: Setting, arms: Sequence[str]) -> Read:
+    """What HC and SR cost a step (section 5)."""
+    raise NotImplementedError
