@@ -3,64 +3,144 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trueneg.cli.options import WordNetPath
-from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.output import Json, Output, Quiet, refuse_given
+from trueneg.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from trueneg.recipes.reproduction import Planned
+
+LIST = "list"
+FORMS = ("table", "shell", "slurm")
+_OF_OTHERS = {"corpus", "wordnet"}
+_OF_TABLES = {"data", "dry_run", "form"}
 
 
 def reproduce(
+    context: typer.Context,
     recipe: Annotated[
-        str,
-        typer.Argument(
-            help="planted: what to do with a false negative, where all are known; pilot: adversarial training on "
-            "adversarial and on revised examples (CLINE's Table 2)."
-        ),
+        str, typer.Argument(help="list, to see them all; a paper's table, such as tn-table3 or cline-table7; or all.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the results: what is there is not done again.")],
-    scale: Annotated[
-        str, typer.Option(help="tiny (seconds; means nothing), mini (minutes a run); pilot also: paper.")
-    ] = "mini",
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results of all recipes: what is there is not done again.")
+    ] = Path("repro"),
+    scale: Annotated[str, typer.Option(help="tiny (made-up data), mini, small or paper.")] = "mini",
+    data: Annotated[
+        str, typer.Option(help="Folder with corpus/, glue/, squad/, cline_eval/, vectors/ and wikitext/.")
+    ] = "",
     arms: Annotated[
         str,
         typer.Option(
-            help="planted: drop,marginal@0.5/0.25 (PRECISION/RECALL), all, mlm, rtd, grid; pilot: freelb,smart."
+            help="Further ways of pre-training, by comma: HC in context,HC agree. planted: drop,marginal@0.5/0.25, "
+            "all, mlm, rtd, grid; pilot: freelb,smart."
         ),
-    ] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 5,
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 3,
     corpus: Annotated[
-        Path | None, typer.Option(help="A corpus with held-out text; by default one is made of WordNet's.")
+        Path | None, typer.Option(help="planted: a corpus with held-out text; by default one of WordNet's.")
     ] = None,
     wordnet: WordNetPath = "",
-    workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 1,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the experiment, such as steps=300.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="encoder=…, text=…, or options of all runs: finetune.epochs=2."
+        ),
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their commands; run nothing.")] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="Of --dry-run: table, or a script for a shell or slurm.")
+    ] = "table",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Do an experiment again, with seeds and intervals. Ctrl-C loses the runs under way only.
+    """Do an experiment again, with seeds, intervals and a verdict on each claim.
 
-    Example: `trueneg reproduce planted --scale mini --seeds 5 --arms baseline,drop,set,ceiling --out results/planted`
+    A recipe is a plan of ordinary trueneg commands. What has finished is not done again; what changed, and what needs
+    it, is. Ctrl-C loses the jobs under way only, and those that can be resumed go on.
 
-    CLINE's pilot: `trueneg reproduce pilot --out results/pilot --set encoder=runs/base --set data=cline_eval
-    --set task=imdb --set adversaries=textfooler-imdb.csv`
+    Example: `trueneg reproduce tn-table3 --scale mini --data data/ --out repro/`
+
+    To see that everything runs: `trueneg reproduce all --scale tiny --seeds 2 --out repro-tiny/`
     """
-    from trueneg.recipes import RECIPES
+    from trueneg.recipes import ABOUT, RECIPES
+    from trueneg.recipes.reproduction import ALL, TABLES, listed
     from trueneg.registry import load
 
     output = Output(as_json, quiet)
-    results, table = load("recipe", recipe, RECIPES)(
-        out,
-        scale=scale,
-        arms=[name.strip() for name in arms.split(",")],
-        seeds=seeds,
-        corpus=corpus,
-        wordnet=wordnet,
-        workers=workers,
-        settings=settings or (),
-        say=output.say,
+    if recipe == LIST:
+        rows = [*listed(), *((name, "trueneg", about) for name, about in ABOUT.items())]
+        names = ("recipe", "source", "shows")
+        output.table({"recipes": [dict(zip(names, row, strict=True)) for row in rows]}, names, rows)
+    elif recipe in RECIPES:
+        refuse_given(context, _OF_TABLES, f"reproduce {recipe}")
+        chosen = [name.strip() for name in (arms or "all").split(",")]
+        results, table = load("recipe", recipe, RECIPES)(
+            out,
+            scale=scale,
+            arms=chosen,
+            seeds=seeds,
+            corpus=corpus,
+            wordnet=wordnet,
+            workers=workers,
+            settings=settings or (),
+            say=output.say,
+        )
+        output.result(results, table)
+    elif recipe in (*TABLES, ALL):
+        refuse_given(context, _OF_OTHERS, f"reproduce {recipe}")
+        if form not in FORMS:
+            raise ConfigError(unknown_name("format", form, FORMS))
+        if form != "table" and not dry_run:
+            raise ConfigError(f"--format {form} is of --dry-run: add it")
+        _tables(recipe, out, scale, data, arms, seeds, workers, settings or [], dry_run, form, output)
+    else:
+        raise ConfigError(unknown_name("recipe", recipe, [LIST, ALL, *TABLES, *RECIPES]))
+
+
+def _tables(
+    recipe: str,
+    out: Path,
+    scale: str,
+    data: str,
+    arms: str,
+    seeds: int,
+    workers: int,
+    settings: list[str],
+    dry_run: bool,
+    form: str,
+    output: Output,
+) -> None:
+    from trueneg.recipes.reproduction import plan_tables, run_tables
+    from trueneg.reporting.reproduced import markdown, reproduced_tables
+
+    extra = [name.strip() for name in arms.split(",") if name.strip()]
+    planned = plan_tables(recipe, out, scale=scale, data=data, seeds=seeds, arms=extra, settings=settings)
+    if dry_run:
+        _show_plan(planned, form, output)
+        return
+    found = run_tables(planned, workers, output.say)
+    texts = [markdown(reproduced_tables(table)) for table in found.values()]
+    output.result({"tables": list(found.values())}, "\n".join([*texts, f"written below '{out}'"]))
+
+
+def _show_plan(planned: Planned, form: str, output: Output) -> None:
+    from trueneg.recipes.execution import shell_script, slurm_script
+
+    workspace = planned.workspace
+    if form != "table":
+        typer.echo((shell_script if form == "shell" else slurm_script)(workspace), nl=False)
+        return
+    jobs: list[dict[str, Any]] = [
+        {"job": name, "state": workspace.state(name), "minutes": job.minutes, "command": workspace.command(name)}
+        for name, job in workspace.plan.jobs.items()
+    ]
+    rows = [(job["job"], job["state"], f"{job['minutes']:g}", job["command"]) for job in jobs]
+    output.table({"jobs": jobs, "minutes_left": planned.minutes()}, ("job", "state", "minutes", "command"), rows)
+    output.say(
+        f"{len(jobs)} jobs, {len(workspace.missing())} left: about {planned.minutes():,.0f} minutes, one after another"
     )
-    output.result(results, table)

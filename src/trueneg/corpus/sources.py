@@ -22,7 +22,7 @@ from trueneg.files.records import parse_json
 from trueneg.files.text import LONGEST_TEXT, conversion, csv_rows, delimiter_of, foreign_encoding
 
 _COMPRESSIONS = (".gz", ".xz", ".zst")
-_TEXT, _JSON, _TABLE, _PARQUET = (".txt",), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
+_TEXT, _JSON, _TABLE, _PARQUET = (".txt", ".raw"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
 _EXTENSIONS = (*_TEXT, *_JSON, *_TABLE)
 _KNOWN = ", ".join(_EXTENSIONS) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
 _LONGEST_DOCUMENT = 1 << 23  # of lines of a text file: more than any book has, and little of a machine's memory

@@ -44,15 +44,15 @@ def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] 
         Interrupted: after Ctrl-C, once the jobs under way have saved.
     """
     left = workspace.missing()
-    total, failed = len(left), dict[str, str]()
+    total, failed, waiting = len(left), dict[str, str](), set[str]()
     running: dict[BaseProcess, tuple[str, float]] = {}
     with _server(workers) as context:
         try:
             while left or running:
                 for name in [*left]:
                     needs = set(workspace.plan.jobs[name].needs)
-                    if needs & failed.keys():
-                        failed[name] = f"it needs {min(needs & failed.keys())}"
+                    if needs & (failed.keys() | waiting):
+                        waiting.add(name)
                         left.remove(name)
                     elif len(running) < workers and not needs & {*left, *(one for one, _ in running.values())}:
                         left.remove(name)
@@ -77,8 +77,9 @@ def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] 
             raise Interrupted(f"what is done is kept in '{workspace.root}': the same command goes on") from None
     if failed:
         first = next(iter(failed))
+        others = f", {len(waiting)} need them" if waiting else ""
         raise JobError(
-            f"{len(failed)} of {total} jobs failed: {', '.join(failed)}. {first}: {failed[first]}: mend that, and the "
+            f"{len(failed)} of {total} jobs failed{others}; the first, {first}: {failed[first]}: fix that, and the "
             f"same command goes on"
         )
 

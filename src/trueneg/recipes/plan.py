@@ -51,6 +51,7 @@ class Input:
 
 
 Argument = str | Output | Input
+Command = tuple[Argument, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Job:
     """One command, which may read the results of others."""
 
     name: str
-    command: tuple[Argument, ...]
+    command: Command
     """Arguments of ``trueneg``."""
     after: tuple[str, ...] = ()
     """Jobs that it reads without naming what they leave."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trueneg.errors import ConfigError, unknown_name
 
@@ -37,8 +37,10 @@ class Scale:
     """Settings of fine-tuning."""
     lengths: Mapping[str, int] = field(default_factory=dict)
     """Tokens a row of tasks with long texts."""
-    corpus: tuple[str, ...] = ()
-    """Arguments of ``trueneg corpus build``."""
+    is_made_up: bool = False
+    """Whether the data are made up, and so small."""
+    neighbours: str = "*counter*fitted*"
+    """File of the vectors that TextFooler takes its substitutes from."""
     glue: tuple[str, ...] = ()
     """GLUE's tasks; all by default."""
     learning_rates: tuple[float, ...] = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
@@ -50,12 +52,13 @@ class Scale:
 
 
 _TINY_MODEL = (
-    *("--steps", "4", "--length", "24", "--batch-size", "4", "--set", "corpus.eval_rows=8"),
-    *("--set", "train.eval_every=4", "--set", "train.save_every=4", "--set", "train.precision=fp32"),
+    *("--steps", "16", "--length", "24", "--batch-size", "4", "--set", "corpus.eval_rows=8"),
+    *("--set", "train.eval_every=16", "--set", "train.save_every=16", "--set", "train.precision=fp32"),
 )
 _TINY_BERT = Backbone(
     ("electra-tiny", "--objective", "mlm", "--set", "model.architecture=bert", *_TINY_MODEL), "", minutes=0.1
 )
+_TINY_ELECTRA = Backbone(("electra-tiny", *_TINY_MODEL), "", minutes=0.1)
 _MINI_STEPS = ("--length", "128", "--batch-size", "32", "--precision", "bf16")
 _MINI_BERT = Backbone(
     (
@@ -72,20 +75,21 @@ SCALES = {
     "tiny": Scale(
         "seconds a job, on made-up data: to see that everything runs; its figures mean nothing",
         {
-            **dict.fromkeys(("BERT-base", "BERT-large", "RoBERTa-base"), _TINY_BERT),
-            **dict.fromkeys(
-                ("ELECTRA-small", "ELECTRA-small-512", "ELECTRA-base"),
-                Backbone(("electra-tiny", *_TINY_MODEL), "", minutes=0.1),
-            ),
+            "BERT-base": _TINY_BERT,
+            "RoBERTa-base": replace(_TINY_BERT, pretrain=(*_TINY_BERT.pretrain, "--lr", "1e-3")),
+            "ELECTRA-small": _TINY_ELECTRA,
+            "ELECTRA-small-512": replace(_TINY_ELECTRA, pretrain=(*_TINY_ELECTRA.pretrain, "--length", "32")),
         },
         finetune={"train.steps": 2, "train.batch_size": 4, "task.length": 48, "train.precision": "fp32"},
+        is_made_up=True,
+        neighbours="*.50d*.txt",
         glue=("cola", "rte"),
         learning_rates=(1e-4, 1e-3),
         limit=8,
         minutes=0.1,
     ),
     "mini": Scale(
-        "minutes a job on two cores: all-MiniLM-L6-v2 for BERT-base, electra-mini for ELECTRA-small, parts of the tasks",
+        "minutes a job on two cores: all-MiniLM-L6-v2 as BERT-base, electra-mini as ELECTRA-small, parts of tasks",
         {"BERT-base": _MINI_BERT, "ELECTRA-small": _MINI_ELECTRA, "ELECTRA-small-512": _MINI_ELECTRA},
         finetune={
             "task.max_train_examples": 3000,

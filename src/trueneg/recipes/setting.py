@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from trueneg.config.codec import override
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.errors import ConfigError, unknown_name
-from trueneg.recipes.plan import Argument, Input, Job, Output, Plan, safe_name, with_settings
+from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, safe_name, with_settings
 from trueneg.recipes.scales import ENCODER, Scale
 from trueneg.runs.demo import find_encoder
 
-RETRIEVED = ("--hard-correction", "lexical", "--set", "objective.correction.forms=retrieved")
+RETRIEVED = ("--hard-correction", "lexical", "--set", "objective.correction.forms=lemma")
 ARMS: Mapping[str, str] = {
     "": "the baseline",
     "HC": "hard correction with the paper's table (section 3.2)",
@@ -49,11 +50,12 @@ SOURCES = {
     "glue": "gluebenchmark.com/tasks: one folder a task, below glue/",
     "squad": "rajpurkar.github.io/SQuAD-explorer: train-v1.1.json and dev-v1.1.json, below squad/",
     "cline_eval": "the releases that docs/finetuning.md lists (aclImdb/, snli/, contrast-sets/, …), below cline_eval/",
-    "vectors": "nlp.stanford.edu/projects/glove: glove.6B.50d.txt, below vectors/",
+    "vectors": "nlp.stanford.edu/projects/glove (glove.6B.50d.txt), and the counter-fitted vectors of Mrkšić et al. "
+    "2016 (counter-fitted-vectors.txt, or a JSON of neighbours), below vectors/",
     "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
 }
 """Folder below the data folder to what belongs there."""
-PREFIXES = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
+PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ class Settings:
     """The checkpoint that ``mini`` continues; by default the one that comes with the extra ``demo``."""
     text: str = ""
     """Text for pre-training instead of the data's corpus/."""
-    pretrain: tuple[str, ...] = ()
-    finetune: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    """Kind of run (``pretrain`` or ``finetune``) and an option of all its runs, as ``--set`` takes it."""
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> Settings:
@@ -75,23 +77,29 @@ class Settings:
             ConfigError: for an unknown name, or an option that a run would refuse.
 
         Example:
-            >>> Settings.parse(["encoder=runs/base", "finetune.epochs=1"]).finetune
-            ('epochs=1',)
+            >>> Settings.parse(["encoder=runs/base", "finetune.epochs=1"]).options
+            (('finetune', 'epochs=1'),)
         """
         found = cls()
         for setting in settings:
             key, equals, value = setting.partition("=")
             prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
             if prefix and equals:
-                name, option = prefix[:-1], setting.removeprefix(prefix)
+                option = setting.removeprefix(prefix)
                 override(PREFIXES[prefix](), [option])
-                found = replace(found, **{name: (*getattr(found, name), option)})
-            elif key in ("encoder", "text") and equals:
-                found = replace(found, **{key: value})
+                found = replace(found, options=(*found.options, (prefix[:-1], option)))
+            elif key == "encoder" and equals:
+                found = replace(found, encoder=value)
+            elif key == "text" and equals:
+                found = replace(found, text=value)
             else:
                 known = ["encoder", "text", "pretrain.OPTION", "finetune.OPTION"]
                 raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, known)}")
         return found
+
+    def words(self, kind: str) -> tuple[str, ...]:
+        """Write the options of a kind of run as arguments."""
+        return tuple(word for of_kind, option in self.options if of_kind == kind for word in ("--set", option))
 
 
 @dataclass
@@ -107,7 +115,7 @@ class Setting:
 
     @property
     def all_seeds(self) -> range:
-        """The seeds of pre-training and fine-tuning: 1, 2, …"""
+        """The seeds of pre-training and fine-tuning, from 1."""
         return range(1, self.seeds + 1)
 
     def has(self, backbone: str) -> bool:
@@ -157,15 +165,15 @@ class Setting:
         name = self.scale.backbones[backbone].tokenizer
         if name:
             return self.encoder(name)
-        command = ("tokenizer", "train", *self.texts(), "--vocab-size", "400", "--out", Output("tokenizer"))
+        command: Command = ("tokenizer", "train", *self.texts(), "--vocab-size", "400", "--out", Output("tokenizer"))
         return Output("tokenizer", self.plan.add(Job("tokenizer", command)))
 
     def corpus(self, backbone: str, *, is_tagged: bool = False) -> Output:
         """Add the corpus of a model's tokenizer."""
         tokenizer = self.tokenizer(backbone)
-        command = (
+        command: Command = (
             *("corpus", "build", *self.texts(), "--tokenizer", tokenizer, "--out", Output("corpus")),
-            *("--valid", "0.01" if self.scale.limit != 8 else "0.1", *self.scale.corpus),
+            *("--valid", "0.1" if self.scale.is_made_up else "0.01"),
             *(("--tag",) if is_tagged else ()),
         )
         # A tokenizer's name is not part of a job's: models with the same one share their corpus.
@@ -188,13 +196,13 @@ class Setting:
         is_cline = arm.startswith("CLINE")
         corpus = self.corpus(backbone, is_tagged=is_cline)
         arguments = self._cline(model.pretrain) if is_cline else model.pretrain
-        command: tuple[Argument, ...] = (
+        command: Command = (
             "pretrain",
             *(self.encoder(word) if word == ENCODER else word for word in arguments),
             *("--corpus", corpus, "--out", Output("run"), "--seed", str(seed)),
             *self._arm(arm, backbone, corpus),
             *more,
-            *(word for setting in self.settings.pretrain for word in ("--set", setting)),
+            *self.settings.words("pretrain"),
         )
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=model.minutes)))
 
@@ -209,23 +217,43 @@ class Setting:
         if length := self.scale.lengths.get(task):
             settings["task.length"] = length
         place, parts = _place(task)
-        command = (
+        several = "glue" if "," in task else task
+        command: Command = (
             *("finetune", model, "--task", task, "--data", self.input(place, *parts), "--seed", str(seed)),
-            *("--out", Output(""), *with_settings(settings), *more),
-            *(word for setting in self.settings.finetune for word in ("--set", setting)),
+            *("--out", Output("")),
+            *with_settings(settings),
+            *more,
+            *self.settings.words("finetune"),
         )
-        name = safe_name("finetune", label.replace(" ", "-"), task, f"s{seed}")
+        name = safe_name("finetune", label.replace(" ", "-"), several, f"s{seed}")
         return self.plan.add(Job(name, command, resumes=True, minutes=self.scale.minutes))
 
-    def of_models(self, jobs: Iterable[str], verb: str, *arguments: Argument, after: Sequence[str] = ()) -> list[str]:
-        """Add a command for each fine-tuned model, which leaves its results next to the model's own."""
-        added = []
-        for job in jobs:
-            words = (*verb.split(), Output("", job), *arguments)
-            label = next((str(word) for word in arguments if isinstance(word, str) and not word.startswith("-")), "")
-            name = safe_name(verb.split()[-1], label, job.removeprefix("finetune-"))
-            added.append(self.plan.add(Job(name, words, after=tuple(after), minutes=self.scale.minutes)))
-        return added
+    def model(self, job: str) -> Output:
+        """Name what a fine-tuning leaves: the folder of its task."""
+        command = self.plan.jobs[job].command
+        return Output(str(command[command.index("--task") + 1]).rpartition("/")[2], job)
+
+    def of_model(self, job: str, label: str, verb: Command, *arguments: Argument) -> str:
+        """Add a command on a fine-tuned model, which leaves its results next to the model's own; return its name."""
+        name = safe_name(label, job.removeprefix("finetune-"))
+        return self.plan.add(Job(name, (*verb, self.model(job), *arguments), minutes=self.scale.minutes))
+
+    def contrast_set(self, job: str, task: str) -> str:
+        """Add the evaluation of a fine-tuned model on its task's contrast set."""
+        place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}")
+        return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", place)
+
+    def adversaries(self, backbone: str, task: str) -> Output:
+        """Add adversarial examples of TextFooler against a model of its own seed, which no table shows."""
+        victim = self.finetune(self.checkpoint(backbone, 1), backbone, task, VICTIM_SEED)
+        encoder: Argument = "none" if self.scale.is_made_up else self.encoder(ENCODER)
+        command: Command = (
+            *("attack", self.model(victim), "--attack", "textfooler", "--profile", "jin2019"),
+            *("--neighbours", self.file("vectors", self.scale.neighbours), "--encoder", encoder),
+            *("--max-examples", str(self.scale.limit or 1000), "--save", Output("adversaries.jsonl")),
+        )
+        name = safe_name("adversaries", backbone, task)
+        return Output("adversaries.jsonl", self.plan.add(Job(name, command, minutes=5 * self.scale.minutes)))
 
     def _cline(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """Make a model's arguments CLINE's: the preset of the paper, or its objective."""
@@ -260,6 +288,7 @@ class Setting:
         released = self.scale.backbones[backbone].checkpoint or self.scale.backbones[backbone].tokenizer
         encoder = self.encoder(released) if released else self.pretrain(backbone, "", 1)
         rows = ("--rows", str((self.scale.limit and max(self.scale.limit, 8) * 50) or 20000))
+        command: Command
         command = ("detect", "prototypes", "--encoder", encoder, "--corpus", corpus, *rows, "--out", _PROTOTYPES)
         prototypes = self.plan.add(Job(safe_name("prototypes", backbone), command, minutes=5))
         detector = Output("prototypes.safetensors", prototypes, 'prototypes:"', '"@0.62 & fits')
@@ -271,10 +300,10 @@ _PROTOTYPES = Output("prototypes.safetensors")
 
 
 def _place(task: str) -> tuple[str, tuple[str, ...]]:
-    """Give the folder of a task's data, and what it reads there."""
-    family, _, name = task.partition("/")
+    """Give the folder of a task's data, or of several of GLUE's, and what it reads there."""
+    family = task.partition("/")[0]
     if family == "glue":
-        return "glue", (_FOLDERS[name],)
+        return "glue", tuple(_FOLDERS[name.removeprefix("glue/")] for name in task.split(","))
     if family == "squad":
         return "squad", ()
     return f"cline_eval/{CLINE_FOLDERS[task]}", ()
@@ -285,3 +314,10 @@ CLINE_FOLDERS = {
     "mr": "rt-polaritydata",
 }
 """Task of CLINE's paper to its folder below ``cline_eval/``."""
+CONTRAST_FOLDERS = {
+    **{"imdb": "contrast-sets", "boolq": "contrast-sets", "perspectrum": "contrast-sets"},
+    "snli": "counterfactually-augmented-data",
+}
+"""Task to the folder of its contrast set, below ``cline_eval/``."""
+VICTIM_SEED = 100
+"""Of the model that adversarial examples are searched against."""

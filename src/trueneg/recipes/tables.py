@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import Compared, compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
-from trueneg.evaluation.results.store import find_results, predictions_path
+from trueneg.evaluation.results.store import columns_of, find_results, load_predictions, predictions_path
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.evaluation.statistics.significance import holm
+from trueneg.files.records import read_record
 from trueneg.recipes.papers import PrintedTable
-from trueneg.recipes.plan import Workspace
+from trueneg.recipes.plan import OUTPUT, Output, Workspace
+from trueneg.recipes.scales import find_scale
 
 AVERAGE = "Average"
 ROWS = "rows"
-_SAME_PREDICTION = "predicts the same of everything"
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,15 @@ class Column:
     less: str = ""
     """A metric to subtract it from, as in what an attack costs."""
 
+    def has(self, task: str, split: str) -> bool:
+        """Whether results of a split of a task are this column's."""
+        is_split = split.startswith(self.split[:-1]) if self.split.endswith("*") else split == self.split
+        return task == self.task and is_split
+
     def value(self, runs: Runs, seed: int) -> float | None:
         """Read a figure, in percent; None where there is none."""
         for (task, split), results in runs.items():
-            is_split = split.startswith(self.split[:-1]) if self.split.endswith("*") else split == self.split
-            if task == self.task and is_split and seed in results:
+            if self.has(task, split) and seed in results:
                 metrics = results[seed][1].metrics
                 if self.metric in metrics and (not self.less or self.less in metrics):
                     return 100 * (metrics[self.less] - metrics[self.metric] if self.less else metrics[self.metric])
@@ -47,8 +55,7 @@ class Column:
 
     def is_of(self, row: Compared) -> bool:
         """Whether a comparison is of this column."""
-        is_split = row.split.startswith(self.split[:-1]) if self.split.endswith("*") else row.split == self.split
-        return (row.task, row.metric) == (self.task, self.metric) and is_split and not self.less
+        return self.has(row.task, row.split) and row.metric == self.metric and not self.less
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ class Spec:
     """What a recipe's jobs are read for."""
 
     printed: PrintedTable
-    rows: Mapping[str, Sequence[str]]
-    """Row to the jobs whose results are its figures."""
+    rows: Mapping[str, Sequence[str | tuple[str, str]]]
+    """Row to the jobs whose results are its figures; with a name for the task's folder where one task comes twice."""
     columns: Sequence[Column]
     claims: Sequence[tuple[str, str, str]]
     """Row, its baseline, and the column."""
@@ -72,14 +79,32 @@ class Measured:
 
     figures: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
     """Row and column to figures by seed."""
+    constant: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    """Row and column to seeds that predict the same of all examples."""
+    averaged: Sequence[str] = ()
+    """Columns that ``AVERAGE`` is over."""
     obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
     """Row and column to what keeps the figure from being compared."""
     differences: dict[tuple[str, str, str], tuple[Interval, float]] = field(default_factory=dict)
     """Claim to a difference that allows for examples as well as seeds, and its p."""
 
+    def failures(self) -> list[str]:
+        """Say which fine-tunings failed."""
+        return [
+            f"{row} predicts the same of all examples of {column} with seeds {', '.join(map(str, sorted(seeds)))}."
+            for (row, column), seeds in self.constant.items()
+        ]
+
+    def obstacle(self, row: str, column: str) -> str:
+        """Say what keeps a figure from being compared; empty where nothing does."""
+        found = [(row, one) for one in (self.averaged if column == AVERAGE else [column]) if (row, one) in self.figures]
+        failed = [self.figures[one].keys() <= self.constant.get(one, set()) for one in found]
+        learned = f"{row} learned nothing: it predicts the same of all examples"
+        return self.obstacles.get((row, column)) or (learned if failed and all(failed) else "")
+
     def difference(self, row: str, baseline: str, column: str) -> tuple[Interval | None, float, str]:
         """Give a claim's difference, p, and what keeps it from being judged."""
-        obstacle = next((self.obstacles[one, column] for one in (row, baseline) if (one, column) in self.obstacles), "")
+        obstacle = self.obstacle(row, column) or self.obstacle(baseline, column)
         if (row, baseline, column) in self.differences:
             return *self.differences[row, baseline, column], obstacle
         ours, theirs = self.figures.get((row, column), {}), self.figures.get((baseline, column), {})
@@ -112,6 +137,8 @@ def assemble(
 ) -> ReproducedTable:
     """Put figures and claims together; the claims' p allow for their number (Holm)."""
     found = [measured.difference(*claim) for claim in claims]
+    if find_scale(scale).is_made_up:
+        found = [(interval, p, "the data are made up") for interval, p, _ in found]
     tested = [number for number, (interval, _, obstacle) in enumerate(found) if interval and not obstacle]
     adjusted = dict(zip(tested, holm([found[number][1] for number in tested]), strict=True))
     judged = []
@@ -134,7 +161,7 @@ def assemble(
 
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
     """Read results of fine-tuning, and compare rows over seeds and examples."""
-    measured, folders = Measured(), {}
+    measured, folders = Measured(averaged=spec.averages), {}
     names = [column.name for column in spec.columns]
     for row, jobs in spec.rows.items():
         folders[row] = _gathered(workspace, recipe, row, jobs)
@@ -144,15 +171,30 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
             values = {seed: value for seed in seeds if (value := column.value(runs, seed)) is not None}
             if values:
                 measured.figures[row, column.name] = values
+            if constant := _constant(runs, column):
+                measured.constant[row, column.name] = constant
         _average(measured, row, spec.averages, seeds)
+    notes = [*spec.notes, *measured.failures()]
     for row, baseline, name in spec.claims:
-        column = next((column for column in spec.columns if column.name == name), None)
-        if column is not None and not column.less and {row, baseline} <= folders.keys():
-            _compare(measured, folders, row, baseline, column)
+        named = [column for column in spec.columns if column.name == name and not column.less]
+        if named and {row, baseline} <= folders.keys():
+            _compare(measured, folders, row, baseline, named[0])
     if spec.averages:
         names.append(AVERAGE)
     claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
-    return assemble(workspace, recipe, scale, spec.printed, list(spec.rows), names, measured, claims, spec.notes)
+    return assemble(workspace, recipe, scale, spec.printed, list(spec.rows), names, measured, claims, notes)
+
+
+def _constant(runs: Runs, column: Column) -> set[int]:
+    """Find the seeds that predict the same of all examples: fine-tunings that failed."""
+    found = set[int]()
+    for (task, split), results in runs.items():
+        if column.has(task, split):
+            for seed, (path, _) in results.items():
+                predicted = columns_of(load_predictions(path)).get("predicted")
+                if predicted is not None and len(np.unique(predicted)) == 1:
+                    found.add(seed)
+    return found
 
 
 def _average(measured: Measured, row: str, columns: Sequence[str], seeds: Sequence[int]) -> None:
@@ -172,28 +214,29 @@ def _compare(measured: Measured, folders: Mapping[str, Path], row: str, baseline
     found = next((one for one in compared.rows if column.is_of(one)), None)
     if found is None:
         return
-    if constant := [note for note in found.notes if _SAME_PREDICTION in note]:
-        measured.obstacles[row, column.name] = constant[0]
     if found.has_seeds:
         interval = found.difference.interval
-        scaled = (100 * value for value in (interval.estimate, interval.low, interval.high))
-        measured.differences[row, baseline, column.name] = Interval(*scaled, interval.num), found.difference.p
+        scaled = Interval(100 * interval.estimate, 100 * interval.low, 100 * interval.high, interval.num)
+        measured.differences[row, baseline, column.name] = scaled, found.difference.p
 
 
-def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str]) -> Path:
+def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]) -> Path:
     """Copy a row's results into one folder, as ``compare`` and ``report`` read them."""
     folder = workspace.root / recipe / ROWS / row.replace(" ", "-").replace("/", "-")
     if folder.is_dir():
         shutil.rmtree(folder)
-    for job in jobs:
-        out = workspace.folder(job) / "out"
+    for one in jobs:
+        job, part = (one, "") if isinstance(one, str) else one
+        out = workspace.path(Output(job=job))
         for path in find_results(out):
             place = folder / path.parent.relative_to(out)
+            if part:
+                place = place.parents[1] / part / place.name
             place.mkdir(parents=True, exist_ok=True)
             if (place / path.name).exists():
                 raise TaskError(f"two jobs of '{row}' have results of {path.relative_to(out)}: '{job}' is one of them")
-            for one in (path, predictions_path(path)):
-                shutil.copyfile(one, place / one.name)
+            for file in (path, predictions_path(path)):
+                shutil.copyfile(file, place / file.name)
     return folder
 
 
@@ -201,11 +244,16 @@ Read = Callable[[Workspace, str, str], ReproducedTable]
 """Reads the results of a recipe's jobs: workspace, recipe and scale to the table."""
 
 
+def output_of(workspace: Workspace, job: str) -> dict[str, Any]:
+    """Read what a job's command wrote with ``--json``.
+
+    Raises:
+        TaskError: if it is damaged.
+    """
+    path = workspace.folder(job) / OUTPUT
+    return read_record(dict[str, Any], path, TaskError, f"remove '{path.parent}' to have the job done again")
+
+
 def reader(spec: Spec) -> Read:
     """Give the function that reads results of fine-tuning for a table."""
     return lambda workspace, recipe, scale: read_results(workspace, recipe, scale, spec)
-
-
-def with_note(spec: Spec, note: str) -> Spec:
-    """Add a note."""
-    return replace(spec, notes=[*spec.notes, note])

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.recipes.papers import (
+    TN_COST,
     TN_TABLE2,
     TN_TABLE3,
     TN_TABLE4,
     TN_TABLE5,
     TN_TABLE6,
+    TN_TABLE7,
     PrintedTable,
 )
-from trueneg.recipes.plan import Job, Output, Workspace
+from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import GLUE, Setting
-from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, reader
+from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, output_of, reader
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
 FRACTIONS = {"6.25 %": 0.0625, "12.5 %": 0.125, "25 %": 0.25, "50 %": 0.5, "80 %": 0.8, "100 %": 1.0}
@@ -26,16 +28,16 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
     jobs: dict[tuple[str, int], str] = {}
     keep = ("--set", f"train.keep_at={','.join(map(str, FRACTIONS.values()))}")
     wiki = setting.file("wikitext", "wiki.test.raw")
-    for size in ("base", "large"):
-        if setting.has(f"BERT-{size}"):
-            for seed in setting.all_seeds:
-                run = setting.pretrain(f"BERT-{size}", "", seed, keep, label="kept")
-                command = (
-                    *("evaluate", "masked-lm", run, "--over-training", "--text", wiki, "--sequences", "lines"),
-                    *("--detector", "lexical[forms=retrieved]", "--rows", str(setting.scale.limit)),
-                    *("--out", Output("rates.json"), "--json"),
-                )
-                jobs[size, seed] = setting.plan.add(Job(f"rates-BERT-{size}-s{seed}", command, minutes=5))
+    sizes = [size for size in ("base", "large") if setting.has(f"BERT-{size}")]
+    for size in sizes:
+        for seed in setting.all_seeds:
+            run = setting.pretrain(f"BERT-{size}", "", seed, keep, label="kept")
+            command = (
+                *("evaluate", "masked-lm", run, "--over-training", "--text", wiki, "--sequences", "lines"),
+                *("--detector", "lexical", "--rows", str(setting.scale.limit)),
+                *("--out", Output("rates.json"), "--json"),
+            )
+            jobs[size, seed] = setting.plan.add(Job(f"rates-BERT-{size}-s{seed}", command, minutes=5))
 
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
@@ -57,7 +59,13 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
 
 def _rates(workspace: Workspace, job: str) -> Mapping[str, Mapping[str, float]]:
     """Read the shares of false negatives at each kept step, in percent."""
-    raise NotImplementedError
+    found: dict[str, dict[str, float]] = {}
+    for record in output_of(workspace, job)["records"]:
+        row = next((row for row, share in FRACTIONS.items() if abs(record["fraction"] - share) < 0.01), None)
+        shares = {"Iter.": record["shares"]["of_rows"], "Pred.": record["shares"]["of_mispredicted"]}
+        if row:
+            found[row] = {name: 100 * share["estimate"] for name, share in shares.items() if share}
+    return found
 
 
 def _glue(printed: PrintedTable, rows: Mapping[str, tuple[str, str]], setting: Setting) -> Read:
@@ -91,7 +99,7 @@ def _missing(rows: Mapping[str, tuple[str, str]], setting: Setting) -> list[str]
 
 def _rows(printed: PrintedTable, backbones: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give the rows of a table, and those of further arms for each backbone."""
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for backbone in backbones:
         own = [row for row in printed.rows if row == backbone or row.startswith(f"{backbone} ")]
         found |= {row: (backbone, row.removeprefix(backbone).strip()) for row in own}
@@ -144,8 +152,8 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
     limit = ("--max-examples", str(setting.scale.limit or 300))
     columns = []
     for name, (attack, profile) in _ATTACKS.items():
-        for row, tuned in jobs.items():
-            setting.of_models(tuned, "attack", "--attack", attack, "--profile", profile, *limit)
+        for job in (job for tuned in jobs.values() for job in tuned):
+            setting.of_model(job, attack, ("attack",), "--attack", attack, "--profile", profile, *limit)
         split = f"attack-{attack}-{profile}"
         for short, metric, before in (
             ("EM", "exact_match_under_attack", "exact_match_before"),
@@ -158,10 +166,60 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def table7(setting: Setting, arms: Sequence[str]) -> Read:
-    """GLUE's test sets (Table 7): predictions to submit, whose scores only the server knows."""
-    raise NotImplementedError
+    """GLUE's test sets (Table 7): predictions to hand in, which the server alone can score."""
+    rows = _rows(TN_TABLE7, ("ELECTRA-small", "ELECTRA-base"), arms)
+    tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
+    zips: dict[str, str] = {}
+    for row, (backbone, arm) in rows.items():
+        if setting.has(backbone):
+            run, label = setting.pretrain(backbone, arm, 1), f"{backbone} {arm}".strip().replace(" ", "-")
+            names = ",".join(f"glue/{task}" for task in tasks)
+            tuned = setting.finetune(run, label, names, 1)
+            models = (Output(task, tuned) for task in tasks)
+            command: Command = ("evaluate", "task", *models, "--split", "test")
+            tested = setting.plan.add(Job(safe_name("test", label), command, minutes=len(tasks)))
+            command = ("report", Output("", tuned), "--out", Output("glue.zip"), "--partial")
+            zips[row] = setting.plan.add(Job(safe_name("glue-zip", label), command, after=(tested,), minutes=1))
+
+    def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
+        measured = Measured(obstacles=dict.fromkeys(((row, AVERAGE) for row in zips), "GLUE's server has the labels"))
+        claims = [claim for claim in _claims(rows, [AVERAGE]) if {claim[0], claim[1]} <= zips.keys()]
+        notes = [*_missing(rows, setting), "Hand these in at gluebenchmark.com, one seed a model:"]
+        notes += [f"{row}: {workspace.path(Output('glue.zip', job))}" for row, job in zips.items()]
+        return assemble(workspace, recipe, scale, TN_TABLE7, list(zips), TN_TABLE7.columns, measured, claims, notes)
+
+    return read
 
 
 def cost(setting: Setting, arms: Sequence[str]) -> Read:
-    """What HC and SR cost a step (section 5)."""
-    raise NotImplementedError
+    """What HC and SR cost a step (section 5), measured in one run on this machine."""
+    backbone = "BERT-base" if setting.scale.backbones["BERT-base"].pretrain[0].startswith("tn-") else "ELECTRA-small"
+    preset = setting.scale.backbones[backbone].pretrain[0]
+    command = ("bench", "overhead", "--preset", preset, "--corpus", setting.corpus(backbone), "--json")
+    rounds = ("--rounds", "2" if setting.scale.is_made_up else "20")
+    job = setting.plan.add(Job(safe_name("bench", preset), (*command, *rounds), minutes=10))
+
+    def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
+        found = {arm["name"]: arm for arm in output_of(workspace, job)["arms"]}
+        names = {"baseline": "baseline", "HC": "hard correction", "SR": "soft regularization (token)"}
+        measured = Measured({(row, "ratio"): {0: found[name]["ratio"]} for row, name in names.items()})
+        notes = [f"{preset}: median ratio of a step over the rounds, the arms taking turns."]
+        notes += [
+            f"{row}: quartiles {found[name]['ratio_low']:.3f} to {found[name]['ratio_high']:.3f}."
+            for row, name in names.items()
+        ]
+        return assemble(workspace, recipe, scale, TN_COST, list(names), ["ratio"], measured, [], notes)
+
+    return read
+
+
+RECIPES = {
+    "tn-table2": table2,
+    "tn-table3": table3,
+    "tn-table4": table4,
+    "tn-table5": table5,
+    "tn-table6": table6,
+    "tn-table7": table7,
+    "tn-cost": cost,
+}
+"""Name to the function that plans a table's jobs and returns how to read them."""

@@ -116,8 +116,9 @@ def judge(paper: float | None, interval: Interval | None, p: float | None, obsta
 
 
 def save_table(table: ReproducedTable, folder: Path) -> Path:
-    """Write ``table.json`` into a folder, whole or not at all."""
+    """Write ``table.json`` into a folder, which is made; whole or not at all."""
     path = folder / TABLE
+    folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(table))
     return path
 

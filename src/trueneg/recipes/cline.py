@@ -1,0 +1,218 @@
+"""The tables of "CLINE: Contrastive Learning with Semantic Negative Examples" (Wang et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trueneg.evaluation.results.reproduction import ReproducedTable
+from trueneg.recipes.papers import CLINE_TABLE2, CLINE_TABLE4, CLINE_TABLE5, CLINE_TABLE6, CLINE_TABLE7
+from trueneg.recipes.plan import Argument, Command, Job, Workspace, safe_name
+from trueneg.recipes.setting import Setting
+from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
+
+ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
+"""Name in the tables to the model; a scale may lack one."""
+NAMES = {"IMDB": "imdb", "PERSPECTRUM": "perspectrum", "BoolQ": "boolq", "SNLI": "snli", "AG": "ag", "MR": "mr"}
+_FIGURES = {"Ori": "original", "Rev": "revised", "Con": "group_consistency"}
+
+
+def _base(setting: Setting) -> str:
+    """Name the model that CLINE continues: RoBERTa-base, as in the paper, where the scale has it."""
+    return "RoBERTa" if setting.has(ENCODERS["RoBERTa"]) else "BERT"
+
+
+def _model(setting: Setting, name: str, seed: int) -> Argument:
+    """Give a row's encoder: one as it was released, or CLINE with its ablations.
+
+    ``continued`` is its control: as many steps of masked language modelling alone, which the paper does not have.
+    """
+    if name in ENCODERS:
+        return setting.checkpoint(ENCODERS[name], seed)
+    backbone = ENCODERS[_base(setting)]
+    return setting.pretrain(backbone, "" if name == "continued" else name, seed)
+
+
+def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Give the models of a table that the scale has, and a note of those that it lacks."""
+    has = [name for name in names if setting.has(ENCODERS.get(name, ENCODERS[_base(setting)]))]
+    absent = [name for name in names if name not in has]
+    notes = [f"Not at this scale: {', '.join(absent)}."] if absent else []
+    if "CLINE" in names:
+        notes.append(
+            f"CLINE continues {_base(setting)}; the row 'continued' is {_base(setting)} after as many steps of masked "
+            f"language modelling alone: the paper has no such control."
+        )
+    return has, notes
+
+
+def _tuned(setting: Setting, name: str, task: str, seed: int, more: Sequence[str] = (), label: str = "") -> str:
+    return setting.finetune(_model(setting, name, seed), f"{name} {label}".strip(), task, seed, more)
+
+
+FREELB = ("--adversarial", "freelb", "--set", "freelb.step_size=0.1", "--set", "freelb.magnitude=0.1")
+"""The paper gives no hyper-parameters of FreeLB."""
+
+
+def _adversarial_rows(
+    setting: Setting, names: Sequence[str], tasks: Sequence[str], with_contrast: bool
+) -> dict[str, list[str]]:
+    """Fine-tune plainly and with FreeLB, and evaluate on TextFooler's examples, and on contrast sets."""
+    jobs: dict[str, list[str]] = {}
+    for task in tasks:
+        found = setting.adversaries(ENCODERS["BERT"], NAMES[task])
+        for name in names:
+            for row, more in ((name, ()), (f"{name} FreeLB", FREELB)):
+                for seed in setting.all_seeds:
+                    job = _tuned(setting, name, NAMES[task], seed, more, "FreeLB" if more else "")
+                    setting.of_model(job, "adversarial", ("attack",), "--load", found)
+                    if with_contrast:
+                        setting.contrast_set(job, NAMES[task])
+                    jobs.setdefault(row, []).append(job)
+    return jobs
+
+
+def _adversarial(task: str, column: str) -> Column:
+    return Column(column, NAMES[task], "attack-textfooler*", "accuracy_under_attack")
+
+
+_ADVERSARIES = "Adversarial examples: TextFooler's against one BERT that no row shows, the same for all rows."
+
+
+def table2(setting: Setting, arms: Sequence[str]) -> Read:
+    """FreeLB on adversarial and on revised examples (Table 2)."""
+    names, notes = _names(setting, tuple(ENCODERS))
+    tasks = ("IMDB", "SNLI")
+    jobs = _adversarial_rows(setting, names, tasks, with_contrast=True)
+    columns = [
+        column
+        for task in tasks
+        for column in (
+            _adversarial(task, f"{task} Adv"),
+            Column(f"{task} Rev", NAMES[task], "contrast-test", "revised"),
+        )
+    ]
+    claims = [(f"{name} FreeLB", name, column.name) for name in names for column in columns]
+    return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=[*notes, _ADVERSARIES]))
+
+
+def table5(setting: Setting, arms: Sequence[str]) -> Read:
+    """Adversarial sets (Table 5)."""
+    names, notes = _names(setting, (*ENCODERS, "CLINE", *arms))
+    tasks = ("IMDB", "AG", "MR", "SNLI")
+    jobs = _adversarial_rows(setting, names, tasks, with_contrast=False)
+    columns = [_adversarial(task, task) for task in tasks]
+    pairs = [("CLINE", _base(setting)), ("CLINE FreeLB", f"{_base(setting)} FreeLB")]
+    claims = [(*pair, column.name) for pair in pairs for column in columns]
+    return reader(Spec(CLINE_TABLE5, jobs, columns, claims, notes=[*notes, _ADVERSARIES]))
+
+
+def _contrast_columns(tasks: Sequence[str], parts: Mapping[str, str]) -> list[Column]:
+    """Give the columns of contrast sets; a part's results have a folder of their own."""
+    return [
+        Column(
+            " ".join(word for word in (task, part, figure) if word),
+            f"{NAMES[task]} {NAMES[task]}-{folder}" if folder else NAMES[task],
+            "contrast-test",
+            metric,
+        )
+        for task in tasks
+        for part, folder in parts.items()
+        for figure, metric in _FIGURES.items()
+    ]
+
+
+def table4(setting: Setting, arms: Sequence[str]) -> Read:
+    """Contrast sets (Table 4)."""
+    names, notes = _names(setting, (*ENCODERS, "CLINE", "continued", *arms))
+    tasks = ("IMDB", "PERSPECTRUM", "BoolQ", "SNLI")
+    jobs: dict[str, list[str]] = {}
+    for name in names:
+        for task in tasks:
+            for seed in setting.all_seeds:
+                job = _tuned(setting, name, NAMES[task], seed)
+                setting.contrast_set(job, NAMES[task])
+                jobs.setdefault(name, []).append(job)
+    columns = _contrast_columns(tasks, {"": ""})
+    claims = [("CLINE", other, column.name) for other in (_base(setting), "continued") for column in columns]
+    return reader(Spec(CLINE_TABLE4, jobs, columns, claims, notes=notes))
+
+
+PARTS = {"1 %": 0.01, "10 %": 0.1, "100 %": 1.0}
+
+
+def table6(setting: Setting, arms: Sequence[str]) -> Read:
+    """Ablations with parts of the training examples (Table 6)."""
+    ablations = ("CLINE w/o RTD", "CLINE w/o hard negatives")
+    names, notes = _names(setting, ("CLINE", *ablations, _base(setting), *arms))
+    tasks = ("PERSPECTRUM", "BoolQ")
+    folders = {part: part.replace(" %", "pct") for part in PARTS}
+    jobs: dict[str, list[tuple[str, str]]] = {}
+    for name in names:
+        for task in tasks:
+            for part, share in PARTS.items():
+                for seed in setting.all_seeds:
+                    more = ("--train-fraction", str(share))
+                    job = _tuned(setting, name, NAMES[task], seed, more, folders[part])
+                    setting.contrast_set(job, NAMES[task])
+                    jobs.setdefault(name, []).append((job, f"{NAMES[task]}-{folders[part]}"))
+    columns = _contrast_columns(tasks, folders)
+    claims = [
+        ("CLINE", other, column.name)
+        for other in (*ablations, _base(setting))
+        for column in columns
+        if column.metric == "group_consistency"
+    ]
+    return reader(Spec(CLINE_TABLE6, jobs, columns, claims, notes=notes))
+
+
+def table7(setting: Setting, arms: Sequence[str]) -> Read:
+    """Hits on triplets of MR (Table 7)."""
+    rows = {
+        "BERT": ("BERT", ""),
+        "CLINE-B": ("BERT", "CLINE"),
+        "RoBERTa": ("RoBERTa", ""),
+        "CLINE-R": ("RoBERTa", "CLINE"),
+    }
+    rows = {row: (name, arm) for row, (name, arm) in rows.items() if setting.has(ENCODERS[name])}
+    for name in [name for name, arm in rows.values() if arm]:
+        rows[f"{name} continued"] = (name, "continued")
+    jobs: dict[tuple[str, int], str] = {}
+    for row, (name, arm) in rows.items():
+        for seed in setting.all_seeds:
+            backbone = ENCODERS[name]
+            run = (
+                setting.pretrain(backbone, "" if arm == "continued" else arm, seed)
+                if arm
+                else setting.checkpoint(backbone, seed)
+            )
+            command: Command = (
+                *("evaluate", "encoder", run, "--task", "triplets"),
+                *("--data", setting.input("cline_eval/rt-polaritydata"), "--rows", str(setting.scale.limit), "--json"),
+            )
+            jobs[row, seed] = setting.plan.add(Job(safe_name("hits", row.replace(" ", "-"), f"s{seed}"), command))
+
+    def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
+        measured = Measured()
+        for (row, seed), job in jobs.items():
+            for record in output_of(workspace, job)["triplets"]:
+                column = {"cls": "CLS", "mean": "MEAN", "bertscore": "BS"}[record["way"]]
+                measured.figures.setdefault((row, column), {})[seed] = 100 * max(record["curve"][1:])
+        names = {name: row for row, (name, arm) in rows.items() if arm == "CLINE"}
+        pairs = [pair for name, row in names.items() for pair in ((row, name), (row, f"{name} continued"))]
+        claims = [(*pair, column) for pair in pairs for column in CLINE_TABLE7.columns]
+        notes = ["Hits of the best layer, as in the paper; 'continued': masked language modelling alone."]
+        return assemble(
+            workspace, recipe, scale, CLINE_TABLE7, list(rows), CLINE_TABLE7.columns, measured, claims, notes
+        )
+
+    return read
+
+
+RECIPES = {
+    "cline-table2": table2,
+    "cline-table4": table4,
+    "cline-table5": table5,
+    "cline-table6": table6,
+    "cline-table7": table7,
+}
+"""Name to the function that plans a table's jobs and returns how to read them."""

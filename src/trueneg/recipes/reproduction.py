@@ -1,0 +1,130 @@
+"""``trueneg reproduce``: plans a paper's tables, runs what is missing, and reads the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.evaluation.results.reproduction import ReproducedTable, save_table
+from trueneg.files.lock import locked
+from trueneg.files.records import read_record
+from trueneg.files.whole import write_json, write_whole
+from trueneg.recipes import cline, true_negatives
+from trueneg.recipes.execution import run_jobs
+from trueneg.recipes.made_up_data import made_up_data
+from trueneg.recipes.plan import Workspace, changes
+from trueneg.recipes.scales import find_scale
+from trueneg.recipes.setting import ARMS, Setting, Settings
+from trueneg.recipes.tables import Read
+from trueneg.reporting.reproduced import markdown, reproduced_tables
+
+TABLES: dict[str, Callable[[Setting, Sequence[str]], Read]] = {**true_negatives.RECIPES, **cline.RECIPES}
+"""Name of a recipe to the function that plans its jobs and gives the one that reads their results."""
+ALL = "all"
+PLAN, MARKDOWN, MADE_UP = "plan.json", "table.md", "made-up-data"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Recipes in a folder, before they are run."""
+
+    workspace: Workspace
+    readers: dict[str, Read]
+    scale: str
+
+    def minutes(self) -> float:
+        """Estimate the time of the jobs that are left, one after another."""
+        return sum(self.workspace.plan.jobs[name].minutes for name in self.workspace.missing())
+
+
+def plan_tables(
+    recipe: str,
+    out: str | Path,
+    *,
+    scale: str = "mini",
+    data: str | Path = "",
+    seeds: int = 3,
+    arms: Sequence[str] = (),
+    settings: Sequence[str] = (),
+) -> Planned:
+    """Plan the jobs of one recipe, or of all.
+
+    Args:
+        recipe: A name from ``TABLES``, or ``all``.
+        out: Folder of all recipes: what they share is done once.
+        scale: A name from ``SCALES``.
+        data: The folder with corpus/, glue/, squad/, …; ``tiny`` makes its own.
+        seeds: Runs of each arm, with seeds 1, 2, …; of pre-training and of fine-tuning alike.
+        arms: Further ways of pre-training from ``ARMS``, which the paper does not have.
+        settings: ``encoder=…``, ``text=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
+
+    Raises:
+        ConfigError: for unknown names, or data that is not there.
+    """
+    if recipe not in TABLES and recipe != ALL:
+        raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
+    for arm in arms:
+        if not arm or arm not in ARMS:
+            raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
+    sizes, folder = find_scale(scale), Path(out)
+    if sizes.is_made_up and not data:
+        data = made_up_data(folder / MADE_UP)
+    if not data or not Path(data).is_dir():
+        raise ConfigError(f"--data {data}: name the folder that holds corpus/, glue/, squad/, cline_eval/, …")
+    if seeds < 1:
+        raise ConfigError(f"seeds must be at least 1, got {seeds}")
+    setting = Setting(sizes, Path(data), seeds, Settings.parse(settings))
+    names = list(TABLES) if recipe == ALL else [recipe]
+    readers = {name: TABLES[name](setting, arms) for name in names}
+    return Planned(Workspace.open(folder, setting.plan), readers, scale)
+
+
+def run_tables(
+    planned: Planned, workers: int = 1, say: Callable[[str], None] = lambda message: None
+) -> dict[str, ReproducedTable]:
+    """Run the jobs that are left, and write each recipe's ``table.json`` and ``table.md``.
+
+    Raises:
+        JobError: naming jobs that failed.
+        TaskError: if the data changed meanwhile.
+        Interrupted: after Ctrl-C; what is done is kept.
+    """
+    workspace = planned.workspace
+    with locked(workspace.root, "reproduce"), _noted(workspace, say):
+        missing = len(workspace.missing())
+        say(f"{len(workspace.plan.jobs)} jobs, {len(workspace.plan.jobs) - missing} of them done before")
+        run_jobs(workspace, workers, say)
+        if workspace.plan.keys() != workspace.keys:
+            raise TaskError("the data changed while the jobs ran: run the same again, which redoes what read them")
+        found = {}
+        for name, read in planned.readers.items():
+            found[name] = read(workspace, name, planned.scale)
+            save_table(found[name], workspace.root / name)
+            write_whole(workspace.root / name / MARKDOWN, markdown(reproduced_tables(found[name])))
+        return found
+
+
+@contextmanager
+def _noted(workspace: Workspace, say: Callable[[str], None]) -> Iterator[None]:
+    """Say what changed since the last time, and note the plan of this time."""
+    path = workspace.root / PLAN
+    before: dict[str, Any] = {}
+    if path.is_file():
+        before = read_record(dict[str, Any], path, ConfigError, f"remove '{path}'")
+        for change in changes(before, workspace):
+            say(f"{change}: it and what needs it are done again")
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    write_json(path, before | {name: asdict(workspace.finished(name)) for name in workspace.plan.jobs})
+    yield
+
+
+def listed() -> list[tuple[str, str, str]]:
+    """List the recipes: name, source and what it shows."""
+    from trueneg.recipes import papers
+
+    printed = {name: getattr(papers, name.upper().replace("-", "_")) for name in TABLES}
+    return [(name, table.source, table.title) for name, table in printed.items()]

@@ -1,0 +1,213 @@
+"""Plans: what makes a job's key, what is done again, and how jobs are run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trueneg.errors import ConfigError, JobError
+from trueneg.recipes.execution import run_jobs, shell_script, slurm_script
+from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
+
+WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "text.txt"
+    path.parent.mkdir()
+    path.write_text("\n\n".join(f"{number} {WORDS}" for number in range(30)) + "\n")
+    return path
+
+
+def small_plan(text: Path, size: int = 60, valid: str = "0.1") -> Plan:
+    """A tokenizer, a corpus of it, and one that needs neither."""
+    plan = Plan()
+    command = ("tokenizer", "train", Input(text, "text"), "--vocab-size", str(size), "--out", Output("tok"))
+    tokenizer = Output("tok", plan.add(Job("tokenizer", command)))
+    command = ("corpus", "build", Input(text, "text"), "--tokenizer", tokenizer, "--valid", valid)
+    plan.add(Job("corpus", (*command, "--out", Output("corpus"))))
+    plan.add(Job("doctor", ("list", "presets", "--json")))
+    return plan
+
+
+def keys(text: Path, **options: Any) -> Mapping[str, str]:
+    return small_plan(text, **options).keys()
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+def test_a_change_reaches_what_needs_it_and_nothing_else(text: Path) -> None:
+    before = keys(text)
+    assert changed(before, keys(text)) == set()
+    assert changed(before, keys(text, valid="0.2")) == {"corpus"}
+    assert changed(before, keys(text, size=70)) == {"tokenizer", "corpus"}
+
+
+def test_keys_are_of_the_content_of_data_wherever_it_lies(text: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / text.name
+    moved.parent.mkdir()
+    moved.write_bytes(text.read_bytes())
+    assert changed(keys(text), keys(moved)) == set()
+    moved.write_text("another text\n")
+    assert changed(keys(text), keys(moved)) == {"tokenizer", "corpus"}
+
+
+def test_a_folder_of_data_counts_by_the_parts_that_are_read(tmp_path: Path) -> None:
+    for name in ("CoLA", "RTE"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.tsv").write_text(name)
+
+    def key() -> str:
+        return Plan({"job": Job("job", ("finetune", Input(tmp_path, "glue", ("CoLA",))))}).keys()["job"]
+
+    before = key()
+    (tmp_path / "RTE" / "train.tsv").write_text("changed")
+    assert key() == before
+    (tmp_path / "CoLA" / "dev.tsv").write_text("new")
+    assert key() != before
+
+
+def test_missing_data_are_named_with_their_source(tmp_path: Path) -> None:
+    data = Input(tmp_path / "glue", "glue", ("CoLA",), source="gluebenchmark.com")
+    with pytest.raises(ConfigError, match=r"glue: '.*CoLA' is not there: it comes from gluebenchmark.com"):
+        Plan({"job": Job("job", ("finetune", data))}).keys()
+
+
+def test_a_job_is_refused_under_the_name_of_another_and_before_what_it_needs(text: Path) -> None:
+    plan = small_plan(text)
+    assert plan.add(plan.jobs["corpus"]) == "corpus"
+    with pytest.raises(ConfigError, match="'corpus'"):
+        plan.add(Job("corpus", ("list", "tasks")))
+    with pytest.raises(ConfigError, match="'nowhere'"):
+        plan.add(Job("late", ("pretrain", Output("run", "nowhere"))))
+
+
+def test_jobs_run_once_and_what_changed_runs_again(text: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    first = Workspace.open(tmp_path / "repro", small_plan(text))
+    run_jobs(first, 2, said.append)
+    assert first.missing() == []
+    assert (first.path(Output("corpus", "corpus")) / "corpus.json").is_file()
+    assert "presets" in json.loads((first.folder("doctor") / "output.txt").read_text())
+    stamps = {name: (first.folder(name) / FINISHED).stat().st_mtime_ns for name in first.plan.jobs}
+
+    said.clear()
+    again = Workspace.open(tmp_path / "repro", small_plan(text, valid="0.2"))
+    assert again.missing() == ["corpus"]
+    before = {name: {"key": first.keys[name], "data": first.finished(name).data} for name in first.plan.jobs}
+    assert list(changes(before, again)) == ["corpus: its command changed"]
+    run_jobs(again, 1, said.append)
+    assert [line for line in said if "of 1" in line] == ["1 of 1: corpus"]
+    kept = {name: (first.folder(name) / FINISHED).stat().st_mtime_ns for name in first.plan.jobs}
+    assert kept == stamps
+
+
+def test_changed_data_are_named(text: Path, tmp_path: Path) -> None:
+    first = Workspace.open(tmp_path, small_plan(text))
+    before = {name: {"key": first.keys[name], "data": first.finished(name).data} for name in first.plan.jobs}
+    text.write_text("another text\n")
+    said = list(changes(before, Workspace.open(tmp_path, small_plan(text))))
+    assert said == ["tokenizer: the data of text changed", "corpus: the data of text changed"]
+
+
+def test_a_failure_is_named_and_what_does_not_need_it_goes_on(text: Path, tmp_path: Path) -> None:
+    plan = small_plan(text, size=1)
+    workspace = Workspace.open(tmp_path, plan)
+    with pytest.raises(JobError, match=r"1 of 3 jobs failed, 1 need them; the first, tokenizer: .*log.txt"):
+        run_jobs(workspace)
+    assert workspace.missing() == ["tokenizer", "corpus"]
+    assert "error" in (workspace.folder("tokenizer") / LOG).read_text()
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [("{", "no JSON"), ('{"schema": 2}', "'schema' is 2"), ('{"schema": 1, "name": "a"}', "is missing")],
+)
+def test_a_damaged_or_newer_record_is_refused_by_name(text: Path, tmp_path: Path, record: str, named: str) -> None:
+    workspace = Workspace.open(tmp_path, small_plan(text))
+    workspace.folder("corpus").mkdir(parents=True)
+    (workspace.folder("corpus") / FINISHED).write_text(record)
+    with pytest.raises(ConfigError, match=rf"job.json.*{named}.*remove"):
+        workspace.missing()
+
+
+def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "it's here", small_plan(text))
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    program = bin_folder / "trueneg"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m trueneg "$@"\n')
+    program.chmod(0o755)
+    path = f"{bin_folder}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", shell_script(workspace)], check=True, env=os.environ | {"PATH": path})
+    assert workspace.missing() == []
+    assert shell_script(workspace) == "#!/bin/sh\nset -e\n"
+
+
+def test_the_slurm_script_hands_dependencies_on(text: Path, tmp_path: Path) -> None:
+    """A stand-in for sbatch runs what it is given, and says which job it waits for."""
+    workspace = Workspace.open(tmp_path / "repro", small_plan(text))
+    log, program = tmp_path / "sbatch.log", tmp_path / "sbatch"
+    program.write_text(
+        f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word" >> {log}; done\necho 4$(wc -l < {log})\n'
+    )
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", slurm_script(workspace)], check=True, env=os.environ | {"PATH": path})
+    words = log.read_text().splitlines()
+    assert [word for word in words if word.startswith("--job-name")] == [f"--job-name={n}" for n in workspace.plan.jobs]
+    assert [word for word in words if word.startswith("--dependency")] == ["--dependency=afterok:43"]
+
+
+def test_an_interrupted_plan_goes_on(text: Path, tmp_path: Path) -> None:
+    """Ctrl-C while a run is under way: it saves, and is resumed."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_plan import training_plan
+from trueneg.recipes.execution import run_jobs
+from trueneg.recipes.plan import Workspace
+if __name__ == "__main__":
+    run_jobs(Workspace.open(Path({str(tmp_path / "repro")!r}), training_plan(Path({str(text)!r}))), 1, print)
+"""
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    workspace = Workspace.open(tmp_path / "repro", training_plan(text))
+    process = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=subprocess.PIPE, text=True)
+    metrics = workspace.path(Output("run/metrics.jsonl", "run"))
+    deadline = time.monotonic() + 120
+    while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert "Interrupted" in process.communicate(timeout=120)[1]
+    assert workspace.state("run") == "begun"
+    assert any(workspace.path(Output("run/checkpoints", "run")).iterdir())
+    steps = len(metrics.read_text().splitlines())
+    text_of = metrics.read_text()
+    run_jobs(workspace)
+    assert workspace.state("run") == "done"
+    assert metrics.read_text().startswith(text_of)
+    assert len(metrics.read_text().splitlines()) > steps
+
+
+def training_plan(text: Path) -> Plan:
+    plan = small_plan(text)
+    command = ("pretrain", "electra-tiny", "--corpus", Output("corpus", "corpus"), "--length", "24", "--steps", "300")
+    quiet = ("--set", "train.log_every=1", "--set", "corpus.eval_rows=0", "--batch-size", "2")
+    plan.add(Job("run", (*command, *quiet, "--out", Output("run")), resumes=True))
+    return plan
