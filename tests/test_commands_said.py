@@ -141,7 +141,7 @@ def test_the_program_takes_what_is_said(place: str) -> None:
         ("trueneg pretain electra-mini", "pretain"),
         ("trueneg corpus make x", "make"),
         ("trueneg compare a b --metrc accuracy", "--metrc"),
-        ("trueneg reproduce pilot --set encoder=x", "--out"),
+        ("trueneg corpus build text.txt --tokenizer tok/", "--out"),
         ("trueneg pretrain electra-mini --steps many --seed N --out RUN", "--steps"),
         ("trueneg lexicon show", ""),
         ("trueneg inspect RUN one two three", "three"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trueneg.recipes.reproduction import Planned
 
 LIST = "list"
+DEFAULT_OUT = Path("repro")
 FORMS = ("table", "shell", "slurm")
 _OF_OTHERS = {"corpus", "wordnet"}
 _OF_TABLES = {"data", "dry_run", "form"}
@@ -27,7 +28,7 @@ def reproduce(
     ],
     out: Annotated[
         Path, typer.Option(help="Folder of the results of all recipes: what is there is not done again.")
-    ] = Path("repro"),
+    ] = DEFAULT_OUT,
     scale: Annotated[str, typer.Option(help="tiny (made-up data), mini, small or paper.")] = "mini",
     data: Annotated[
         str, typer.Option(help="Folder with corpus/, glue/, squad/, cline_eval/, vectors/ and wikitext/.")
@@ -79,6 +80,7 @@ def reproduce(
     elif recipe in RECIPES:
         refuse_given(context, _OF_TABLES, f"reproduce {recipe}")
         chosen = [name.strip() for name in (arms or "all").split(",")]
+        out = out / recipe if out == DEFAULT_OUT else out
         results, table = load("recipe", recipe, RECIPES)(
             out,
             scale=scale,
