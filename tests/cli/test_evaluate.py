@@ -72,6 +72,23 @@ def test_a_masked_language_models_course_too(world: World, tmp_path: Path) -> No
     assert records(run, *told, "--over-training")[-1]["readings"] == pytest.approx(records(run, *told)[0]["readings"])
 
 
+def test_each_table_of_synonyms_has_a_record_of_its_own(world: World) -> None:
+    names = [f"lexical[forms={forms}]" for forms in ("agree", "lemma", "retrieved")]
+    told = (world.run, "--corpus", world.corpus)
+    agree, lemma, retrieved = records(*told, *(part for name in names for part in ("--detector", name)))
+    assert [record["detector"] for record in (agree, lemma, retrieved)] == names
+    assert lemma["counts"]["corrected"] <= retrieved["counts"]["corrected"]
+    (same,) = records(*told, "--detector", "lexical", "--set", "correction.forms=lemma")
+    assert same["counts"] == lemma["counts"]
+
+
+def test_forms_that_no_detector_takes_are_refused(world: World) -> None:
+    told = ("evaluate", world.run, "--corpus", world.corpus, "--set", "correction.forms=lemma", "--rows", 2)
+    refused = fails(*told, "--detector", "lexical[forms=retrieved]", "--detector", "fits")
+    assert "objective.correction.forms does nothing unless objective.correction.detector" in refused
+    works(*told, "--detector", "lexical", "--detector", "fits")
+
+
 def test_every_checkpoint_text_and_detector_has_a_record(world: World, tmp_path: Path) -> None:
     file, picture = tmp_path / "out" / "table.json", tmp_path / "out" / "course.png"
     told = ("--corpus", world.corpus, "--sequences", "documents", "--sequences", "packed", "--rows", 6)

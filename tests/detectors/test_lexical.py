@@ -8,6 +8,7 @@ from tiny_encoders import at
 from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources
+from trueneg.lexicon.table import FORMS
 
 SENTENCE = {
     "movies": "two movies in a row",
@@ -30,6 +31,14 @@ SENTENCE = {
         ("lexical", "large", "small", 0),
         ("lexical", "stay", "check", 1),
         ("lexical", "city", "qwzx", 0),
+        ("lexical[forms=retrieved]", "movies", "movie", 1),
+        ("lexical[forms=retrieved]", "movies", "film", 1),
+        ("lexical[forms=retrieved]", "movies", "films", 0),
+        ("lexical[forms=retrieved]", "movies", "motion picture", 1),
+        ("lexical[forms=lemma]", "movies", "movie", 0),
+        ("lexical[forms=lemma]", "movies", "film", 1),
+        ("lexical[forms=agree]", "movies", "film", 0),
+        ("lexical[forms=agree]", "movies", "Films", 1),
         ("first-sense", "film", "movie", 1),
         ("first-sense", "film", "coating", 0),
         ("antonym", "large", "small", 1),
@@ -44,6 +53,11 @@ def test_relations(name: str, word: str, substitute: str, wanted: int, resources
     scorer = make_scorer(name, resources)
     assert scorer.acceptance([at(SENTENCE[word], word, substitute)]).tolist() == [wanted]
     assert scorer.provenance["wordnet"] == resources.relations.wordnet.version
+
+
+def test_each_table_has_another_digest(resources: Resources) -> None:
+    names = ("lexical", *(f"lexical[forms={forms}]" for forms in FORMS))
+    assert len({make_scorer(name, resources).digest() for name in names}) == 4
 
 
 def test_part_of_speech_narrows_what_is_related(resources: Resources) -> None:

@@ -16,7 +16,7 @@ from trueneg.config.options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector
-from trueneg.errors import LexiconError
+from trueneg.errors import ConfigError, LexiconError
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.vectors import Vectors
 from trueneg.tokenizer import load_tokenizer
@@ -74,7 +74,7 @@ def test_the_table_says_of_a_vocabulary_what_the_scorer_says(seed: int, top: int
     tokenizer = wordpiece()
     vocabulary = tokenizer.get_vocab()
     vectors = random_vectors([*CONTENT, "unheard", "of", "!"], seed)
-    table = neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=mutual, ranks_all=True)
+    table = neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=mutual, among="file")
     scorer = NeighboursScorer(vectors, top, least, mutual)
     pairs = [(word, other) for word in CONTENT for other in CONTENT if word != other]
     accepted = {pair for pair, score in zip(pairs, scores(scorer, *pairs), strict=True) if score >= 0.5}
@@ -94,6 +94,26 @@ def test_by_default_the_vocabularys_own_words_are_ranked(seed: int, top: int) ->
     vocabulary = tokenizer.get_vocab()
     assert {(w, o) for w, o in pairs if table.contains(vocabulary[w], vocabulary[o])} == accepted
     assert accepted
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 99), st.integers(1, 6))
+def test_the_paper_ranks_the_whole_vocabulary(seed: int, top: int) -> None:
+    tokens = {word: n for word, n in wordpiece().get_vocab().items() if not word.startswith(("##", "["))}
+    words = sorted(tokens)[seed % 3 :]  # not all have a vector
+    matrix = np.random.default_rng(seed).normal(size=(len(words), 4))
+    table = neighbour_table(wordpiece(), Vectors.of(words, matrix, {}), top=top, among="whole-vocabulary")
+    cosines = matrix @ matrix.T / np.outer(*[np.linalg.norm(matrix, axis=1)] * 2)
+    np.fill_diagonal(cosines, -2)
+    nearest = {word: {words[n] for n in np.argsort(-row)[:top]} for word, row in zip(words, cosines, strict=True)}
+    listed = {word: {other for other, p in tokens.items() if table.contains(g, p)} for word, g in tokens.items()}
+    assert listed == {word: set() if word in STOP_WORDS else nearest.get(word, set()) for word in tokens}
+    assert {"a", "in"} & set().union(*listed.values()) and {"a", "in"} <= STOP_WORDS
+
+
+def test_an_unknown_ranking_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown among 'all'"):
+        neighbour_table(wordpiece(), FOUR, among="all")  # type: ignore[arg-type]
 
 
 def test_without_a_list_the_table_has_what_is_near_enough() -> None:

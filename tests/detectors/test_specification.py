@@ -21,6 +21,7 @@ from trueneg.detectors.scorers.lexical import RelationScorer
 from trueneg.detectors.specification import Combination, Leaf, Resources, Specification, leaves, parse
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
+from trueneg.lexicon.table import FORMS
 
 
 def leaf(
@@ -184,7 +185,9 @@ def test_what_is_no_detector(text: str, named: str) -> None:
         ("lexical & lexcial", "unknown detector 'lexcial'"),
         ("ema", "'ema' works in training only"),
         ("lexical:x", "'lexical' takes nothing after ':'"),
-        ("lexical[forms=agree]", "unknown option 'forms'"),
+        ("lexical[forms=retreived]", "unknown forms 'retreived': did you mean 'retrieved'"),
+        ("lexical[form=lemma]", "unknown option 'form': did you mean 'forms'"),
+        ("antonym[forms=lemma]", "unknown option 'forms'"),
         ("contextual", "say what it is made from, as contextual:ENCODER"),
         ("contextual:E[layr=4]", "did you mean 'layer'"),
         ("contextual:E[layer=x]", "layer=x: expected a number"),
@@ -200,6 +203,8 @@ def test_what_is_no_detector(text: str, named: str) -> None:
         ("neighbours:v.txt[top=0]", "write @0.6"),
         ("neighbours:v.txt[top=5]@0.6", r"write \[top=10,least=0.6\]"),
         ("neighbours:v.txt[among=all]", "unknown among 'all'"),
+        ("neighbours:v.txt[among=vocabulry]", "did you mean 'vocabulary'"),
+        ("neighbours:v.txt[among=file]@0.6", "among=file ranks a list: with @0.6 leave it out"),
         ("teacher:E[top=3]", "unknown option 'top'"),
         ("learned:E[relations=maybe]", "unknown relations 'maybe'"),
         ("calibrated", "say what it is made from, as calibrated:FILE"),
@@ -215,7 +220,8 @@ def test_scorers_that_cannot_be_made(text: str, message: str, resources: Resourc
     ("text", "message"),
     [
         ("lexcial", "unknown detector 'lexcial'"),
-        ("lexical[forms=agree]", "unknown option 'forms'"),
+        ("lexical[forms=retreived]", "unknown forms 'retreived': did you mean 'retrieved'"),
+        ("fits[forms=lemma]", "unknown option 'forms'"),
         ("learned:E", "has yet to learn: 'trueneg detect calibrate' writes a file that is a detector"),
         ("ema:E", "'ema' takes nothing after ':'"),
         ("ema[momentum=1]", "momentum=1.0: below 1, or the average never moves"),
@@ -284,6 +290,12 @@ def test_the_table_within_a_combination_has_the_configured_forms(bert: str) -> N
     table = combined.detectors[0]
     assert isinstance(table, TableDetector) and table.provenance["forms"] == "lemma"
     assert combined.provenance["0.forms"] == "lemma"
+
+
+@pytest.mark.parametrize("forms", FORMS)
+def test_a_detectors_own_forms_go_before_the_configurations(forms: str) -> None:
+    config = CorrectionConfig(detector=f"lexical[forms={forms}]", wordnet=str(WORDNET), forms="lemma")
+    assert make_detector(config, wordpiece()).provenance["forms"] == forms
 
 
 def test_settings_of_the_moving_average() -> None:

@@ -24,10 +24,14 @@ from trueneg.lexicon.table import (
     build_table,
     cached_table,
     coverage,
+    is_listed,
 )
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH
 from trueneg.tokenizer import fingerprint
+
+OURS: tuple[Forms, ...] = ("agree", "lemma")
+"""The tables that leave out words by rules of our own."""
 
 
 def rows(table: LookupTable, tokenizer: PreTrainedTokenizerFast) -> dict[str, set[str]]:
@@ -39,7 +43,7 @@ def rows(table: LookupTable, tokenizer: PreTrainedTokenizerFast) -> dict[str, se
 # ---- what is listed ----
 
 
-def test_lemma_forms_are_the_papers(wordpiece: PreTrainedTokenizerFast, wordnet: WordNet) -> None:
+def test_base_forms_of_synonyms(wordpiece: PreTrainedTokenizerFast, wordnet: WordNet) -> None:
     found = rows(build_table(wordpiece, wordnet, forms="lemma"), wordpiece)
     assert found["movie"] == found["movies"] == {"film", "picture", "pic"}
     assert found["remained"] == {"stay", "rest"}
@@ -60,7 +64,7 @@ def test_agreeing_forms_fit_in_the_place(wordpiece: PreTrainedTokenizerFast, wor
     assert "axes" not in found  # a form of "axe" and of its synonym "ax"
 
 
-@pytest.mark.parametrize("forms", FORMS)
+@pytest.mark.parametrize("forms", OURS)
 def test_short_words_stop_words_and_pieces_are_left_out(
     forms: Forms, wordpiece: PreTrainedTokenizerFast, wordnet: WordNet
 ) -> None:
@@ -104,7 +108,7 @@ TOKEN = st.builds(lambda mark, word: mark + word, st.sampled_from(["", "##"]), W
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tokens=st.lists(TOKEN, unique=True), forms=st.sampled_from(FORMS))
+@given(tokens=st.lists(TOKEN, unique=True), forms=st.sampled_from(OURS))
 def test_what_no_table_ever_holds(tokens: list[str], forms: Forms, wordnet: WordNet) -> None:
     model = models.WordPiece({t: n for n, t in enumerate([*SPECIAL, *tokens])}, unk_token="[UNK]")
     table = build_table(wrapped(Tokenizer(model)), wordnet, forms=forms)
@@ -123,6 +127,66 @@ def test_what_no_table_ever_holds(tokens: list[str], forms: Forms, wordnet: Word
             wordnet.synonyms(gold) & {base for pos in PARTS_OF_SPEECH for base in wordnet.morphy(predicted, pos)}
             or forms == "lemma"
         )
+
+
+# ---- the table as the paper has it ----
+
+SUFFIXES = {
+    "noun": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "adj": "er: est: er:e est:e",
+    "adv": "",
+}
+"""Morphy's rules of detachment, as WordNet's manual has them."""
+
+
+def retrieved(folder: Path, words: set[str]) -> dict[str, set[str]]:
+    """Every lemma of every synset of each word that is among the words, read from WordNet's files."""
+    found: dict[str, set[str]] = {word: set() for word in words - STOP_WORDS}
+    for pos, rules in SUFFIXES.items():
+        lines = {name: (folder / name).read_text().splitlines() for name in (f"index.{pos}", f"data.{pos}")}
+        index = {line.split()[0]: line.split() for line in lines[f"index.{pos}"] if line[:1] != " "}
+        synset = {line[:8]: line.split() for line in lines[f"data.{pos}"] if line[:1] != " "}
+        irregular = [line.split() for line in (folder / f"{pos}.exc").read_text().splitlines()]
+        for word in found:
+            listed = {base for form, *bases in irregular if form == word for base in bases}
+            pairs = [rule.split(":") for rule in rules.split()]
+            detached = {word[: -len(old)] + new for old, new in pairs if word.endswith(old)}
+            for entry in (index[base] for base in {word} | (listed or detached) if base in index):
+                for offset in entry[-int(entry[2]) :]:
+                    num_words = int(synset[offset][3], 16)
+                    found[word] |= {lemma.split("(")[0].lower() for lemma in synset[offset][4 : 4 + 2 * num_words : 2]}
+    return {word: lemmas & words - {word} for word, lemmas in found.items()}
+
+
+def test_every_lemma_of_every_synset_is_retrieved(wordpiece: PreTrainedTokenizerFast, wordnet: WordNet) -> None:
+    words = {token for token in wordpiece.get_vocab() if not token.startswith(("##", "["))}
+    expected = {word: found for word, found in retrieved(TINY_WORDNET, words).items() if found}
+    assert rows(build_table(wordpiece, wordnet, forms="retrieved"), wordpiece) == expected
+    assert expected["movies"] == {"movie", "film", "picture", "pic"}  # gold's own base form first
+    assert expected["mice"] == {"mouse"} and expected["1990"] == {"mcmxc"}
+    assert expected["helium"] == {"he"} and expected["testament"] == {"will"}  # stop words may be retrieved
+    assert not {"he", "will", "##movie"} & expected.keys()  # and have no row of their own
+
+
+def test_what_is_retrieved_agrees_in_prefix_and_casing(
+    byte_level: PreTrainedTokenizerFast, metaspace: PreTrainedTokenizerFast, wordnet: WordNet
+) -> None:
+    for tokenizer in (byte_level, metaspace):
+        # All words there are base forms, of three letters or more, and no stop words.
+        ours, papers = (rows(build_table(tokenizer, wordnet, forms=f), tokenizer) for f in ("lemma", "retrieved"))
+        assert papers == ours
+
+
+@pytest.mark.parametrize("forms", FORMS)
+def test_a_pair_is_listed_where_a_table_has_it(
+    forms: Forms, wordpiece: PreTrainedTokenizerFast, wordnet: WordNet
+) -> None:
+    table = build_table(wordpiece, wordnet, forms=forms)
+    tokens = {token: number for token, number in wordpiece.get_vocab().items() if not token.startswith(("##", "["))}
+    for gold, g in tokens.items():
+        listed = {other for other in tokens if is_listed(gold.title(), other, wordnet, forms)}
+        assert listed == {other for other, p in tokens.items() if table.contains(g, p)}
 
 
 # ---- asking ----
@@ -166,6 +230,8 @@ def test_keys_that_are_no_pairs_are_refused(keys: list[int]) -> None:
 
 
 def test_an_unknown_form_is_refused(wordpiece: PreTrainedTokenizerFast, wordnet: WordNet) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'retrieved'"):
+        build_table(wordpiece, wordnet, forms="retreived")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean 'lemma'"):
         build_table(wordpiece, wordnet, forms="lema")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean 'agree'"):
@@ -223,9 +289,12 @@ def test_a_cached_table_is_built_once(
     assert first.provenance == second.provenance and built == ["agree"]
     cached_table(wordpiece, wordnet=TINY_WORDNET, forms="lemma", cache_dir=tmp_path)
     assert built == ["agree", "lemma"]
+    for _ in range(2):
+        cached_table(wordpiece, wordnet=TINY_WORDNET, forms="retrieved", cache_dir=tmp_path)
+    assert built == ["agree", "lemma", "retrieved"]
     wordpiece.add_tokens(["covid"])
     cached_table(wordpiece, wordnet=TINY_WORDNET, cache_dir=tmp_path)
-    assert built == ["agree", "lemma", "agree"]
+    assert built == ["agree", "lemma", "retrieved", "agree"]
 
 
 def test_the_cache_is_under_the_cache_folder(

@@ -176,7 +176,8 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "no tokenizer": (lambda t, y, x: trueneg.correct(x, y, "lexical", y), "make_detector"),
     "slow tokenizer": (lambda t, y, x: trueneg.correct(x, y, WholeWordDetector(), y, tokenizer=object()), "object"),
     "unknown": (lambda t, y, x: trueneg.correct(x, y, "lexcial", y, tokenizer=t), "lexical"),
-    "forms": (lambda t, y, x: trueneg.make_detector("lexical", t, forms="any"), "forms"),
+    "forms": (lambda t, y, x: trueneg.make_detector("lexical", t, forms="retreived"), "did you mean 'retrieved'"),
+    "idle forms": (lambda t, y, x: trueneg.make_detector("fits", t, forms="lemma"), "forms=lemma does nothing"),
     "ema": (lambda t, y, x: trueneg.make_detector("lexical | ema", t), "ema"),
     "annotated": (lambda t, y, x: trueneg.make_detector("annotated:notes", t), "annotated:notes"),
 }

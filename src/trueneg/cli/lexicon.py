@@ -12,7 +12,13 @@ from trueneg.cli.output import Json, Output, Quiet
 
 app = typer.Typer(help="Synonyms: get WordNet, build a tokenizer's lookup table, look into it.", no_args_is_help=True)
 
-FormsOption = Annotated[str, typer.Option(help="agree: only forms that agree with gold; lemma: any form (the paper).")]
+FormsOption = Annotated[
+    str,
+    typer.Option(
+        help="retrieved: every lemma of every synset (the paper); lemma: synonyms' base forms; agree: their forms that "
+        "agree with gold."
+    ),
+]
 
 
 @app.command()

@@ -32,6 +32,10 @@ OF_SENTENCES = "objective.regularization.level=sentence|token+sentence"
 OF_CONTRAST = "objective.cline.contrast=true"
 OF_VIEWS = "objective.cline.rtd=true or objective.cline.contrast=true"
 OF_ANTONYMS = "objective.cline.negatives=antonyms"
+# A "lexical" that does not say its own forms: no "[" comes after it.
+TAKES_FORMS = " or ".join(
+    f"{name}=*lexical|*lexical[![]*" for name in ("objective.correction.detector", "objective.cline.guard")
+)
 OF_SQUAD = "task.name=squad*"
 OF_OWN_DATA = "task.name=classification|regression"
 
@@ -102,10 +106,9 @@ class CorrectionConfig:
 
     detector: str = option("", flag="--hard-correction")
     """Detector of false negatives, such as ``lexical`` or ``contextual:ENCODER``; empty for none."""
-    forms: Literal["agree", "lemma"] = option(
-        "agree", needs="objective.correction.detector=*lexical*|*.json* or objective.cline.guard=*lexical*|*.json*"
-    )
-    """Lexical table: the form of a synonym that agrees with gold, or its base form."""
+    forms: Literal["agree", "lemma", "retrieved"] = option("agree", needs=TAKES_FORMS)
+    """Table of a ``lexical`` without ``[forms=...]``: every lemma of every synset, as the paper has it (``retrieved``),
+    base forms of synonyms (``lemma``, ours), or their forms that agree with gold (``agree``, ours)."""
     wordnet: str = option("", resume="free", needs="objective.correction.detector or objective.name=cline")
     """WordNet's folder; empty to look in the usual places."""
     use: Literal["drop", "down_weight", "marginal", "soft_targets"] = option(

@@ -82,15 +82,15 @@ class TokenText:
         return f" {text.lstrip()}" if begins_with_space else text
 
 
-def substitution_kinds(entries: Sequence[Surface]) -> Tensor:
+def substitution_kinds(entries: Sequence[Surface], *, every_word: bool = False) -> Tensor:
     """The kind of each entry, int64 ``[vocab]``: entries of one kind may stand for one another; -1 for none.
 
-    Words are alphabetic, of three letters or more, and no stop words; a kind is a prefix and a casing.
+    A kind is a prefix and a casing. Without ``every_word``, only words of ``surface.is_candidate`` have one.
     """
     names: dict[tuple[str, str], int] = {}
     kinds = torch.full((len(entries),), -1)
     for token, surface in enumerate(entries):
-        if surface.is_substitutable:
+        if surface.is_word if every_word else surface.is_substitutable:
             kinds[token] = names.setdefault((surface.prefix, surface.casing), len(names))
     return kinds
 

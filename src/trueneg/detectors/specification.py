@@ -131,7 +131,7 @@ class Resources:
     Attributes:
         wordnet: its folder; empty to look in the usual places.
         device: where encoders run.
-        forms: of the substitutes in WordNet's table: see ``lexicon.table.build_table``.
+        forms: of the table of a ``lexical`` that does not say its own: see ``lexicon.table.build_table``.
         annotates: whether a detector is made to annotate a corpus: then it reads whole texts and lists all that it
             accepts.
         make: makes a scorer that a file describes; ``make_scorer`` passes itself.

@@ -45,13 +45,18 @@ class Surface:
         return self.prefix != "inside"
 
     @property
+    def is_word(self) -> bool:
+        """Whether it is text that can begin a word, with a pattern of casing that another word can have."""
+        return self.starts_word and self.casing != "mixed" and bool(self.word)
+
+    @property
     def is_substitutable(self) -> bool:
-        """Whether it may have substitutes or be one: a whole word with a pattern of casing (the paper's footnote 5)."""
-        return self.starts_word and self.casing != "mixed" and is_candidate(self.word)
+        """Whether it may have substitutes or be one, by our rules: see ``is_candidate``."""
+        return self.is_word and is_candidate(self.word)
 
 
 MIN_LETTERS = 3
-"""Of a word that may be a substitute or have one."""
+"""Of a word that may be a substitute or have one: our rule, not the paper's."""
 
 NO_SURFACE = Surface("", "inside", "lower")
 """The surface of a special token, of an id without a token, and of bytes that are no text."""
@@ -78,11 +83,18 @@ def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
     return found
 
 
-def substitution_groups(tokenizer: PreTrainedTokenizerFast) -> dict[tuple[Prefix, Casing], dict[str, int]]:
-    """Group a vocabulary's substitutable words by what must agree: the words in lower case, and their ids."""
+def substitution_groups(
+    tokenizer: PreTrainedTokenizerFast, *, every_word: bool = False
+) -> dict[tuple[Prefix, Casing], dict[str, int]]:
+    """Group the words of a vocabulary by what must agree in a pair: the words in lower case, and their ids.
+
+    Args:
+        tokenizer: any fast tokenizer.
+        every_word: take numbers, stop words and words of one or two letters too, not only those of ``is_candidate``.
+    """
     groups: dict[tuple[Prefix, Casing], dict[str, int]] = defaultdict(dict)
     for token_id, surface in enumerate(surfaces(tokenizer)):
-        if surface.is_substitutable:
+        if surface.is_word if every_word else surface.is_substitutable:
             groups[surface.prefix, surface.casing][surface.word.lower()] = token_id
     return groups
 
@@ -102,9 +114,10 @@ def casing(word: str) -> Casing:
 
 
 def is_candidate(word: str) -> bool:
-    """Whether a word may be one of a pair of substitutes: alphabetic, of three letters or more, and no stop word.
+    """Whether a word may be one of a pair of substitutes, by our rules: letters alone, three or more, no stop word.
 
-    Shorter "synonyms" are abbreviations: he - helium, as - arsenic, us - uranium.
+    The paper leaves out stop words, and as gold only (footnote 5); the rest is ours. Shorter "synonyms" are
+    abbreviations: he - helium, as - arsenic, us - uranium.
 
     Example:
         >>> [is_candidate(word) for word in ("main", "the", "us", "1990s")]

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_na
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.morphology import penn_tags
 from trueneg.lexicon.stopwords import STOP_WORDS
-from trueneg.lexicon.surface import MIN_LETTERS, substitution_groups, surfaces
+from trueneg.lexicon.surface import MIN_LETTERS, is_candidate, substitution_groups, surfaces
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech, cache_folder, find_wordnet, wordnet_digest
 from trueneg.tokenizer import fingerprint
@@ -32,13 +32,20 @@ from trueneg.version import __version__
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-Forms = Literal["agree", "lemma"]
-"""Which forms of a synonym enter a table: those that agree with the gold form, or its base form always."""
+Forms = Literal["agree", "lemma", "retrieved"]
+"""Which words enter a table of synonyms: see :func:`build_table`."""
 
-FORMS: tuple[Forms, ...] = ("agree", "lemma")
+FORMS: tuple[Forms, ...] = get_args(Forms)
 
 TABLE_VERSION = "2"
 """Changes whenever the same words would give another table, or the file another layout."""
+
+_OURS = f"alphabetic, letters>={MIN_LETTERS}, no stop words, no self, same prefix and casing"
+_FILTERS: dict[Forms, str] = {
+    "agree": _OURS,
+    "lemma": _OURS,
+    "retrieved": "gold is no stop word, no self, same prefix and casing",
+}
 
 _FILE = ArrayFile("lookup table", TABLE_VERSION, LexiconError, "build it again with  trueneg lexicon build")
 
@@ -194,29 +201,38 @@ def coverage(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet) -> Coverage:
 def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: Forms = "agree") -> LookupTable:
     """List, for every word of the vocabulary, the words that share a synset with it.
 
-    Listed are alphabetic words of three letters or more that begin a word and are no stop words. A pair
-    agrees in prefix (``Ġprimary``, ``Ġmain``) and casing (``Primary``, ``Main``). No word is a substitute of
-    itself, nor is its base form in the same meaning ("movie" for "movies"): a right prediction and a wrong
-    number would get credit.
+    The paper builds its table "by retrieving the synonym alternatives for each word in the model vocabulary" (section
+    3.2) "after removing all the stopwords" (footnote 5); false negatives are, first of all, words "written in different
+    forms" (section 2). The table itself was not released. Three are made here:
 
-    These rules are ours. The paper says only that the table is built "by retrieving the synonym alternatives for each
-    word in the model vocabulary", and removes stop words when it counts them (footnote 5); its own table was not
-    released. Retrieval to the letter, all lemmas of all synsets of a word that are in the vocabulary, gives
-    bert-base-uncased some 59,700 pairs, ``lemma`` 52,368 of them, ``agree`` 46,425, of which 27,217 are among those.
+    ==============  ===============================================================  ========================
+    ``forms``       what is accepted for "movies"                                    pairs, bert-base-uncased
+    ==============  ===============================================================  ========================
+    ``retrieved``   movie, film, flick, pic, picture: every lemma of every synset    59,681 for 13,395 words
+                    that the vocabulary has, gold's own base form too (the paper)
+    ``lemma``       film, flick, pic, picture: without gold's base form, numbers,    52,368 for 11,999
+                    words of one or two letters and stop words (ours)
+    ``agree``       films, pictures: of these synonyms, the forms that fit in        46,425 for 11,477, of which
+                    gold's place (ours)                                              27,217 are ``retrieved``
+    ==============  ===============================================================  ========================
+
+    In all three a pair agrees in prefix (``Ġprimary``, ``Ġmain``) and casing (``Primary``, ``Main``), and no word is a
+    substitute of itself. In ``retrieved`` stop words have no substitutes, but may be one (made: have).
+
+    NLTK's reader finds 59,677 pairs: of the two lines that WordNet's ``adj.exc`` has for "offer" it keeps the last, and
+    so misses that "offer" is a form of "off" too.
 
     Args:
         tokenizer: any fast tokenizer.
         wordnet: where synonyms come from.
-        forms: "agree" lists the forms that fit in the place of the gold form (movies: films, pictures);
-            "lemma" the base forms as WordNet has them (movies: film, flick, pic, picture), nearer to the paper's
-            retrieval but for the rules above: above all, the paper's would list gold's own base form (movies: movie).
+        forms: which table.
 
     Raises:
-        ConfigError: if ``forms`` is neither.
+        ConfigError: if ``forms`` is none of them.
     """
     if forms not in FORMS:
         raise ConfigError(unknown_name("forms", forms, FORMS))
-    groups = substitution_groups(tokenizer)
+    groups = substitution_groups(tokenizer, every_word=forms == "retrieved")
     vocabulary = frozenset(word for ids in groups.values() for word in ids)
     listed = _substitute_words(vocabulary, wordnet, forms)
     rows = {
@@ -233,7 +249,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
             "wordnet_digest": wordnet.digest,
             "wordnet_path": str(wordnet.path),
             "forms": forms,
-            "filters": f"alphabetic, letters>={MIN_LETTERS}, no stop words, no self, same prefix and casing",
+            "filters": _FILTERS[forms],
             "trueneg": __version__,
             **({"lemminflect": _installed("lemminflect")} if forms == "agree" else {}),
             "num_words": str(len(vocabulary)),
@@ -280,8 +296,23 @@ def cached_table(
     return table
 
 
+def is_listed(word: str, other: str, wordnet: WordNet, forms: Forms) -> bool:
+    """Whether the table of a vocabulary that holds both words lists ``other`` for ``word``, casing aside.
+
+    Example:
+        With a WordNet loaded, ``is_listed("movies", "movie", wordnet, "retrieved")`` holds; for "lemma" it does not.
+    """
+    pair = frozenset({word.lower(), other.lower()})
+    if forms != "retrieved" and not all(map(is_candidate, pair)):
+        return False
+    return other.lower() in _substitute_words(pair, wordnet, forms)[word.lower()]
+
+
 def _substitute_words(vocabulary: frozenset[str], wordnet: WordNet, forms: Forms) -> dict[str, set[str]]:
     """For each word, the words of the vocabulary that may stand for it, all in lower case."""
+    if forms == "retrieved":
+        retrieved = {word: wordnet.synonyms(word) if word not in STOP_WORDS else () for word in vocabulary}
+        return {word: ({s.lower() for s in found} & vocabulary) - {word} for word, found in retrieved.items()}
     forms_of: dict[tuple[PartOfSpeech, str], list[str]] = defaultdict(list)
     for form in vocabulary:
         for pos in PARTS_OF_SPEECH:

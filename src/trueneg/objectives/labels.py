@@ -14,8 +14,9 @@ from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.specification import leaves, parse
-from trueneg.errors import ConfigError, ModelError
+from trueneg.errors import ConfigError, ModelError, unknown_name
 from trueneg.lexicon.surface import Surface, surfaces
+from trueneg.lexicon.table import FORMS
 from trueneg.objectives.correction import HardCorrection
 
 IGNORED = -100
@@ -86,26 +87,32 @@ class BatchDetector(nn.Module):
 
 
 def make_detector(
-    specification: str, tokenizer: PreTrainedTokenizerFast, *, forms: str = "agree", wordnet: str = ""
+    specification: str, tokenizer: PreTrainedTokenizerFast, *, forms: str = "", wordnet: str = ""
 ) -> BatchDetector:
     """Make the detector that a specification describes, for batches of a tokenizer.
 
     Args:
         specification: Such as ``"lexical"`` or ``"prototypes:FILE@0.62 & fits"`` (docs/detectors.md).
         tokenizer: The fast tokenizer that the batches are made with.
-        forms: Of ``lexical``: ``agree`` for synonyms in gold's own form, ``lemma`` for base forms.
+        forms: Of a ``lexical`` without ``[forms=…]``: ``retrieved`` for the table as the paper has it, ``agree``
+            (default) for synonyms in gold's own form, ``lemma`` for base forms.
         wordnet: WordNet's folder; empty to look in the usual places.
 
     Raises:
-        ConfigError: for a malformed specification, an unknown name, or a detector that needs trueneg's own training.
+        ConfigError: for a malformed specification, an unknown name, a detector that needs trueneg's own training, or
+            forms that no part of the detector takes.
         LexiconError, ModelError: if what it is made from is not there.
     """
-    for leaf in leaves(parse(specification)):
+    parts = list(leaves(parse(specification)))
+    for leaf in parts:
         if leaf.name in _IN_TRAINING_ONLY:
             raise ConfigError(f"detector '{leaf.text}' needs 'trueneg pretrain': use another one in a loop of your own")
-    if forms not in ("agree", "lemma"):
-        raise ConfigError(f"forms must be 'agree' or 'lemma', got '{forms}'")
-    config = CorrectionConfig(detector=specification, forms="agree" if forms == "agree" else "lemma", wordnet=wordnet)
+    if forms and not any(leaf.name == "lexical" and "forms" not in leaf.options for leaf in parts):
+        raise ConfigError(f"forms={forms} does nothing: '{specification}' has no 'lexical' without forms of its own")
+    forms = forms or FORMS[0]
+    if forms not in FORMS:
+        raise ConfigError(unknown_name("forms", forms, FORMS))
+    config = CorrectionConfig(detector=specification, forms=forms, wordnet=wordnet)
     return BatchDetector(detectors.make_detector(config, tokenizer), tokenizer)
 
 

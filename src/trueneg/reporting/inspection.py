@@ -34,7 +34,8 @@ th.name { overflow-wrap: anywhere; min-width: 6rem; }
 <p class="aside">Words were masked one at a time. Underlined: another word was predicted, and a detector keeps it from
 being punished; dotted: something else was predicted, and it is punished. In the tables ✓ is a prediction that the
 detector accepts, ✗ one that it rejects, with its score; in brackets where training never asks: it asks about whole
-words of one casing, of three letters or more, and no stop words.</p>
+words of one casing that are no stop words and, but for <code>lexical[forms=retrieved]</code>, have three letters or
+more.</p>
 <table><tr><th>detector</th><th class="number">accepts from</th></tr>
 {% for name, threshold in detectors %}<tr><td>{{ name }}</td>
 <td class="number">{{ "%.2f" | format(threshold) }}</td></tr>

@@ -125,6 +125,11 @@ def test_synonyms_are_those_of_the_vocabulary(checkpoint: Path) -> None:
     assert word.synonyms == ("movie", "picture")
 
 
+def test_synonyms_are_those_of_the_table_that_a_detector_names(checkpoint: Path) -> None:
+    (word,) = inspect_text(str(checkpoint), "the films", detectors=["lexical[forms=retrieved]"], masks=["films"]).words
+    assert word.synonyms == ("film", "movie", "picture")
+
+
 def test_without_wordnet_there_are_no_synonyms_and_that_is_said(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

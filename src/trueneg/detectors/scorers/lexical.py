@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -14,7 +16,7 @@ from trueneg.lexicon.compatibility import MONTHS_AND_DAYS, is_individual, is_num
 from trueneg.lexicon.relations import Relation, Relations
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import casing
-from trueneg.lexicon.table import cached_table
+from trueneg.lexicon.table import FORMS, Forms, cached_table, is_listed
 from trueneg.lexicon.wordnet import WordNet
 
 
@@ -43,6 +45,31 @@ class RelationScorer(SubstitutionScorer):
     def reads(self) -> tuple[object, ...]:
         """WordNet."""
         return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
+
+
+class SynonymTableScorer(SubstitutionScorer):
+    """Score 1 where WordNet's table for training would list the pair in a vocabulary that holds both words, else 0.
+
+    As in the table, any part of speech counts.
+
+    Args:
+        wordnet: The lexicon.
+        forms: Which table: see ``lexicon.table.build_table``.
+    """
+
+    def __init__(self, wordnet: WordNet, forms: Forms) -> None:
+        self.wordnet = wordnet
+        self.forms = forms
+        self.provenance = {"wordnet": wordnet.version, "forms": forms}
+        self._is_listed = lru_cache(maxsize=1 << 16)(partial(is_listed, wordnet=wordnet, forms=forms))
+
+    def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+        """1 for listed pairs, else 0."""
+        return np.array([self._is_listed(s.target, s.substitute) for s in substitutions], dtype=np.float64)
+
+    def reads(self) -> tuple[object, ...]:
+        """WordNet."""
+        return self.wordnet.digest, self.forms
 
 
 class SameClassScorer(SubstitutionScorer):
@@ -82,9 +109,15 @@ class SameClassScorer(SubstitutionScorer):
         return casing(word) == "title" and not begins_sentence and word.lower() not in STOP_WORDS
 
 
-def lexical(leaf: Leaf, resources: Resources) -> RelationScorer:
-    """Accept synonyms in WordNet, in any sense (the paper)."""
-    return _related(leaf, resources, "synonym")
+def lexical(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
+    """Accept synonyms in WordNet, in any sense; [forms=retrieved] for the paper's table, [forms=lemma|agree] for ours.
+
+    Without ``forms``, words count in all their forms but those of the target itself.
+    """
+    leaf.check(argument=False, options=("forms",))
+    if "forms" not in leaf.options:
+        return RelationScorer(resources.relations, frozenset({"synonym"}))
+    return SynonymTableScorer(resources.relations.wordnet, _forms(leaf, "agree"))
 
 
 def first_sense(leaf: Leaf, resources: Resources) -> RelationScorer:
@@ -137,8 +170,15 @@ def _of_one_class(leaf: Leaf, resources: Resources) -> SameClassScorer:
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
     """Compile WordNet's synonyms into a table of a tokenizer, or read it from the cache.
 
+    Its ``forms`` are the leaf's own, or those of the run's configuration (``correction.forms``).
+
     Raises:
         LexiconError: if WordNet is not found.
     """
-    leaf.check(argument=False)
-    return TableDetector(cached_table(tokenizer, wordnet=resources.wordnet or None, forms=resources.forms))
+    leaf.check(argument=False, options=("forms",))
+    forms = _forms(leaf, resources.forms)
+    return TableDetector(cached_table(tokenizer, wordnet=resources.wordnet or None, forms=forms))
+
+
+def _forms(leaf: Leaf, default: Forms) -> Forms:
+    return cast(Forms, leaf.choice("forms", FORMS)) if "forms" in leaf.options else default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -11,7 +12,8 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
-from trueneg.errors import ConfigError, LexiconError
+from trueneg.errors import ConfigError, LexiconError, unknown_name
+from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import substitution_groups, surfaces
 from trueneg.lexicon.table import LookupTable
 from trueneg.lexicon.vectors import Vectors, load_vectors, vectors_digest
@@ -19,6 +21,10 @@ from trueneg.models.backbone import embedding_table
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import load_encoder
 from trueneg.tokenizer import load_tokenizer
+
+Among = Literal["vocabulary", "whole-vocabulary", "file"]
+AMONG: tuple[Among, ...] = get_args(Among)
+"""What neighbours are ranked among: see :func:`neighbour_table`."""
 
 OPTIONS = ("top", "least", "mutual", "among")
 FILES = (".txt", ".vec", ".bin")
@@ -100,12 +106,11 @@ def neighbour_table(
     top: int = 10,
     least: float = 0.0,
     is_mutual: bool = False,
-    ranks_all: bool = False,
+    among: Among = "vocabulary",
 ) -> LookupTable:
     """List, for every word of a vocabulary, its nearest words: the paper's table of word vectors.
 
-    As in the table of synonyms, words are alphabetic, of three letters or more and no stop words, and a pair agrees
-    in prefix and casing.
+    A pair agrees in prefix and casing, as in the table of synonyms.
 
     Args:
         tokenizer: Any fast tokenizer.
@@ -113,37 +118,41 @@ def neighbour_table(
         top: Neighbours of a word; 0 for all with ``least``.
         least: The minimum cosine.
         is_mutual: Keep a pair only if each is a neighbour of the other.
-        ranks_all: Rank among all words that have vectors, then keep those in the vocabulary, instead of ranking
-            among those words of the vocabulary that a table can list. The paper ranks by "the similarity score with
-            the whole vocabulary" (footnote 11), stop words and short words among it: for bert-base-uncased that keeps
-            19,477 of the default's 21,570 pairs, and has 22,810.
+        among: What a word's neighbours are ranked among (footnote 11: "the whole vocabulary"). ``whole-vocabulary``,
+            the paper's: every word of the vocabulary that has a vector; stop words have no neighbours (footnote 5), but
+            may be one. ``vocabulary``, ours: words of three letters or more that are no stop words, on both sides.
+            ``file``: all words that have vectors; kept are those of ``vocabulary``. With the 2,446 most frequent words
+            of GloVe.6B.50d, bert-base-uncased has 22,810, 21,570 and 19,286 pairs; the first two share 19,477.
 
     Raises:
         LexiconError: if no word of the vocabulary has a vector.
     """
-    groups = substitution_groups(tokenizer)
+    if among not in AMONG:
+        raise ConfigError(unknown_name("among", among, AMONG))
+    groups = substitution_groups(tokenizer, every_word=among == "whole-vocabulary")
     words = {word for group in groups.values() for word in group}
     word_of = {row: word for word in words if (row := vectors.find(word)) is not None}
     if not word_of:
         raise LexiconError("no word of the vocabulary has a vector: give vectors of the vocabulary's language")
     rows = np.array(sorted(word_of), np.int64)
     if top:
-        found, cosines = vectors.nearest(rows, top, None if ranks_all else rows)
+        found, cosines = vectors.nearest(rows, top, None if among == "file" else rows)
         lists = [near[cosine >= least] for near, cosine in zip(found, cosines, strict=True)]
     else:
         lists = vectors.within(rows, least, rows)
     near = {
         word_of[row]: {word_of[other] for other in listed.tolist() if other in word_of}
         for row, listed in zip(rows.tolist(), lists, strict=True)
+        if word_of[row] not in STOP_WORDS
     }
     if is_mutual:
-        near = {word: {other for other in others if word in near[other]} for word, others in near.items()}
+        near = {word: {other for other in others if word in near.get(other, ())} for word, others in near.items()}
     table = {
         token: {group[other] for other in near.get(word, ()) if other in group}
         for group in groups.values()
         for word, token in group.items()
     }
-    about = {"top": str(top), "least": str(least), "mutual": str(is_mutual), "ranks_all": str(ranks_all)}
+    about = {"top": str(top), "least": str(least), "mutual": str(is_mutual), "among": among}
     return LookupTable.from_rows(table, tokenizer, {"source": "vectors", **vectors.provenance, **about})
 
 
@@ -180,8 +189,8 @@ def _check(leaf: Leaf) -> None:
     leaf.check(argument=True, options=OPTIONS, what="VECTORS, a file of GloVe or word2vec vectors or a checkpoint")
 
 
-def _ranks_all(leaf: Leaf) -> bool:
-    return leaf.choice("among", ("vocabulary", "file")) == "file"
+def _among(leaf: Leaf) -> Among:
+    return cast(Among, leaf.choice("among", AMONG))
 
 
 def _settings(leaf: Leaf) -> tuple[int, float, bool]:
@@ -193,6 +202,8 @@ def _settings(leaf: Leaf) -> tuple[int, float, bool]:
                 f"detector '{leaf.text}': @{leaf.threshold} means a minimum cosine instead of a list: for both "
                 f"write [top=10,least={leaf.threshold}]"
             )
+        if _among(leaf) == "file":
+            raise ConfigError(f"detector '{leaf.text}': among=file ranks a list: with @{leaf.threshold} leave it out")
         return 0, leaf.threshold, is_mutual
     top, least = leaf.count("top", 10), leaf.number("least", 0.0)
     if not top and not least:
@@ -205,19 +216,17 @@ def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
 
     Options: ``[top=10,least=0.5,mutual=yes]``; ``@0.6`` means a minimum cosine instead of a list.
 
-    ``among=vocabulary`` (default) or ``among=file`` says what a table of training ranks; a scorer, which knows no
-    vocabulary, ranks all words that have vectors.
+    ``among=vocabulary`` (default), ``whole-vocabulary`` (the paper) or ``file`` says what a table of training ranks; a
+    scorer, which knows no vocabulary, ranks all words that have vectors.
     """
     _check(leaf)
-    settings, _ = _settings(leaf), _ranks_all(leaf)
+    settings, _ = _settings(leaf), _among(leaf)
     return NeighboursScorer(read_vectors(leaf.argument), *settings)
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
     """Compile the same into a table of a tokenizer."""
     _check(leaf)
-    (top, least, is_mutual), ranks_all = _settings(leaf), _ranks_all(leaf)
+    (top, least, is_mutual), among = _settings(leaf), _among(leaf)
     vectors = read_vectors(leaf.argument)
-    return TableDetector(
-        neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=is_mutual, ranks_all=ranks_all)
-    )
+    return TableDetector(neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=is_mutual, among=among))

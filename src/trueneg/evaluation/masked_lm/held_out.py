@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, flatten, load_config, override
 from trueneg.config.options import ModelConfig, PretrainConfig
+from trueneg.config.validation import check_options_apply
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
@@ -228,6 +229,7 @@ def evaluate_table(
             refs: Sequence[CheckpointRef | None] = checkpoints_of(checkpoint) if over_training else [None]
             given = [f"corpus.length={length}"] if length else []
             configs = {name: _config(checkpoint, run, name, wordnet, [*given, *settings]) for name in detectors}
+            _check_settings(configs.values(), settings)
             default = "packed" if configs[detectors[0]].corpus.pack else "documents"
             opened = {str(path): Corpus.open(path, "valid", verify=verify) for path in corpora}
             trials = _trials(checkpoint, opened, texts, sequences or (default,), built, Path(folder))
@@ -368,6 +370,19 @@ def _check_arguments(
             f"--sequences lines: the corpus '{corpora[0]}' keeps no lines: give the text itself with --text, or build "
             f"a corpus with --lines and read its documents"
         )
+
+
+def _check_settings(configs: Collection[PretrainConfig], settings: Sequence[str]) -> None:
+    """Refuse a setting that has an effect with none of the detectors."""
+    for setting in settings:
+        refused = []
+        for config in configs:
+            try:
+                check_options_apply(config, [setting])
+            except ConfigError as error:
+                refused.append(error)
+        if refused and len(refused) == len(configs):
+            raise refused[0]
 
 
 def _config(

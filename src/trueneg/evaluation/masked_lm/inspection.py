@@ -18,10 +18,11 @@ from trueneg.corruption.rows import Rows
 from trueneg.detectors import make_scorer
 from trueneg.detectors.rowtext import substitution_kinds
 from trueneg.detectors.scorers.base import Substitution
-from trueneg.detectors.specification import Resources
+from trueneg.detectors.specification import Resources, leaves, parse
 from trueneg.errors import ConfigError, LexiconError, ModelError, TruenegWarning
+from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import Surface, casing, surfaces
-from trueneg.lexicon.table import LookupTable, cached_table
+from trueneg.lexicon.table import FORMS, Forms, LookupTable, cached_table
 from trueneg.models.backbone import MaskedLanguageModel, max_length
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer, special_ids
@@ -125,7 +126,8 @@ def inspect_text(
     resources = Resources(wordnet=wordnet, device=str(where))
     scorers = [make_scorer(detector, resources) for detector in detectors]
     tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))
-    read = _MaskableText.of(text, tokenizer)
+    forms = _forms(detectors)
+    read = _MaskableText.of(text, tokenizer, every_word="retrieved" in forms)
     spans = list(dict.fromkeys(span for word in masks for span in read.find(word))) or read.words
     model = _load(checkpoint, tokenizer).to(where).eval()
     longest = max_length(model.model)
@@ -142,7 +144,7 @@ def inspect_text(
     ]
     scores = [scorer.scores(candidates) for scorer in scorers]
     number = {substitution: at for at, substitution in enumerate(candidates)}
-    table = _table(tokenizer, wordnet)
+    table = _table(tokenizer, wordnet, forms[0])
 
     def verdicts(substitution: Substitution | None) -> tuple[Verdict, ...]:
         at = None if substitution is None else number[substitution]
@@ -216,7 +218,7 @@ class _MaskableText:
     kinds: list[int]
 
     @classmethod
-    def of(cls, text: str, tokenizer: PreTrainedTokenizerFast) -> _MaskableText:
+    def of(cls, text: str, tokenizer: PreTrainedTokenizerFast, *, every_word: bool = False) -> _MaskableText:
         roles = special_ids(tokenizer)
         mask = str(tokenizer.mask_token)
         if mask in text:
@@ -233,7 +235,7 @@ class _MaskableText:
             first = at if begins else words.pop()[0]
             words.append((first, at + 1))
         framed = [int(roles["start"] or 0), *ids, int(roles["end"] or 0)]
-        kinds = substitution_kinds(entries).tolist()
+        kinds = substitution_kinds(entries, every_word=every_word).tolist()
         reading = cls(text, tokenizer, framed, offsets, [], entries, kinds)
         reading.words.extend(span for span in words if re.search(r"\w", reading.covered(span)))
         if not reading.words:
@@ -297,7 +299,7 @@ class _MaskableText:
 
     def is_correctable(self, gold: Ids, predicted: Ids) -> bool:
         """Tell whether training passes this pair to a detector."""
-        return len(gold) == 1 and self.kinds[gold[0]] == self.kinds[predicted[0]] >= 0
+        return not self.why_never_corrected(gold) and self.kinds[gold[0]] == self.kinds[predicted[0]]
 
     def why_never_corrected(self, gold: Ids) -> str:
         """Say why training passes this word to no detector; empty where it does."""
@@ -305,9 +307,9 @@ class _MaskableText:
             return "not in the vocabulary"
         if len(gold) > 1:
             return "training corrects no word of several word pieces"
-        return (
-            "" if self.kinds[gold[0]] >= 0 else "training corrects no stop words, and no words shorter than 3 letters"
-        )
+        if self.surfaces[gold[0]].word.lower() in STOP_WORDS:
+            return "training corrects no stop words"
+        return "" if self.kinds[gold[0]] >= 0 else "training corrects words of 3 letters or more, and no others"
 
 
 def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
@@ -327,9 +329,15 @@ def _load(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguage
             ) from warning
 
 
-def _table(tokenizer: PreTrainedTokenizerFast, wordnet: str) -> LookupTable | None:
+def _forms(detectors: Sequence[str]) -> list[Forms]:
+    """The tables of synonyms that detectors name, else the default one."""
+    named = [leaf.options.get("forms") for text in detectors for leaf in leaves(parse(text)) if leaf.name == "lexical"]
+    return [forms for name in named for forms in FORMS if forms == name] or [FORMS[0]]
+
+
+def _table(tokenizer: PreTrainedTokenizerFast, wordnet: str, forms: Forms) -> LookupTable | None:
     try:
-        return cached_table(tokenizer, wordnet=wordnet or None)
+        return cached_table(tokenizer, wordnet=wordnet or None, forms=forms)
     except LexiconError as error:
         if wordnet:
             raise
