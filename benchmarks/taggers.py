@@ -2,9 +2,9 @@
 
     python benchmarks/taggers.py NLTK_DATA --tagger pattern --tagger spacy:en_core_web_sm
 
-NLTK_DATA is a folder with NLTK's ``treebank.zip`` (a tenth of the Penn Treebank's Wall Street Journal), ``brown.zip`` and
-``universal_tagset.zip``. Punctuation does not count. Modals and the adverbs of questions are in no class. The Treebank is
-part of what spaCy's English pipelines were trained on (OntoNotes 5); the Brown corpus is not.
+NLTK_DATA is a folder with NLTK's ``treebank.zip`` (a tenth of the Penn Treebank's Wall Street Journal), ``brown.zip``
+and ``universal_tagset.zip``. Punctuation does not count. Modals and the adverbs of questions are in no class. The
+Treebank is part of what spaCy's English pipelines were trained on (OntoNotes 5); the Brown corpus is not.
 """
 
 from __future__ import annotations
