@@ -8,8 +8,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 
-from tiny import ARCHITECTURES, make_config, make_hf_masked_lm
+from tiny import ARCHITECTURES, make_config, make_hf_masked_lm, make_tokenizer
 from trueneg.errors import ModelError
+from trueneg.models.export import save_hugging_face
 from trueneg.models.task_model import load_finetuned, load_for_task
 
 CLASSES = {
@@ -84,3 +85,48 @@ def test_what_was_not_fine_tuned_is_not_read_back(tmp_path: Path) -> None:
     AutoModel.from_config(make_config("bert")).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="was not fine-tuned for this: it lacks classifier"):
         load_finetuned("AutoModelForSequenceClassification", str(tmp_path), ["0", "1"])
+
+
+def load_linear(folder: Path, num_outputs: int = 3) -> PreTrainedModel:
+    torch.manual_seed(0)
+    kind = "AutoModelForSequenceClassification"
+    return load_for_task(kind, str(folder), num_outputs, LABELS if num_outputs == 3 else (), head="linear")
+
+
+@pytest.mark.parametrize("num_outputs", [1, 3, 16])
+def test_electras_linear_head_is_one_layer_and_transformers_reads_it_as_two(num_outputs: int, tmp_path: Path) -> None:
+    """The reference is a product with the first token's vector; after the round trip, transformers' own class."""
+    make_hf_masked_lm("electra").save_pretrained(tmp_path / "encoder")
+    model = load_linear(tmp_path / "encoder", num_outputs).eval()
+    names = [name for name, _ in model.named_parameters() if name.startswith("classifier")]
+    assert names == ["classifier.out_proj.weight", "classifier.out_proj.bias"]
+    with torch.no_grad():
+        model.classifier.out_proj.weight.normal_(0, 3)
+        model.classifier.out_proj.bias.normal_()
+        ids = torch.tensor([[7, 9, 11, 250], [8, 20, 30, 40]])
+        first = model.base_model(input_ids=ids).last_hidden_state[:, 0].double()
+        expected = first @ model.classifier.out_proj.weight.double().T + model.classifier.out_proj.bias.double()
+        torch.testing.assert_close(model(input_ids=ids).logits.double(), expected, rtol=1e-5, atol=1e-5)
+        head = model.classifier
+        save_hugging_face(model, make_tokenizer(), tmp_path / "saved")
+        assert model.classifier is head, "training goes on with one layer"
+        loaded, report = AutoModelForSequenceClassification.from_pretrained(
+            tmp_path / "saved", output_loading_info=True
+        )
+        assert not any(report.values())
+        torch.testing.assert_close(loaded.eval()(input_ids=ids).logits.double(), expected, rtol=1e-5, atol=1e-4)
+    ours = load_finetuned(
+        "AutoModelForSequenceClassification", str(tmp_path / "saved"), LABELS if num_outputs == 3 else ()
+    )
+    torch.testing.assert_close(ours.eval()(input_ids=ids).logits.double(), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_linear_head_where_it_is_no_other_one_is_refused(tmp_path: Path) -> None:
+    make_hf_masked_lm("bert").save_pretrained(tmp_path / "bert")
+    with pytest.raises(ModelError, match=r"head=linear: '.*bert' \(bert\) has no other head for this task"):
+        load_linear(tmp_path / "bert")
+    make_hf_masked_lm("electra").save_pretrained(tmp_path / "electra")
+    with pytest.raises(ModelError, match=r"head=linear: 17 labels need hidden states of 34 to be saved, .* has 32"):
+        load_linear(tmp_path / "electra", 17)
+    with pytest.raises(ModelError, match="has no other head for this task"):
+        load_for_task("AutoModelForTokenClassification", str(tmp_path / "electra"), 3, LABELS, head="linear")

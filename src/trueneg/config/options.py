@@ -514,6 +514,9 @@ class FinetuneConfig:
     """Leave the fine-tuned model in the result's folder."""
     attention: Literal["sdpa", "eager"] = "sdpa"
     """How transformers computes attention: fused (``sdpa``) or step by step (``eager``)."""
+    head: Literal["transformers", "linear"] = "transformers"
+    """Of an ELECTRA that classifies texts: transformers' head of two layers, or one linear layer on the first token's
+    vector (Clark et al. 2020, section 3.1), which is saved as the head of two layers that computes the same."""
     adversarial: Literal["", "freelb", "smart"] = option("", flag="--adversarial")
     """Train on word embeddings that are perturbed to the model's harm: by FreeLB, by SMART, or not (empty)."""
     freelb: FreeLBConfig = option(FreeLBConfig(), needs="adversarial=freelb")

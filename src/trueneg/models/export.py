@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trueneg.files.whole import follow_umask
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.electra import Discriminator, ElectraPair
-from trueneg.models.heads import ReplacedTokenHead
+from trueneg.models.heads import LinearHead, ReplacedTokenHead
 from trueneg.models.loading import REPLACED_TOKEN_HEAD, SEMANTIC_HEADS, semantic_heads
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.models.transformers_logging import quiet_transformers
@@ -23,7 +23,7 @@ def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, fold
 
     A masked-LM model is written with its head; what CLINE has beside that lies in a file of its own, from which
     ``load_semantic`` goes on. Of an ELECTRA pair the discriminator is written, and the generator in ``generator/``,
-    each by itself, its embeddings in it.
+    each by itself, its embeddings in it. A ``LinearHead`` is written as the head of two layers that computes the same.
 
     Args:
         model: A ``MaskedLanguageModel``, a ``SemanticEncoder``, an ``ElectraPair`` or a model of transformers.
@@ -38,6 +38,12 @@ def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, fold
         _save(model.model, tokenizer, folder)
         if isinstance(model, SemanticEncoder):
             _save_heads(semantic_heads(model), folder / SEMANTIC_HEADS)
+    elif isinstance(model, PreTrainedModel) and isinstance(head := getattr(model, "classifier", None), LinearHead):
+        model.classifier = head.as_two_layers(model.config)
+        try:
+            _save(model, tokenizer, folder)
+        finally:
+            model.classifier = head
     elif isinstance(model, PreTrainedModel):
         _save(model, tokenizer, folder)
     else:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from transformers import PretrainedConfig
+from transformers.models.electra.modeling_electra import ElectraClassificationHead
 
 
 class ReplacedTokenHead(nn.Module):
@@ -21,3 +24,42 @@ class ReplacedTokenHead(nn.Module):
         """Score each token; above 0 means "replaced"."""
         logits: Tensor = self.dense_prediction(self.activation(self.dense(hidden))).squeeze(-1)
         return logits
+
+
+class LinearHead(nn.Module):
+    """One linear layer on the first token's vector, in the place of transformers' head of two for ELECTRA.
+
+    Clark et al. 2020, section 3.1: "simple linear classifiers on top". Shape: ``[rows, length, hidden]`` to
+    ``[rows, outputs]``.
+
+    Args:
+        head: The one that it replaces, whose dropout and last layer it takes.
+    """
+
+    def __init__(self, head: ElectraClassificationHead) -> None:
+        super().__init__()
+        self.dropout = head.dropout
+        self.out_proj = head.out_proj
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Give the logits of each row."""
+        logits: Tensor = self.out_proj(self.dropout(hidden[:, 0]))
+        return logits
+
+    @torch.no_grad()
+    def as_two_layers(self, config: PretrainedConfig) -> ElectraClassificationHead:
+        """Make the head of transformers that computes the same but for rounding.
+
+        ``gelu(z) - gelu(-z) = z``: its first layer gives z = Wx and -z, its second takes the difference and adds the
+        bias. That takes twice as many hidden units as there are outputs.
+        """
+        head, num = ElectraClassificationHead(config), self.out_proj.out_features
+        for parameter in head.parameters():
+            parameter.zero_()
+        head.to(self.out_proj.weight.device)
+        head.dense.weight[:num] = self.out_proj.weight
+        head.dense.weight[num : 2 * num] = -self.out_proj.weight
+        head.out_proj.weight[:, :num].fill_diagonal_(1.0)
+        head.out_proj.weight[:, num : 2 * num].fill_diagonal_(-1.0)
+        head.out_proj.bias.copy_(self.out_proj.bias)
+        return head

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 import transformers
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.models.electra.modeling_electra import ElectraClassificationHead
 
 from trueneg.config.options import ModelConfig
 from trueneg.errors import ModelError
 from trueneg.models.configurations import set_dropout
+from trueneg.models.heads import LinearHead
 from trueneg.models.loading import (
     attention_of,
     config_of,
@@ -30,8 +32,9 @@ def load_for_task(
     *,
     dropout: float = -1.0,
     attention: str = "sdpa",
+    head: str = "transformers",
 ) -> PreTrainedModel:
-    """Put a checkpoint's encoder under a new head of transformers' own.
+    """Put a checkpoint's encoder under a new head of transformers' own, or of one linear layer where that is another.
 
     The head's weights, and a pooler's that the checkpoint lacks, come from torch's random state. A head that the
     checkpoint has is not used, so that a model fine-tuned on one task starts the next like any other.
@@ -43,9 +46,10 @@ def load_for_task(
         labels: What they stand for, where they are classes.
         dropout: Of every layer; negative for the checkpoint's own.
         attention: ``sdpa`` or ``eager``; eager where the architecture has no other.
+        head: ``transformers``, or ``linear`` for one layer (``LinearHead``).
 
     Raises:
-        ModelError: if the encoder cannot be loaded, or its architecture has no such head.
+        ModelError: if the encoder cannot be loaded, its architecture has no such head, or ``linear`` is no other one.
     """
     path = resolve_checkpoint(source)
     hf = config_of(path)
@@ -60,7 +64,28 @@ def load_for_task(
     if lacking:
         raise ModelError(f"'{source}' lacks weights of its encoder ({lacking[0]}, …): fetch or export it again")
     _copy_weights(encoder, model.base_model, is_pooler_new=bool(report["missing_keys"]))
+    if head == "linear":
+        model.classifier = _linear_head(model, source)
     return model
+
+
+def has_two_layers(model_type: str, auto_class: str) -> bool:
+    """Whether transformers' head is one of two layers where the architecture's authors have one (``LinearHead``)."""
+    return model_type == "electra" and auto_class == "AutoModelForSequenceClassification"
+
+
+def _linear_head(model: Any, source: str) -> LinearHead:
+    if not isinstance(getattr(model, "classifier", None), ElectraClassificationHead):
+        raise ModelError(
+            f"head=linear: '{source}' ({model.config.model_type}) has no other head for this task than transformers' "
+            f"own: leave it out"
+        )
+    if 2 * model.config.num_labels > model.config.hidden_size:
+        raise ModelError(
+            f"head=linear: {model.config.num_labels} labels need hidden states of {2 * model.config.num_labels} to be "
+            f"saved, and '{source}' has {model.config.hidden_size}: leave it out"
+        )
+    return LinearHead(model.classifier)
 
 
 def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attention: str = "sdpa") -> PreTrainedModel:

@@ -18,7 +18,7 @@ from trueneg.config.codec import differences, encode, full_name, load_config, ov
 from trueneg.config.fields import names_where
 from trueneg.config.finetune_presets import LONG_TEXTS, finetune_preset
 from trueneg.config.options import FinetuneConfig
-from trueneg.config.validation import check_options_apply, refuse_idle, validate
+from trueneg.config.validation import Needs, check_options_apply, refuse_idle, validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
@@ -28,7 +28,7 @@ from trueneg.models.backbone import check_length, max_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
-from trueneg.models.task_model import load_for_task
+from trueneg.models.task_model import has_two_layers, load_for_task
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.reporting.results import cut_texts
 from trueneg.runs.card import finetuning_card
@@ -110,7 +110,7 @@ def configure_finetuning(
     chosen = replace(chosen, plugins=loaded_plugins())
     task_class(chosen.task.name)
     check_options_apply(chosen, settings)
-    refuse_idle(chosen, settings, ((("train.keep_at",), lambda config: False, "in fine-tuning: leave it out"),))
+    refuse_idle(chosen, settings, _NEEDS)
     return chosen
 
 
@@ -126,6 +126,17 @@ def _as_long_as_possible(config: FinetuneConfig, encoder: PreTrainedConfig) -> F
         stacklevel=3,
     )
     return replace(config, task=replace(config.task, length=longest))
+
+
+def _has_two_layers(config: FinetuneConfig) -> bool:
+    encoder = config_of(resolve_checkpoint(config.start_from))
+    return has_two_layers(encoder.model_type, task_class(config.task.name).auto_class)
+
+
+_NEEDS: Needs = (
+    (("train.keep_at",), lambda config: False, "in fine-tuning: leave it out"),
+    (("head",), _has_two_layers, "unless an ELECTRA classifies texts, as other heads are one layer: leave it out"),
+)
 
 
 def folder_of(task: str, seed: int, out: str | Path) -> Path:
@@ -185,6 +196,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             task.labels,
             dropout=config.dropout,
             attention=config.attention,
+            head=config.head,
         )
         if config.train.gradient_checkpointing:
             checkpoint_gradients(model)
