@@ -81,6 +81,11 @@ def test_runs_of_the_papers(name: str) -> None:
             "learned",
             0.1,
         )
+        views = cline.views  # section 3.1, which asks for no more
+        assert (views.preset, views.synonym_share, views.antonym_share, views.kinds) == ("paper", 0.4, 0.2, "mixed")
+        assert views.synonym_kinds == "synonym+hypernym+inflection"
+        assert (views.words, views.senses, views.random, views.multiword) == ("tagged", "all", "any", True)
+        assert (views.agree, views.articles, views.min_count, views.min_ratio) == (False, False, 0, 0.0)
     elif config.objective.name == "electra":
         assert (config.objective.judged, config.objective.prediction) == ("argmax", "sampled")
     assert PRESETS.keys() == PUBLISHED.keys()

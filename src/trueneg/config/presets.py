@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from trueneg.config.codec import override
 from trueneg.config.options import (
     ClineConfig,
     CorpusConfig,
@@ -18,6 +19,7 @@ from trueneg.config.options import (
     OptimizerConfig,
     PretrainConfig,
     TrainConfig,
+    ViewsConfig,
 )
 from trueneg.errors import ConfigError, unknown_name
 
@@ -169,8 +171,12 @@ _CLINE_ROBERTA_BASE = PretrainConfig(
     # decay, 500 steps of warm-up, linear decay, dropout 0.1.
     corpus=CorpusConfig(length=512, eval_rows=2048),
     model=replace(_BERT_BASE.model, architecture="roberta", dropout=0.1, start_from="roberta-base"),
-    # Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of the text itself; Eq. 7 with learned weights.
-    objective=replace(MASKED_LM, name="cline", cline=ClineConfig(original="clean")),
+    # Section 3.1: views. Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of the text itself; Eq. 7, learned weights.
+    objective=replace(
+        MASKED_LM,
+        name="cline",
+        cline=ClineConfig(original="clean", views=override(ViewsConfig(), ["preset=paper"])),
+    ),
     optimizer=OptimizerConfig(learning_rate=1e-4, warmup_steps=500, epsilon=1e-8),
     train=TrainConfig(
         steps=30_000, batch_size=256, precision="bf16", log_every=100, eval_every=1_000, save_every=1_000
