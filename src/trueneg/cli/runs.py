@@ -134,7 +134,7 @@ def finetune(
     seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs a task: seeds 1 to N, or those listed.")] = "5",
     seed: Annotated[int | None, typer.Option(help="One run, with this seed.")] = None,
     preset: Annotated[
-        str, typer.Option(help="electra-paper, electra-code, bert or cline; by default as the encoder is.")
+        str, typer.Option(help="electra-paper, electra-code, tn-electra, bert or cline; by default as the encoder is.")
     ] = "",
     text_column: Annotated[str | None, RunOption("task.text_column", "Of one's own data.")] = None,
     second_column: Annotated[

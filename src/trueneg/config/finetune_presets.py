@@ -51,6 +51,12 @@ def electra_code(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     return replace(paper, preset="electra-code", optimizer=optimizer)
 
 
+def tn_electra(task: str, hidden_size: int, family: str) -> FinetuneConfig:
+    """Zhang et al. 2023, section 4.1: ELECTRA's hyper-parameters, here with the one-layer head of its paper."""
+    paper = electra_paper(task, hidden_size, family)
+    return replace(paper, preset="tn-electra", head="transformers" if family == SQUAD else "linear")
+
+
 def bert(task: str, hidden_size: int, family: str) -> FinetuneConfig:
     """From the middle of the grid of Devlin et al. 2019, appendix A.3; for small encoders of Turc et al. 2019."""
     is_squad = family == SQUAD
@@ -77,6 +83,7 @@ def cline(task: str, hidden_size: int, family: str) -> FinetuneConfig:
 FINETUNE_PRESETS: dict[str, Callable[[str, int, str], FinetuneConfig]] = {
     "electra-paper": electra_paper,
     "electra-code": electra_code,
+    "tn-electra": tn_electra,
     "bert": bert,
     "cline": cline,
 }

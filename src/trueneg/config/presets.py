@@ -13,6 +13,7 @@ from trueneg.config.codec import override
 from trueneg.config.options import (
     ClineConfig,
     CorpusConfig,
+    CorrectionConfig,
     MaskingConfig,
     ModelConfig,
     ObjectiveConfig,
@@ -123,13 +124,15 @@ _MODERNBERT_BASE = PretrainConfig(
     optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
+_RETRIEVED = CorrectionConfig(forms="retrieved")
 _TN_ELECTRA_SMALL = replace(
     # Section 4.1: the configurations of Clark et al. 2020, at most 128 tokens, 15 % masked, 5e-4, 1000k steps, from
     # nothing. Batch, warm-up, decay and Adam's numbers are theirs (Table 6): it names 128 rows for base models only.
     _ELECTRA_SMALL,
     preset="tn-electra-small",
-    # Section 3.2: r_k is the prediction; what the discriminator reads is drawn, as in ELECTRA.
-    objective=ObjectiveConfig(judged="argmax"),
+    # Section 3.2: r_k is the prediction; what the discriminator reads is drawn, as in ELECTRA. The lookup table has
+    # every synonym that WordNet gives.
+    objective=ObjectiveConfig(judged="argmax", correction=_RETRIEVED),
 )
 _TN_ELECTRA_SMALL_512 = replace(
     _TN_ELECTRA_SMALL,
@@ -157,7 +160,7 @@ _TN_BERT_BASE = replace(
     # Section 4.1: "according to the same implementation for ELECTRA base". Uncased is ours; masked as Devlin et al.
     # 2019. Eq. 1 has no next-sentence prediction, and neither has this.
     model=replace(_BERT_BASE.model, start_from="bert-base-uncased"),
-    objective=MASKED_LM,
+    objective=replace(MASKED_LM, correction=_RETRIEVED),
 )
 _TN_BERT_LARGE = replace(
     _TN_BERT_BASE,
