@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import fails, trueneg, works
 
-from made_up_results import write_model
+from made_up_results import guesses, labels, write_model, write_result
 
 
 @pytest.fixture
@@ -101,3 +101,33 @@ def test_mistakes(folders: list[Path], tmp_path: Path) -> None:
     assert "is a folder: name a file" in fails("compare", *folders, "--out", tmp_path)
     assert "unknown metric" in fails("compare", *folders, "--metric", "bleu")
     assert trueneg("compare").code == 2
+
+
+def test_averages_in_every_format(tmp_path: Path) -> None:
+    folders = []
+    for name, share in (("base", 0.7), ("hc", 0.8)):
+        for task in ("glue/rte", "glue/qnli", "imdb"):
+            for seed in (1, 2):
+                gold = labels(300)
+                columns = {"gold": gold, "predicted": guesses(gold, share, seed + int(1000 * share))}
+                write_result(tmp_path / name, task, seed, columns)
+        folders.append(tmp_path / name)
+    asked = ("compare", *folders, "--resamples", 100, "--average")
+    data = works(*asked, "--json").data
+    glue, every = data["averages"]
+    assert (glue["name"], len(glue["tasks"]), len(glue["missing"]), len(every["tasks"])) == ("GLUE average", 2, 6, 3)
+    assert data["average_verdicts"][0].startswith("GLUE average, 2 of 8 tasks: hc is above base by ")
+    assert "Without glue/cola, glue/sst2, " in data["average_verdicts"][0]
+    said = works(*asked).out
+    assert "\n\nAverages over tasks\n" in said and "average of 3 tasks" in said and "another pre-training run" in said
+    (line,) = [one for one in works(*asked, "--format", "csv").out.splitlines() if one.startswith("average of")]
+    assert float(line.split(",")[5]) == pytest.approx(every["difference"]["interval"]["estimate"])
+    assert r"GLUE average, 2 of 8 tasks & hc & 2 &" in works(*asked, "--format", "latex").out
+    assert "| GLUE average, 2 of 8 tasks | hc | 2 |" in works(*asked, "--format", "markdown").out
+    page = tmp_path / "page.html"
+    works(*asked, "--out", page)
+    assert "<h2>Averages over tasks</h2>" in page.read_text()
+    assert "averages" in json.loads(works(*asked, "--format", "json").out)
+    assert "and an average is over two" in fails(
+        "compare", *[write_model(tmp_path / n, 0.7) for n in "xy"], "--average"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import load_result, predictions_path
+from trueneg.evaluation.results.summary import GLUE_AVERAGE
 from trueneg.evaluation.statistics.significance import holm
 
 
@@ -242,3 +243,48 @@ def test_questions_without_an_answer(pair: list[Path], tmp_path: Path) -> None:
     write_result(alone, "glue/cola", 1, {"gold": labels(5), "predicted": labels(5)})
     with pytest.raises(TaskError, match="no labelled split in common: only in base: glue/rte dev; only in alone"):
         compare(base, alone)
+
+
+def write_tasks(folder: Path, share: float, tasks: Sequence[str], seeds: Sequence[int] = (1, 2, 3)) -> Path:
+    for number, task in enumerate(tasks):
+        gold = labels(300)
+        for seed in seeds:
+            draw = 100 * number + seed + int(1e4 * share)
+            write_result(folder, task, seed, {"gold": gold, "predicted": guesses(gold, share + 0.02 * number, draw)})
+    return folder
+
+
+def test_the_average_is_over_what_both_have_by_the_rule_of_the_report(tmp_path: Path) -> None:
+    tasks = ("glue/sst2", "glue/qnli", "glue/rte")
+    base = write_tasks(tmp_path / "base", 0.7, tasks)
+    hc = write_tasks(tmp_path / "hc", 0.75, tasks[1:], seeds=(1, 2, 4))
+    for _, split in ((1, "contrast-test"), (2, "dev")):  # other splits of a task are not averaged over
+        for folder in (base, hc):
+            gold = labels(50)
+            write_result(folder, "glue/wnli", 1, {"gold": gold, "predicted": gold}, split=split)
+    found = compare(base, hc, resamples=200, average=True)
+    glue, every = found.averages
+    assert (glue.name, glue.tasks) == ("GLUE average", ["glue/qnli dev accuracy", "glue/rte dev accuracy"])
+    assert set(glue.missing) == GLUE_AVERAGE.keys() - {"glue/qnli", "glue/rte"}
+    rows = {row.task: row for row in found.rows if row.split == "dev"}
+    means = [np.mean([*rows[task].right.values()]) - np.mean([*rows[task].left.values()]) for task in tasks[1:]]
+    assert glue.difference.interval.estimate == pytest.approx(np.mean(means)) == pytest.approx(glue.right - glue.left)
+    assert set(rows["glue/rte"].left) == {1, 2}, "the seeds that both have"
+    medians = [np.median([*rows[task].right.values()]) for task in tasks[1:]]
+    assert glue.right_medians == pytest.approx(np.mean(medians))
+    assert (every.name, len(every.tasks), every.missing) == ("average", 3, [])
+    assert "glue/wnli dev accuracy" in every.tasks
+    assert glue.difference.p == glue.p_adjusted, "one contender"
+    with pytest.raises(ConfigError, match="--average is over primary metrics"):
+        compare(base, hc, metric="f1", average=True)
+
+
+def test_several_contenders_are_allowed_for_and_one_task_is_no_average(tmp_path: Path) -> None:
+    tasks = ("glue/qnli", "glue/rte")
+    folders = [write_tasks(tmp_path / name, share, tasks) for name, share in (("a", 0.7), ("b", 0.7), ("c", 0.9))]
+    averages = compare(*folders, resamples=200, average=True).averages
+    assert [one.contender for one in averages] == ["b", "c"]
+    assert [one.p_adjusted for one in averages] == holm([one.difference.p for one in averages])
+    alone = write_tasks(tmp_path / "d", 0.7, ("glue/rte",))
+    with pytest.raises(TaskError, match=r"a and d have 1 task in common \(glue/rte\), and an average is over two"):
+        compare(folders[0], alone, resamples=200, average=True)

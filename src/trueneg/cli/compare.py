@@ -17,6 +17,9 @@ def compare(
         list[Path], typer.Argument(metavar="FOLDER", help="Folders of results; the first is the baseline.")
     ],
     metric: Annotated[str, typer.Option(help="primary, all, or a metric's name.")] = "primary",
+    average: Annotated[
+        bool, typer.Option("--average", help="Compare averages over tasks, too: GLUE's, and that of all tasks.")
+    ] = False,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap samples of the examples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
@@ -34,20 +37,28 @@ def compare(
     Example: `trueneg compare results/base results/hc-sr --out tables/hc-sr.tex`
     """
     from trueneg.evaluation.results import comparison
-    from trueneg.reporting.results import comparison_table, verdict
+    from trueneg.reporting.results import average_verdict, averages_table, comparison_table, verdict
     from trueneg.reporting.tables import JSON, form_of, write_tables
 
     form = form_of(form, out)
     if len(folders) < 2:
         raise ConfigError(f"nothing to compare '{folders[0]}' with: name another folder of results")
     output = Output(as_json, quiet)
-    found = comparison.compare(*folders, metric=metric, confidence=confidence, resamples=resamples, seed=seed)
-    data = asdict(found) | {"verdicts": [verdict(row, confidence) for row in found.rows]}
+    found = comparison.compare(
+        *folders, metric=metric, confidence=confidence, resamples=resamples, seed=seed, average=average
+    )
+    verdicts = [verdict(row, confidence) for row in found.rows]
+    data = asdict(found) | {
+        "verdicts": verdicts,
+        "average_verdicts": [average_verdict(one, confidence) for one in found.averages],
+    }
+    averages = [averages_table(found)] if average else []
     if out is not None:
-        write_tables([comparison_table(found)], out, form, data)
+        write_tables([comparison_table(found), *averages], out, form, data)
     if as_json or (form == JSON and out is None):
         Output(as_json=True).result(data, "")
     elif out is not None:
         output.result({}, str(out))
     else:
-        output.show(comparison_table(found, is_short=form == "terminal"), form)
+        for number, table in enumerate([comparison_table(found, is_short=form == "terminal"), *averages]):
+            output.show(table, form, after_another=number > 0)

@@ -84,8 +84,10 @@ class Output:
         shown = [Column(name, is_number=is_number) for name, is_number in zip(columns, numeric, strict=True)]
         self.show(Table(shown, rows))
 
-    def show(self, table: Table, form: str = "terminal") -> None:
+    def show(self, table: Table, form: str = "terminal", *, after_another: bool = False) -> None:
         """Print a table: as wide as a terminal, if standard output is one, else as wide as it takes."""
+        if after_another:
+            typer.echo("")
         console = Console()
         has_width = form == "terminal" and (console.is_terminal or "COLUMNS" in os.environ)
         width = console.width if has_width else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.evaluation.results.comparison import Compared, Comparison
+from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
@@ -118,6 +118,10 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
         "examples": (Column("examples", "{:,}".format, is_number=True), lambda row: row.num_examples),
         "needed": (Column("seeds needed", is_number=True), lambda row: row.difference.seeds_needed),
         "p": (Column("p", _p, is_number=True), lambda row: row.difference.p),
+        "errors": (
+            Column(f"fewer errors, % [{comparison.confidence:.0%}]", _share, is_number=True, parts=("", "low", "high")),
+            lambda row: row.error_reduction,
+        ),
         "signs": (
             Column("better : worse", _signs, is_number=True, parts=("(better)", "(worse)")),
             lambda row: row.signs,
@@ -127,7 +131,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
     }
     left_out = {"contender"} if len(comparison.contenders) == 1 else set()
     if is_short:
-        left_out |= {"p", "examples", "signs", "sign_p", "eps", "needed"}
+        left_out |= {"p", "examples", "errors", "signs", "sign_p", "eps", "needed"}
     shown = [column for name, column in columns.items() if name not in left_out]
     return Table(
         [column for column, _ in shown],
@@ -140,6 +144,67 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
         ],
         forest_plot(comparison),
     )
+
+
+def averages_table(comparison: Comparison) -> Table:
+    """Tabulate the averages over tasks of a comparison, with what they are over below."""
+    level = f"[{comparison.confidence:.0%}]"
+    columns = [
+        Column("average"),
+        Column("contender"),
+        Column("tasks", is_number=True),
+        Column(comparison.baseline, percent, is_number=True),
+        Column("contender's", percent, is_number=True),
+        Column(f"difference {level}", _interval, is_number=True, parts=("", "low", "high")),
+        Column("p (Holm)" if len(comparison.contenders) > 1 else "p", _p, is_number=True),
+        Column(f"fewer errors, % {level}", _share, is_number=True, parts=("", "low", "high")),
+        Column(f"{comparison.baseline}, medians", percent, is_number=True),
+        Column("contender's, medians", percent, is_number=True),
+        Column("difference of medians", points, is_number=True),
+    ]
+    rows = [
+        [
+            *(_average_name(one), one.contender, len(one.tasks), one.left, one.right, one.difference.interval),
+            *(one.p_adjusted, one.error_reduction, one.left_medians, one.right_medians),
+            one.right_medians - one.left_medians,
+        ]
+        for one in comparison.averages
+    ]
+    notes = [average_verdict(one, comparison.confidence) for one in comparison.averages]
+    return Table(columns, rows, "Averages over tasks", [*notes, _AVERAGES])
+
+
+def average_verdict(one: AverageCompared, confidence: float = 0.95) -> str:
+    """Say in a sentence or two what a comparison of averages shows, and what it is over."""
+    interval = one.difference.interval
+    figures = (
+        f"{points(interval.low)} to {points(interval.high)} at {confidence:.0%}, "
+        f"p {'' if one.p_adjusted < 0.001 else '= '}{_p(one.p_adjusted)}"
+    )
+    if one.p_adjusted < 1 - confidence:
+        better = "above" if interval.estimate > 0 else "below"
+        said = f"{one.contender} is {better} {one.baseline} by {percent(abs(interval.estimate))} points ({figures})"
+    else:
+        said = f"no difference shown: {one.contender} minus {one.baseline} is {points(interval.estimate)} ({figures})"
+    if not one.difference.has_seeds:
+        said += "; some task has 1 seed: this tells these models apart, not the two ways of training"
+    missing = f" Without {', '.join(one.missing)}: only tasks that both have." if one.missing else ""
+    notes = "".join(f" Note: {note}." for note in one.notes)
+    return f"{_average_name(one)}: {said}. Over {', '.join(one.tasks)}.{missing}{notes}"
+
+
+def _average_name(one: AverageCompared) -> str:
+    if one.missing:
+        return f"{one.name}, {len(one.tasks)} of {len(one.tasks) + len(one.missing)} tasks"
+    return one.name if one.name != "average" else f"average of {len(one.tasks)} tasks"
+
+
+_AVERAGES = (
+    "Percent. Difference, interval and p: of means over tasks of means over seeds; tasks are independent, seeds paired "
+    "where both have them. They hold for these checkpoints: another pre-training run is not allowed for. Medians: mean "
+    "over tasks of medians over seeds, as papers give it, without an interval. Fewer errors: the difference as a share "
+    "of the baseline's errors, with Fieller's interval."
+)
 
 
 def verdict(row: Compared, confidence: float = 0.95) -> str:
@@ -180,6 +245,7 @@ _LEGEND = (
     "primary metrics of this table. Better : worse: on how many examples (or groups), all seeds together, with an "
     f"exact sign test. eps_min: almost stochastic order over seeds; below {CLAIM} supports better. It is "
     f"not given with fewer than {MIN_SEEDS} seeds: of two each, 15 in 100 pairs of equal systems fall below {CLAIM}. "
+    "Fewer errors: the difference as a share of the baseline's errors, with Fieller's interval. "
     "Seeds needed: from which on the interval around this difference would exclude zero."
 )
 
@@ -207,6 +273,13 @@ def _range(values: tuple[float, float]) -> str:
 
 def _interval(interval: Interval) -> str:
     return f"{points(interval.estimate)} [{points(interval.low)}, {points(interval.high)}]"
+
+
+def _share(interval: Interval) -> str:
+    """Format a share of errors: ends that are not bounded say so."""
+    shown = [100 * round(value, 3) + 0.0 for value in (interval.estimate, interval.low, interval.high)]
+    estimate, low, high = (f"{value:+.1f}" if math.isfinite(value) else "−∞" for value in shown)
+    return f"{estimate} [{low}, {high}]"
 
 
 def _signs(signs: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from trueneg.config.fields import names_where
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
-from trueneg.evaluation.results.summary import Runs, read_runs
+from trueneg.evaluation.results.summary import GLUE_AVERAGE, Runs, read_runs
+from trueneg.evaluation.statistics.averages import MeanDifference, Pair, error_reduction, mean_difference
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import (
     MIN_SEEDS,
     Difference,
@@ -57,6 +60,8 @@ class Compared:
     ``MIN_SEEDS``, which say too little of an order."""
     p_adjusted: float | None = None
     """By Holm's method over all primary metrics of the comparison; None for other metrics."""
+    error_reduction: Interval | None = None
+    """The difference as a share of the baseline's errors; None where it makes none."""
     notes: list[str] = field(default_factory=list)
     """What else differs between the two: seeds left out, settings."""
 
@@ -64,6 +69,34 @@ class Compared:
     def has_seeds(self) -> bool:
         """Whether the difference holds for ways of training, not only for these models."""
         return self.difference.variance_seeds is not None
+
+
+@dataclass(frozen=True)
+class AverageCompared:
+    """An average over tasks: the contender's against the baseline's."""
+
+    name: str
+    """``GLUE average``, or ``average`` of all tasks in common."""
+    baseline: str
+    contender: str
+    tasks: list[str]
+    """Those it is over: task, split and metric."""
+    missing: list[str]
+    """GLUE's tasks that one of the two lacks: the average is without them."""
+    left: float
+    """The baseline's mean over tasks of means over seeds."""
+    right: float
+    """The contender's."""
+    left_medians: float
+    """The baseline's mean over tasks of medians over seeds, as ``report`` shows it."""
+    right_medians: float
+    """The contender's."""
+    difference: MeanDifference
+    """Of the means."""
+    p_adjusted: float
+    """By Holm's method over the contenders."""
+    error_reduction: Interval | None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -76,6 +109,7 @@ class Comparison:
     rows: list[Compared]
     notes: list[str]
     """What could not be compared, and why."""
+    averages: list[AverageCompared] = field(default_factory=list)
 
 
 def compare(
@@ -85,6 +119,7 @@ def compare(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
+    average: bool = False,
 ) -> Comparison:
     """Compare folders of results with the first of them, task by task and split by split.
 
@@ -98,10 +133,13 @@ def compare(
         confidence: The intervals'.
         resamples: Number of bootstrap samples.
         seed: The bootstrap's.
+        average: Compare averages over tasks, too: GLUE's (``summary.GLUE_AVERAGE``) and, where there are other tasks,
+            that of all primary metrics, one split a task.
 
     Raises:
         ConfigError: for no contender, or options that nothing can have.
-        TaskError: if a folder has no results, predictions are of other examples, or nothing is comparable.
+        TaskError: if a folder has no results, predictions are of other examples, nothing is comparable, or there are
+            fewer than two tasks to average over.
     """
     if not right:
         raise ConfigError("nothing to compare with: name a baseline's folder and at least one other")
@@ -111,21 +149,32 @@ def compare(
         raise ConfigError(f"--confidence {confidence}: must be between 0 and 1, for example 0.95")
     if resamples < 2:
         raise ConfigError(f"resamples must be at least 2, got {resamples}")
+    if average and metric not in ("primary", "all"):
+        raise ConfigError(f"--metric {metric}: --average is over primary metrics: leave one of them out")
     names = tell_apart([left, *right])
     ours = read_runs(left)
     rows: list[Compared] = []
     notes: list[str] = []
+    averages: list[AverageCompared] = []
     for name, folder in zip(names[1:], right, strict=True):
         theirs = read_runs(folder)
         notes += _one_sided(names[0], ours, name, theirs)
+        measured: list[_Measured] = []
         for key in ours:
             if key in theirs:
                 pair = _Pair(names[0], name, *key, ours[key], theirs[key])
-                rows += pair.compared(metric, confidence, resamples, seed)
+                measured += pair.compared(metric, confidence, resamples, seed)
+        rows += [row for row, _ in measured]
+        if average:
+            averages += _averages(names[0], name, measured, confidence)
     if not rows:
         reason = "; ".join(notes) or f"none has the metric '{metric}'"
         raise TaskError(f"'{left}' and the others have no labelled split in common: {reason}")
-    return Comparison(names[0], names[1:], confidence, _adjusted(rows), notes)
+    return Comparison(names[0], names[1:], confidence, _adjusted(rows), notes, _averages_adjusted(averages))
+
+
+_Measured: TypeAlias = tuple[Compared, Pair]
+"""What is said of a metric, and the figures it rests on."""
 
 
 class _Pair:
@@ -160,7 +209,7 @@ class _Pair:
             if found and (note := f"of {name}, {found}")
         ]
 
-    def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[Compared]:
+    def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[_Measured]:
         """Compare each metric that was chosen and that all results have."""
         results = [result for side in self.sides for _, result in side.values()]
         first = results[0]
@@ -233,16 +282,17 @@ class _Pair:
         confidence: float,
         resamples: int,
         seed: int,
-    ) -> Compared:
+    ) -> _Measured:
         figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, predictions, strict=True)]
         by_seed = [np.array(list(side.values())) for side in figures]
         first = predictions[0][0]
         bootstrap = Bootstrap.over(first, resamples, seed)
         samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
         left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
+        pair = Pair(left, right, bootstrap.num_groups, self.is_paired)
         mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in predictions]
         upward = -1.0 if metric.less_is_better else 1.0
-        return Compared(
+        row = Compared(
             **self.names,
             metric=metric.name,
             is_primary=is_primary,
@@ -256,8 +306,10 @@ class _Pair:
             eps_min=stochastic_order(*(upward * scores for scores in by_seed), seed=seed)
             if min(map(len, by_seed)) >= MIN_SEEDS
             else None,
+            error_reduction=error_reduction([pair], less_is_better=metric.less_is_better, confidence=confidence),
             notes=self.notes,
         )
+        return row, pair
 
     def _figures(
         self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
@@ -272,6 +324,75 @@ class _Pair:
                     f"{result.metrics[metric.name]:.6f}: one of them is not of this run, evaluate again"
                 )
         return figures
+
+
+_TEST_FIRST = ("test", "dev_matched", "dev")
+"""Of a task's splits, the first of these is averaged over; else the first there is."""
+
+
+def _averages(baseline: str, contender: str, measured: Sequence[_Measured], confidence: float) -> list[AverageCompared]:
+    """Average over GLUE's tasks and, where there are others, over all; one split of each: tasks are independent.
+
+    Raises:
+        TaskError: if there are not two tasks to average over.
+    """
+    glue = [one for one in measured if GLUE_AVERAGE.get(one[0].task) == (one[0].split, one[0].metric)]
+    by_task: dict[str, list[_Measured]] = {}
+    for one in measured:
+        if one[0].is_primary and not one[0].split.startswith(("contrast-", "attack-")):
+            by_task.setdefault(one[0].task, []).append(one)
+    every = [
+        min(of, key=lambda one: _TEST_FIRST.index(one[0].split) if one[0].split in _TEST_FIRST else len(_TEST_FIRST))
+        for of in by_task.values()
+    ]
+    missing = [task for task in GLUE_AVERAGE if task not in {row.task for row, _ in glue}]
+    found = [("GLUE average", glue, missing)] if len(glue) > 1 else []
+    if len(every) > 1 and not {row.task for row, _ in every} <= GLUE_AVERAGE.keys():
+        found.append(("average", every, []))
+    if not found:
+        raise TaskError(
+            f"--average: {baseline} and {contender} have {len(every)} task in common "
+            f"({', '.join(by_task) or 'none'}), and an average is over two at least: fine-tune both on more"
+        )
+    return [_average(name, baseline, contender, parts, lacking, confidence) for name, parts, lacking in found]
+
+
+def _average(
+    name: str, baseline: str, contender: str, parts: Sequence[_Measured], missing: list[str], confidence: float
+) -> AverageCompared:
+    rows, pairs = [row for row, _ in parts], [pair for _, pair in parts]
+    found = mean_difference([row.difference for row in rows], confidence)
+    (left, left_medians), (right, right_medians) = (
+        [
+            statistics.fmean(middle(by_seed.values()) for by_seed in side)
+            for middle in (statistics.fmean, statistics.median)
+        ]
+        for side in ([row.left for row in rows], [row.right for row in rows])
+    )
+    return AverageCompared(
+        name=name,
+        baseline=baseline,
+        contender=contender,
+        tasks=[f"{row.task} {row.split} {row.metric}" for row in rows],
+        missing=missing,
+        left=left,
+        right=right,
+        left_medians=left_medians,
+        right_medians=right_medians,
+        difference=found,
+        p_adjusted=found.p,
+        error_reduction=error_reduction(pairs, confidence=confidence),
+        notes=[f"{row.task}: {note}" for row in rows for note in row.notes if _SELECTED in note or "unpaired" in note],
+    )
+
+
+def _averages_adjusted(averages: Sequence[AverageCompared]) -> list[AverageCompared]:
+    """Allow for several contenders: each kind of average by itself."""
+    adjusted: dict[int, float] = {}
+    for name in {one.name for one in averages}:
+        numbers = [number for number, one in enumerate(averages) if one.name == name]
+        adjusted |= zip(numbers, holm([averages[number].difference.p for number in numbers]), strict=True)
+    return [replace(one, p_adjusted=adjusted[number]) for number, one in enumerate(averages)]
 
 
 def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
@@ -307,6 +428,9 @@ def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[
     ]
 
 
+_SELECTED = " is the best of "
+
+
 def _selected_on(result: Result, split: str) -> str:
     """Say which split a result was selected on by a sweep; nothing of examples that no result is reported on."""
     swept = result.train.get("sweep")
@@ -314,7 +438,7 @@ def _selected_on(result: Result, split: str) -> str:
         return ""
     effect = ", the examples of this comparison: too high" if swept["on"] == split else ""
     names = " and ".join(swept["settings"])
-    return f"{names} is the best of {swept['num_combinations']} by {swept['metric']} on {swept['on']}{effect}"
+    return f"{names}{_SELECTED}{swept['num_combinations']} by {swept['metric']} on {swept['on']}{effect}"
 
 
 def _settings(result: Result) -> dict[str, Any]:
