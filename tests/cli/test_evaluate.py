@@ -85,7 +85,7 @@ def test_each_table_of_synonyms_has_a_record_of_its_own(world: World) -> None:
 def test_forms_that_no_detector_takes_are_refused(world: World) -> None:
     told = ("evaluate", world.run, "--corpus", world.corpus, "--set", "correction.forms=lemma", "--rows", 2)
     refused = fails(*told, "--detector", "lexical[forms=retrieved]", "--detector", "fits")
-    assert "objective.correction.forms does nothing unless objective.correction.detector" in refused
+    assert "objective.correction.forms does nothing unless a 'lexical'" in refused
     works(*told, "--detector", "lexical", "--detector", "fits")
 
 

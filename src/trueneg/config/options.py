@@ -32,10 +32,6 @@ OF_SENTENCES = "objective.regularization.level=sentence|token+sentence"
 OF_CONTRAST = "objective.cline.contrast=true"
 OF_VIEWS = "objective.cline.rtd=true or objective.cline.contrast=true"
 OF_ANTONYMS = "objective.cline.negatives=antonyms"
-# A "lexical" that does not say its own forms: no "[" comes after it.
-TAKES_FORMS = " or ".join(
-    f"{name}=*lexical|*lexical[![]*" for name in ("objective.correction.detector", "objective.cline.guard")
-)
 OF_SQUAD = "task.name=squad*"
 OF_OWN_DATA = "task.name=classification|regression"
 
@@ -106,7 +102,9 @@ class CorrectionConfig:
 
     detector: str = option("", flag="--hard-correction")
     """Detector of false negatives, such as ``lexical`` or ``contextual:ENCODER``; empty for none."""
-    forms: Literal["agree", "lemma", "retrieved"] = option("agree", needs=TAKES_FORMS)
+    forms: Literal["agree", "lemma", "retrieved"] = option(
+        "agree", needs="objective.correction.detector=*lexical* or objective.cline.guard=*lexical*"
+    )
     """Table of a ``lexical`` without ``[forms=...]``: every lemma of every synset, as the paper has it (``retrieved``),
     base forms of synonyms (``lemma``, ours), or their forms that agree with gold (``agree``, ours)."""
     wordnet: str = option("", resume="free", needs="objective.correction.detector or objective.name=cline")

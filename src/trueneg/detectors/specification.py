@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from trueneg.config.options import PretrainConfig
+from trueneg.config.validation import refuse_idle
 from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.lexicon.relations import Relations
@@ -250,6 +252,34 @@ def leaves(specification: Specification) -> Iterator[Leaf]:
     else:
         for part in specification.parts:
             yield from leaves(part)
+
+
+def takes_forms(specification: str) -> bool:
+    """Whether a part of it is a ``lexical`` that does not name its own table of synonyms.
+
+    Example:
+        >>> [takes_forms(text) for text in ("lexical & fits", "lexical[forms=retrieved]", "ema", "")]
+        [True, False, False, False]
+    """
+    parts = leaves(parse(specification)) if specification else ()
+    return any(leaf.name == "lexical" and "forms" not in leaf.options for leaf in parts)
+
+
+def check_forms_apply(config: PretrainConfig, settings: Sequence[str]) -> None:
+    """Refuse ``correction.forms`` among settings where no part of a detector takes it.
+
+    Raises:
+        ConfigError: if so, or for a malformed detector.
+    """
+    remedy = (
+        "unless a 'lexical' in objective.correction.detector or objective.cline.guard names no forms of its own: "
+        "change that, or leave it out"
+    )
+
+    def is_taken(config: PretrainConfig) -> bool:
+        return takes_forms(config.objective.correction.detector) or takes_forms(config.objective.cline.guard)
+
+    refuse_idle(config, settings, ((("objective.correction.forms",), is_taken, remedy),))
 
 
 def _options(text: str, written: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from trueneg.config.options import CorrectionConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.specification import leaves, parse
+from trueneg.detectors.specification import leaves, parse, takes_forms
 from trueneg.errors import ConfigError, ModelError, unknown_name
 from trueneg.lexicon.surface import Surface, surfaces
 from trueneg.lexicon.table import FORMS
@@ -103,11 +103,10 @@ def make_detector(
             forms that no part of the detector takes.
         LexiconError, ModelError: if what it is made from is not there.
     """
-    parts = list(leaves(parse(specification)))
-    for leaf in parts:
+    for leaf in leaves(parse(specification)):
         if leaf.name in _IN_TRAINING_ONLY:
             raise ConfigError(f"detector '{leaf.text}' needs 'trueneg pretrain': use another one in a loop of your own")
-    if forms and not any(leaf.name == "lexical" and "forms" not in leaf.options for leaf in parts):
+    if forms and not takes_forms(specification):
         raise ConfigError(f"forms={forms} does nothing: '{specification}' has no 'lexical' without forms of its own")
     forms = forms or FORMS[0]
     if forms not in FORMS:

@@ -25,6 +25,7 @@ from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows
 from trueneg.detectors.annotated import movable
 from trueneg.detectors.language import warn_of_another_language
+from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import check_length, check_packing
@@ -130,6 +131,7 @@ def configure(
     chosen = override(with_objective(base, named.objective.name), settings)
     chosen = replace(chosen, plugins=loaded_plugins())
     check_options_apply(chosen, settings)
+    check_forms_apply(chosen, settings)
     return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
 
 

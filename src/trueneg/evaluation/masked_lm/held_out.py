@@ -22,6 +22,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.detectors import make_detector
 from trueneg.detectors.annotated import annotations_of
 from trueneg.detectors.base import Detector
+from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
@@ -379,6 +380,7 @@ def _check_settings(configs: Collection[PretrainConfig], settings: Sequence[str]
         for config in configs:
             try:
                 check_options_apply(config, [setting])
+                check_forms_apply(config, [setting])
             except ConfigError as error:
                 refused.append(error)
         if refused and len(refused) == len(configs):
