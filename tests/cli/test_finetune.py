@@ -92,12 +92,17 @@ def test_compare_and_report_read_what_was_left(reviews: Path, results: Path, tmp
     assert reviews.stem in page.read_text()
 
 
-def test_runs_and_results_are_reported_apart(world: World, results: Path, tmp_path: Path) -> None:
+def test_runs_and_results_are_reported_together(world: World, results: Path, tmp_path: Path) -> None:
     assert works("report", world.run, "--out", tmp_path / "r.html", "--json").data == {
         "report": str(tmp_path / "r.html")
     }
-    assert "holds no results" in fails("report", world.run, results / "slow")
+    works("report", world.run, results / "slow", results / "fast", "--out", tmp_path / "all.html")
+    page = (tmp_path / "all.html").read_text()
+    assert all(f'id="{section}"' in page for section in ("results", "training", "provenance"))
+    assert "<strong>fast</strong> against slow" in page
     assert "holds no results of fine-tuning" in fails("report", world.run, "--format", "latex")
+    assert "holds no results of fine-tuning" in fails("report", results / "slow", world.run, "--out", "table.csv")
+    assert "holds no run and no results" in fails("report", world.run, tmp_path)
 
 
 def write_glue(folder: Path, **tasks: str) -> Path:

@@ -114,7 +114,8 @@ def test_a_run_resumes_from_its_checkpoint_whatever_happened_to_its_export(
         damage(out / "hf")
         pretrain(config, out, resume=True, quiet=True)
         assert_identical(tmp_path / "whole", out)
-        assert {path.name for path in out.iterdir()} == {"checkpoints", "config.json", "hf", "metrics.jsonl", "origin"}
+        files = {"config.json", "metrics.jsonl", "provenance.json"}
+        assert {path.name for path in out.iterdir()} == {"checkpoints", "hf", "origin"} | files
 
 
 def test_held_out_rows_are_a_sample_and_always_the_same(corpus: Path) -> None:

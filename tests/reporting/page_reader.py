@@ -6,12 +6,13 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """Its tags with their attributes, where it links to, and its words, with single spaces."""
+    """Its tags with their attributes, where it links to, and its words, with single spaces; not its scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words = ""
+        self.is_shown = True
         self.feed(text)
         self.words = " ".join(self.words.split())
         self.tags = [tag for tag, _ in self.elements]
@@ -19,6 +20,10 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        self.is_shown = tag not in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_shown = True
 
     def handle_data(self, data: str) -> None:
-        self.words += data
+        self.words += data if self.is_shown else ""

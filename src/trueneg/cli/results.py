@@ -59,20 +59,13 @@ def show_results(results: Sequence[Result], output: Output, selections: Sequence
     output.table(data, ("task", "split", "seed", "examples", "metric", "x 100"), rows)
 
 
-def has_results(folders: Sequence[Path]) -> bool:
-    """Tell whether folders hold results of fine-tuning, not runs of pre-training.
-
-    Raises:
-        ConfigError: if some do and others do not.
-    """
+def is_of_results(folder: Path) -> bool:
+    """Tell whether a folder holds results of fine-tuning, and is no run of pre-training besides."""
     from trueneg.evaluation.results.store import find_results
+    from trueneg.training.folder import METRICS
 
-    found = [any(find_results(folder)) for folder in folders]
-    if any(found) and not all(found):
-        raise ConfigError(
-            f"'{folders[found.index(False)]}' holds no results: report runs and results each by themselves"
-        )
-    return all(found)
+    is_run = (folder / METRICS).is_file() and not folder.name.startswith("seed-")
+    return not is_run and any(find_results(folder))
 
 
 def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:

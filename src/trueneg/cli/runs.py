@@ -17,7 +17,7 @@ from trueneg.cli.options import (
     seeds_of,
 )
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process, refuse_given
-from trueneg.cli.results import has_results, report_glue_zip, report_table, show_results
+from trueneg.cli.results import is_of_results, report_glue_zip, report_table, show_results
 from trueneg.config.validation import refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
@@ -225,25 +225,31 @@ def finetune(
 
 
 def report(
-    folder: Annotated[list[Path], typer.Argument(help="Run folders, or folders of results, side by side.")],
+    folder: Annotated[
+        list[Path], typer.Argument(help="Runs, results and files of measurements, in any mixture; baselines first.")
+    ],
     form: Annotated[
         str,
         typer.Option(
             "--format",
-            help="Of runs: html. Of results: terminal, markdown, latex, csv, html, json; glue-zip for GLUE's server. "
-            "By default as --out is named.",
+            help="html, a page of everything; of results alone also terminal, markdown, latex, csv, json, or glue-zip "
+            "for GLUE's server. By default as --out is named.",
         ),
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="The file to write; of runs report.html by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; of a page report.html by default.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="glue-zip: fill in tasks that are missing, so that the server takes it.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write about runs one page (curves, settings, corrections); about results of fine-tuning a table.
+    """Write one page: what helped, what did not, what is not known; curves, corrections, detectors, provenance.
 
-    Example: `trueneg report runs/base runs/hc --out report.html`
+    It takes runs, results of fine-tuning and attacks, and what `detect swords`, `evaluate` and `attack` write with
+    --out. The first of each kind is the baseline of the others. Of results alone, and without --out, a table is
+    printed.
+
+    Example: `trueneg report runs/base runs/hc results/base results/hc --out report.html`
 
     Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --out glue.zip`
     """
@@ -253,19 +259,20 @@ def report(
     from trueneg.reporting.tables import form_of
 
     form = form or ("glue-zip" if out is not None and out.suffix.lower() == ".zip" else "")
-    if not has_results(folder):
-        if out is not None and form_of(form, out) != "html":
-            raise ConfigError(f"--out {out}: about runs a page is written: name it .html")
-        if form not in ("", "html"):
-            raise ConfigError(
-                f"--format {form}: '{folder[0]}' holds no results of fine-tuning, of which tables are made"
-            )
+    if form == "glue-zip":
+        report_glue_zip(folder, out or Path("glue.zip"), partial, output)
+        return
+    are_results = all(is_of_results(one) for one in folder)
+    is_page = not are_results or out is not None
+    form = form_of(form or ("" if are_results or out else "html"), out)
+    if form != "html" and not are_results:
+        other = next(one for one in folder if not is_of_results(one))
+        raise ConfigError(f"--format {form}: '{other}' holds no results of fine-tuning, of which tables are made")
+    if form == "html" and is_page:
         from trueneg.reporting.html import write_report
 
         page = write_report(folder, out or Path("report.html"))
         output.result({"report": page}, str(page))
-    elif form == "glue-zip":
-        report_glue_zip(folder, out or Path("glue.zip"), partial, output)
     else:
         report_table(folder, form, out, output)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.reporting.page import label, plain_labels, save_figure
-from trueneg.reporting.tables import text_table
+from trueneg.reporting.tables import Table, text_table
 from trueneg.terminal.printable import printable
 
 Summary = Mapping[str, Any]
@@ -39,6 +39,12 @@ def table_rows(summary: Summary, columns: Iterable[str] = COLUMNS) -> list[list[
     """Format the figures: a list of cells per detector, in the order of the columns."""
     columns = tuple(columns)
     return [[_cell(row, key) for key in columns] for row in summary["rows"]]
+
+
+def rows_table(summary: Summary, names: Mapping[str, str]) -> Table:
+    """Tabulate all figures, detectors by the names that they are given."""
+    rows = [[names[first], *others] for first, *others in table_rows(summary)]
+    return text_table(list(COLUMNS.values()), rows, notes=[_threshold_note(summary)])
 
 
 def markdown(summary: Summary) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,41 +22,11 @@ if TYPE_CHECKING:
 _INK = "#010203"
 """Replaced by the page's text colour."""
 
-LAYOUT = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>trueneg: {% block title %}{% endblock %}</title>
-<style>
-:root { color-scheme: light dark; --good: #1a7f37; --bad: #b3261e; --line: #8884; }
-@media (prefers-color-scheme: dark) { :root { --good: #56d364; --bad: #ff8a80; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2, p, dt, dd { overflow-wrap: anywhere; } h1 { line-height: 1.2; } .aside { opacity: .75; max-width: 50rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid var(--line); vertical-align: top; } .number { text-align: right;
-  font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
-.gold { text-decoration: line-through; opacity: .7; } .predicted { color: var(--good); font-weight: 600; }
-.context { opacity: .85; overflow-wrap: anywhere; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); gap: 1rem;
-  margin: 1.5rem 0; }
-.charts figure { margin: 0; } .charts svg { width: 100%; height: auto; }
-.charts text { font-family: system-ui, sans-serif !important; }
-footer { margin: 3rem 0 1rem; font-size: .85rem; opacity: .7; }
-@media (max-width: 700px) {
-  body { margin-top: 1rem; }
-  .charts { grid-template-columns: 1fr; }
-  table.stacked thead { display: none; }
-  table.stacked, table.stacked tbody, table.stacked td { display: block; }
-  table.stacked tr { display: flex; flex-direction: column; padding: .6rem 0; border-bottom: 1px solid var(--line); }
-  table.stacked td { border: 0; padding: .1rem 0; text-align: left; white-space: normal; overflow-wrap: anywhere; }
-  table.stacked td.context { order: -1; opacity: 1; }
-  table.stacked td[data-label]::before { content: attr(data-label) ": "; display: inline-block; margin-right: .4em;
-    opacity: .65; color: CanvasText; font-weight: 400; }
-}
-{% block style %}{% endblock %}</style></head><body>
-{% block body %}{% endblock %}
-<footer>trueneg {{ version }}, {% block source %}made from files of results{% endblock %}.</footer>
-</body></html>
-"""
+SERIES = tuple(f"#01030{number}" for number in range(8))
+"""Colours of lines; each is replaced by one of the page's, which differ in light and dark."""
+
+STANDINGS = {"better": "#010310", "worse": "#010311", "open": "#010312"}
+"""Colours of what comparisons show, likewise."""
 
 
 def write_page(
@@ -67,18 +40,30 @@ def write_page(
         filters: The template's own, by name.
         values: What the template names.
     """
-    from jinja2 import DictLoader, Environment
+    from jinja2 import Environment, FunctionLoader
+    from markupsafe import Markup
 
-    environment = Environment(autoescape=True, trim_blocks=True, loader=DictLoader({"page": LAYOUT}), finalize=_shown)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, loader=FunctionLoader(lambda name: asset(f"{name}.html")), finalize=_shown
+    )
     environment.filters.update(filters or {})
+    environment.globals["asset"] = lambda name: Markup(asset(name))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, environment.from_string(template).render(version=__version__, **values))
     return out
 
 
+def asset(name: str) -> str:
+    """Read a file that pages are made of."""
+    return resources.files("trueneg.reporting").joinpath("assets", name).read_text(encoding="utf-8")
+
+
 def _shown(value: Any) -> Any:
     """Show a value on a page; markup stays as it is."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+_NOISE = re.compile(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", re.DOTALL)
 
 
 @contextmanager
@@ -104,17 +89,24 @@ def page_style() -> Iterator[None]:
     style: dict[Any, Any] = {
         **dict.fromkeys(ink, _INK),
         **{"figure.facecolor": "none", "axes.facecolor": "none", "legend.frameon": False, "grid.color": "#888888"},
-        **{"svg.fonttype": "none", "svg.hashsalt": "trueneg"},
+        **{"svg.fonttype": "none", "svg.hashsalt": "trueneg", "font.size": 10.5, "axes.titlesize": 10.5},
+        **{"axes.titlelocation": "left", "axes.titleweight": "bold"},
+        **{"axes.spines.top": False, "axes.spines.right": False},
     }
     with plain_labels(), rc_context(style):
         yield
 
 
 def inline_svg(figure: Figure, description: str) -> str:
-    """Turn a figure of ``page_style`` into an element of a page."""
+    """Turn a figure of ``page_style`` into an element of a page, whose ids no other has."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    svg = buffer.getvalue()[buffer.getvalue().index("<svg") :].strip().replace(_INK, "currentColor")
+    svg = _NOISE.sub("", buffer.getvalue()[buffer.getvalue().index("<svg") :]).strip()
+    own = hashlib.sha256(svg.encode()).hexdigest()[:8]
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>f{own}-", svg).replace(_INK, "currentColor")
+    names = [*(f"c{number}" for number in range(len(SERIES))), "good", "bad", "open"]
+    for color, name in zip((*SERIES, *STANDINGS.values()), names, strict=True):
+        svg = svg.replace(color, f"var(--{name})")
     return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(printable(description))}"', 1)
 
 

@@ -113,11 +113,11 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
             Column(difference, _interval, is_number=True, parts=("", "low", "high")),
             lambda row: row.difference.interval,
         ),
-        "adjusted": (Column("p (Holm)", _p, is_number=True), lambda row: row.p_adjusted),
+        "adjusted": (Column("p (Holm)", p_value, is_number=True), lambda row: row.p_adjusted),
         "seeds": (Column("seeds", is_number=True), _seeds),
         "examples": (Column("examples", "{:,}".format, is_number=True), lambda row: row.num_examples),
         "needed": (Column("seeds needed", is_number=True), lambda row: row.difference.seeds_needed),
-        "p": (Column("p", _p, is_number=True), lambda row: row.difference.p),
+        "p": (Column("p", p_value, is_number=True), lambda row: row.difference.p),
         "errors": (
             Column(f"fewer errors, % [{comparison.confidence:.0%}]", _share, is_number=True, parts=("", "low", "high")),
             lambda row: row.error_reduction,
@@ -126,7 +126,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
             Column("better : worse", _signs, is_number=True, parts=("(better)", "(worse)")),
             lambda row: row.signs,
         ),
-        "sign_p": (Column("p (signs)", _p, is_number=True), lambda row: row.signs.p),
+        "sign_p": (Column("p (signs)", p_value, is_number=True), lambda row: row.signs.p),
         "eps": (Column("eps_min", "{:.2f}".format, is_number=True), lambda row: row.eps_min),
     }
     left_out = {"contender"} if len(comparison.contenders) == 1 else set()
@@ -213,7 +213,7 @@ def verdict(row: Compared, confidence: float = 0.95) -> str:
     size = abs(found.interval.estimate)
     figures = (
         f"{points(found.interval.low)} to {points(found.interval.high)} at {confidence:.0%}, {_count(row)}, "
-        f"p{' (Holm)' if row.is_primary else ''} {'' if p < 0.001 else '= '}{_p(p)}"
+        f"p{' (Holm)' if row.is_primary else ''} {'' if p < 0.001 else '= '}{p_value(p)}"
     )
     is_less = found.interval.estimate < 0
     is_better = "better" if is_less == METRICS[row.metric].less_is_better else "worse"
@@ -286,7 +286,8 @@ def _signs(signs: Any) -> str:
     return f"{signs.num_better:,} : {signs.num_worse:,}"
 
 
-def _p(p: float) -> str:
+def p_value(p: float) -> str:
+    """Format a p value."""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 

@@ -11,9 +11,10 @@ import html
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, is_dataclass
+from dataclasses import astuple, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rich.cells import cell_len, chop_cells
 
@@ -174,6 +175,18 @@ def text_table(
 ) -> Table:
     """Make a table whose cells are text already."""
     return Table([Column(name) for name in names], rows, title, notes)
+
+
+def shown_table(table: Table, name: str) -> dict[str, str]:
+    """Give what a page shows of a table: its ``title``, its ``html``, and in it the ``link`` to the same as CSV.
+
+    Args:
+        table: The table, shown without its figure.
+        name: Of the CSV file, without ``.csv``.
+    """
+    link = f'<a download="{name}.csv" href="data:text/csv;charset=utf-8,{quote(table.csv())}">CSV</a>'
+    markup, tools = replace(table, title="", figure="").html(), f'<p class="tools">{link}</p>'
+    return {"title": table.title, "html": markup + tools, "link": tools}
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {

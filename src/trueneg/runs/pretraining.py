@@ -27,6 +27,7 @@ from trueneg.detectors.annotated import movable
 from trueneg.detectors.language import warn_of_another_language
 from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
+from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import check_length, check_packing
 from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
@@ -50,6 +51,7 @@ from trueneg.training.folder import (
     KEPT,
     METRICS,
     ORIGIN,
+    PROVENANCE,
     SIMILARITY,
     kept_folder,
     kept_models,
@@ -286,6 +288,7 @@ def pretrain(
             folder.mkdir(parents=True, exist_ok=True)
             save_config(config, folder / CONFIG)
             if not found:
+                note_provenance(folder / PROVENANCE)
                 keep_origin(folder / ORIGIN, config.model.start_from, model, tokenizer)
                 _warn_of_sentence_encoder(config, folder)
             metrics = MetricsFile(folder / METRICS, run.step)

@@ -13,6 +13,9 @@ METRICS = "metrics.jsonl"
 FALSE_NEGATIVES = "false-negatives.json"
 """What its last evaluation on held-out text found."""
 
+PROVENANCE = "provenance.json"
+"""The versions and the command that it was begun with."""
+
 CHECKPOINTS = "checkpoints"
 """What it resumes from."""
 

@@ -57,6 +57,9 @@ class FalseNegativeRecord:
     detector: str = ""
     text: str = ""
     num_rows: int = 0
+    checkpoint: str = ""
+    step: int | None = None
+    """Of the checkpoint, where those of a whole run were evaluated."""
 
 
 @dataclass(frozen=True)

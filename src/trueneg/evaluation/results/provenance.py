@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from trueneg.files.whole import write_json
 from trueneg.version import __version__
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a run was made by: ``provenance.json`` in its folder."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    """The command line; empty where it was made from Python."""
+
+
+def note_provenance(path: Path) -> None:
+    """Write a run's provenance into its folder."""
+    is_command = Path(sys.argv[0]).name in ("trueneg", "__main__.py")
+    command = shlex.join(["trueneg", *sys.argv[1:]]) if is_command else ""
+    write_json(path, asdict(Provenance(versions(), command)))
 
 
 def versions() -> dict[str, str]:

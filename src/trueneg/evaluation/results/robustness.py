@@ -1,0 +1,74 @@
+"""What attacks did to a model, over its seeds: figures before and after, on the same examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trueneg.evaluation.results.store import columns_of, load_predictions
+from trueneg.evaluation.results.summary import Runs
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.evaluation.statistics.significance import Scores, difference
+from trueneg.tasks.metrics import METRICS
+
+ATTACK = "attack-"
+"""How the names of splits begin that are an attack's."""
+
+BEFORE_AND_AFTER = (
+    ("accuracy_before", "accuracy_under_attack"),
+    ("exact_match_before", "exact_match_under_attack"),
+    ("squad_f1_before", "squad_f1_under_attack"),
+)
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """One metric of a model before and after one attack: means over seeds."""
+
+    task: str
+    attack: str
+    metric: str
+    before: float
+    after: float
+    change: Interval | None
+    """After minus before, over seeds and examples; None where seeds are of different examples, or of just one."""
+    num_seeds: int
+    num_examples: int
+
+
+def robustness(runs: Runs) -> list[Robustness]:
+    """Measure a model's attacks, in the order of its results."""
+    found = []
+    for (task, split), seeds in runs.items():
+        if not split.startswith(ATTACK):
+            continue
+        results = [result for _, result in seeds.values()]
+        predictions = [load_predictions(path) for path, _ in seeds.values()]
+        for before, after in BEFORE_AND_AFTER:
+            if not all(name in result.metrics for name in (before, after) for result in results):
+                continue
+            sides = [np.array([result.metrics[name] for result in results]) for name in (before, after)]
+            keys = {tuple(str(one.get("key")) for one in of_seed) for of_seed in predictions}
+            change = None
+            if len(keys) == 1 and len(next(iter(keys))) > 1:
+                systems = [columns_of(of_seed) for of_seed in predictions]
+                bootstrap = Bootstrap.over(systems[0])
+                if bootstrap.num_groups > 1:
+                    samples = [bootstrap.measure(METRICS[name], systems) for name in (before, after)]
+                    left, right = (Scores(*pair) for pair in zip(sides, samples, strict=True))
+                    change = difference(left, right, bootstrap.num_groups, is_paired=True).interval
+            found.append(
+                Robustness(
+                    task,
+                    attack=split.removeprefix(ATTACK),
+                    metric=before.removesuffix("_before"),
+                    before=float(sides[0].mean()),
+                    after=float(sides[1].mean()),
+                    change=change,
+                    num_seeds=len(results),
+                    num_examples=results[0].num_examples,
+                )
+            )
+    return found

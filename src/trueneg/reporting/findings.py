@@ -1,0 +1,270 @@
+"""What a report says first: what is better than the baseline, what is worse, and what is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from trueneg.config.codec import encode, flatten
+from trueneg.config.fields import names_where
+from trueneg.config.options import PretrainConfig
+from trueneg.evaluation.results.comparison import Compared, Comparison
+from trueneg.evaluation.results.reproduction import ReproducedTable
+from trueneg.evaluation.statistics.intervals import Interval, t_interval
+from trueneg.reporting.charts import Mark, Standing
+from trueneg.reporting.sources import Layers, Measurement, RunFiles, Similarity, Sources
+from trueneg.reporting.tables import short_names
+from trueneg.tasks.metrics import METRICS
+
+POINTS = "points"
+NATS = "nats of held-out loss"
+CLAIMED = "points, claims of papers"
+
+_MEASURES = {
+    "accuracy_under_attack": "accuracy under attack",
+    "exact_match_under_attack": "exact match under attack",
+    "squad_f1": "F1",
+    "squad_f1_under_attack": "F1 under attack",
+    "f1": "F1",
+    "matthews": "Matthews correlation",
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comparison with a baseline, or why there is none."""
+
+    contender: str
+    baseline: str
+    where: str
+    """Task and split, or text."""
+    measure: str
+    gain: Mark | None
+    """More is better; None where nothing can be compared."""
+    reason: str = ""
+    """What the figures rest on, or why they say nothing."""
+    section: str = ""
+    """Id of the page's section with the details."""
+
+    @property
+    def standing(self) -> Standing:
+        """Whether the contender is better, worse, or neither is shown."""
+        return "open" if self.gain is None else self.gain.standing
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Say in a sentence or two what the findings add up to.
+
+    Example:
+        >>> summary([])
+        'Nothing is compared here: name a baseline first, and then at least one other folder of the same kind.'
+    """
+    if not findings:
+        return "Nothing is compared here: name a baseline first, and then at least one other folder of the same kind."
+    num = {kind: sum(finding.standing == kind for finding in findings) for kind in ("better", "worse", "open")}
+    compared = "1 comparison" if len(findings) == 1 else f"{len(findings):,} comparisons"
+    if not num["better"] + num["worse"]:
+        return f"{compared}, and none of them shows a difference: see what is not known, and why."
+    return f"{compared}: {num['better']:,} better than the baseline, {num['worse']:,} worse, {num['open']:,} not known."
+
+
+def of_comparison(comparison: Comparison) -> Iterator[Finding]:
+    """Say what a comparison of fine-tuned models found."""
+    for row in comparison.rows:
+        found, is_less = row.difference, METRICS[row.metric].less_is_better
+        p = found.p if row.p_adjusted is None else row.p_adjusted
+        gain = _oriented(found.interval, 100, is_less)
+        is_shown = p < 1 - comparison.confidence
+        standing: Standing = "open" if not is_shown else "better" if gain.estimate > 0 else "worse"
+        what = _MEASURES.get(row.metric, row.metric.replace("_", " ")) + (" (less is better)" if is_less else "")
+        where = f"{row.task}, {row.split.removeprefix('attack-')}"
+        mark = _mark(f"{row.contender}: {where}, {what}", gain, standing, POINTS)
+        yield Finding(row.contender, row.baseline, where, what, mark, _rests_on(row, p, is_shown), "results")
+
+
+def of_runs(runs: Sequence[RunFiles]) -> list[Finding]:
+    """Compare the held-out loss of runs, those that differ in their seed only taken together."""
+    arms = arms_of(runs)
+    (baseline, ours), *others = arms.items() if arms else [("", {})]
+    return [_loss(baseline, ours, name, theirs) for name, theirs in others]
+
+
+def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
+    """Say what became of the claims of reproduced tables."""
+    for table in tables:
+        for claim in table.claims:
+            mark = None
+            if claim.interval is not None:
+                is_shown = claim.verdict in ("replicated", "contradicted")
+                standing = _standing(claim.interval) if is_shown else "open"
+                name = f"{claim.row} − {claim.baseline}: {claim.column} ({claim.verdict})"
+                mark = _mark(name, claim.interval, standing, CLAIMED)
+            reason = f"{claim.verdict}: {claim.reason}"
+            yield Finding(claim.row, claim.baseline, table.source, claim.column, mark, reason, "recipes")
+
+
+def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Say which detectors rank substitutes better than the first of their evaluation."""
+    for file in measured:
+        names = short_names(one.detector for one in file.read.measured)
+        first, *others = file.read.measured
+        for one in others:
+            if (gain := one.differences.get("most")) is not None:
+                yield _paired(names[one.detector], names[first.detector], "human judgement", "average precision", gain)
+
+
+def of_hits(records: Sequence[Layers]) -> Iterator[Finding]:
+    """Compare the Hits of encoders with those of the first, by each similarity."""
+    for way in dict.fromkeys(record.way for record in records):
+        first, *others = (record for record in records if record.way == way)
+        names = short_checkpoints(records)
+        for one in others:
+            gain = independent_difference(one.chosen, first.chosen)
+            yield _paired(names[one.checkpoint], names[first.checkpoint], f"triplets by {way}", "Hits", gain, _APART)
+
+
+def of_similarity(records: Sequence[Similarity]) -> Iterator[Finding]:
+    """Compare the sentence similarity of encoders with that of the first, by each pooling."""
+    for pooling in dict.fromkeys(record.pooling for record in records):
+        first, *others = (record for record in records if record.pooling == pooling)
+        names = short_checkpoints(records)
+        for one in others:
+            sides = [Interval(side.spearman, *side.interval, side.num_examples) for side in (one, first)]
+            gain = independent_difference(*sides)
+            where = f"sentence similarity, {pooling} vectors"
+            yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Spearman", gain, _APART)
+
+
+def independent_difference(left: Interval, right: Interval) -> Interval:
+    """Put the interval of left minus right together from both sides' own (Newcombe 1998).
+
+    Too wide where both were measured on the same examples, as then they rise and fall together.
+
+    Example:
+        >>> str(independent_difference(Interval(0.5, 0.4, 0.6, 9), Interval(0.3, 0.2, 0.4, 9)))
+        '+0.200 [+0.059, +0.341]'
+    """
+    estimate = left.estimate - right.estimate
+    low = estimate - math.hypot(left.estimate - left.low, right.high - right.estimate)
+    high = estimate + math.hypot(left.high - left.estimate, right.estimate - right.low)
+    return Interval(estimate, low, high, min(left.num, right.num))
+
+
+def layers_of(sources: Sources) -> list[Layers]:
+    """Give the Hits of all files."""
+    return [one for file in sources.files["hits"] for one in file.read.triplets]
+
+
+def similarities_of(sources: Sources) -> list[Similarity]:
+    """Give the sentence similarities of all files."""
+    return [one for file in sources.files["similarity"] for one in file.read.sts]
+
+
+def short_checkpoints(records: Sequence[Layers] | Sequence[Similarity]) -> dict[str, str]:
+    """Name checkpoints by the last parts of their paths."""
+    return {record.checkpoint: "/".join(record.checkpoint.rstrip("/").split("/")[-2:]) for record in records}
+
+
+_APART = "intervals taken as independent, so rather too wide; of these checkpoints, not of ways of training"
+
+
+def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
+    """Put runs together whose options are the same but for the seed, by a name that they share."""
+    free = names_where(PretrainConfig, lambda rule: not rule.is_compared)
+    arms: dict[tuple[Any, ...], dict[int, RunFiles]] = {}
+    for run in runs:
+        options = {name: value for name, value in flatten(encode(run.config)).items() if name not in free}
+        seeds = arms.setdefault(tuple(sorted(options.items(), key=lambda item: item[0])), {})
+        if run.config.train.seed in seeds:  # the same run twice: each counts by itself
+            arms[(run.name,)] = {run.config.train.seed: run}
+        else:
+            seeds[run.config.train.seed] = run
+    named: dict[str, dict[int, RunFiles]] = {}
+    for seeds in arms.values():
+        names = [run.name for run in seeds.values()]
+        alike = [letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))]
+        shared = "".join(alike).rstrip("-_./ ") if len(names) > 1 else names[0]
+        named[names[0] if not shared or shared in named else shared] = seeds
+    return named
+
+
+def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mapping[int, RunFiles]) -> Finding:
+    def nothing(reason: str) -> Finding:
+        return Finding(name, baseline, "held-out text", "loss of the gold token", None, reason, "training")
+
+    both = sorted(ours.keys() & theirs.keys())
+    if not both:
+        return nothing("they have no seed in common: run both with the same --seed")
+    pairs = [(ours[seed], theirs[seed]) for seed in both]
+    sides = [run for pair in pairs for run in pair]
+    for what, values in (
+        ("corpora", {run.config.corpus.path for run in sides}),
+        ("lengths of rows", {run.config.corpus.length for run in sides}),
+        ("masking", {run.config.objective.masking for run in sides}),
+        ("objectives", {run.config.objective.name for run in sides}),
+    ):
+        if len(values) > 1:
+            return nothing(f"their {what} differ: losses on different text or masks cannot be compared")
+    last = [[run.last("eval") for run in pair] for pair in pairs]
+    if not all(isinstance(one.get("gold_loss"), int | float) for pair in last for one in pair):
+        return nothing("not all of them were evaluated on held-out text while they trained")
+    steps = {one["step"] for pair in last for one in pair}
+    if len(steps) > 1:
+        return nothing(f"their last evaluations are of different steps ({', '.join(f'{s:,}' for s in sorted(steps))})")
+    gains = [ours["gold_loss"] - theirs["gold_loss"] for ours, theirs in last]
+    if len(gains) == 1:
+        mark = Mark(f"{name}: held-out loss", gains[0], None, None, "open", NATS)
+        reason = "one run of each: another seed may turn it round"
+    else:
+        interval = t_interval(gains)
+        mark = _mark(f"{name}: held-out loss", interval, _standing(interval), NATS)
+        reason = f"{len(gains)} seeds, Student's t; the interval is not widened for other comparisons"
+    return Finding(name, baseline, "held-out text", "loss of the gold token (less is better)", mark, reason, "training")
+
+
+def _paired(name: str, baseline: str, where: str, measure: str, gain: Interval, reason: str = "") -> Finding:
+    points = _oriented(gain, 100, is_less=False)
+    mark = _mark(f"{name}: {where}, {measure}", points, _standing(points), POINTS)
+    reason = reason or f"{gain.num:,} words in context, paired; of these detectors on this data"
+    section = "detectors" if measure == "average precision" else "encoders"
+    return Finding(name, baseline, where, measure, mark, reason, section)
+
+
+def _oriented(interval: Interval, scale: float, is_less: bool) -> Interval:
+    """Scale an interval, and turn it round where less is better."""
+    ends = [scale * value for value in (interval.estimate, interval.low, interval.high)]
+    estimate, low, high = [-ends[0], -ends[2], -ends[1]] if is_less else ends
+    return Interval(estimate, low, high, interval.num)
+
+
+def _standing(interval: Interval) -> Standing:
+    return "open" if not interval.excludes_zero else "better" if interval.estimate > 0 else "worse"
+
+
+def _mark(name: str, interval: Interval, standing: Standing, unit: str) -> Mark:
+    return Mark(name, interval.estimate, interval.low, interval.high, standing, unit)
+
+
+def _rests_on(row: Compared, p: float, is_shown: bool) -> str:
+    seeds = str(len(row.left)) if row.is_paired else f"{len(row.left)} against {len(row.right)}"
+    parts = [
+        f"{seeds} {'seed' if seeds == '1' else 'seeds'}, {row.num_examples:,} examples",
+        f"p{' (Holm)' if row.p_adjusted is not None else ''} {'< 0.001' if p < 0.001 else f'= {p:.3f}'}",
+    ]
+    if not is_shown and row.difference.seeds_needed is not None:
+        parts.append(f"a difference of this size would show from {row.difference.seeds_needed:,} seeds on")
+    elif not is_shown and row.difference.examples_needed is not None:
+        parts.append(f"it takes {row.difference.examples_needed:,} examples at least to show it")
+    if not row.has_seeds:
+        parts.append("1 seed: of these two models, not of the two ways of training")
+    return "; ".join((*parts, *row.notes))
+
+
+def sentences(findings: Iterable[Finding], standing: Standing) -> list[Finding]:
+    """Choose the findings of one kind, those with figures first."""
+    return sorted((one for one in findings if one.standing == standing), key=lambda one: one.gain is None)

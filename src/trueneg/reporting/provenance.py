@@ -1,0 +1,98 @@
+"""Where the figures of a report come from: versions, revisions, seeds, and the commands that make them again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from trueneg.evaluation.results.robustness import ATTACK
+from trueneg.evaluation.results.summary import Runs
+from trueneg.reporting.sources import Sources
+from trueneg.reporting.tables import Table, text_table
+
+COLUMNS = ("what", "kind", "seeds", "trueneg", "revision", "other versions", "made again by")
+
+
+def provenance_table(sources: Sources, read: Mapping[str, Runs]) -> Table:
+    """Tabulate each source of a report.
+
+    Args:
+        sources: What the report is made from.
+        read: The results of its fine-tuned models, by name.
+    """
+    rows = [*_of_tables(sources), *_of_runs(sources), *_of_results(sources, read), *_of_files(sources)]
+    return text_table(COLUMNS, [list(row) for row in dict.fromkeys(rows)])
+
+
+Row = tuple[str, ...]
+
+
+def _of_tables(sources: Sources) -> Iterator[Row]:
+    for name, table in sources.tables.items():
+        seeds = sorted({seed for cell in table.cells for seed in cell.by_seed})
+        command = shlex.join(["trueneg", "reproduce", table.recipe, "--scale", table.scale])
+        versions = {"trueneg": table.version, **table.versions}
+        yield (name, "reproduced table", ", ".join(map(str, seeds)) or "–", *_versions(versions), command)
+
+
+def _of_runs(sources: Sources) -> Iterator[Row]:
+    for run in sources.runs:
+        again = run.provenance.command or shlex.join(
+            ["trueneg", "pretrain", "--config", str(run.folder), "--out", "AGAIN"]
+        )
+        yield (run.name, "pre-training", str(run.config.train.seed), *_versions(run.provenance.versions), again)
+
+
+def _of_results(sources: Sources, read: Mapping[str, Runs]) -> Iterator[Row]:
+    for name, runs in read.items():
+        seeds_of: dict[Row, list[int]] = {}
+        for (task, split), seeds in runs.items():
+            for seed, (path, result) in seeds.items():
+                if split.startswith(ATTACK):
+                    kind, command = split, ["attack", str(path.parents[1]), *_attack(result.config.get("attack"))]
+                else:
+                    kind, config = "fine-tuning", str(path.parents[1] / "seed-N")
+                    command = ["finetune", "--config", config, "--out", "AGAIN"]
+                row = (f"{name}, {task}", kind, *_versions(result.versions), shlex.join(["trueneg", *command]))
+                seeds_of.setdefault(row, []).append(seed)
+        for (what, kind, *others), seen in seeds_of.items():
+            yield (what, kind, ", ".join(map(str, dict.fromkeys(seen))), *others)
+
+
+def _attack(described: object) -> list[str]:
+    if not isinstance(described, Mapping):
+        return []
+    if "file" in described:
+        return ["--load", str(described["file"])]
+    return ["--attack", str(described.get("name", "")), "--profile", str(described.get("profile", ""))]
+
+
+def _of_files(sources: Sources) -> Iterator[Row]:
+    for what, files in (("triplets", sources.files["hits"]), ("sts", sources.files["similarity"])):
+        for file in files:
+            checkpoints = list(dict.fromkeys(one.checkpoint for one in getattr(file.read, what)))
+            command = [
+                "trueneg",
+                "evaluate",
+                "encoder",
+                *checkpoints,
+                "--task",
+                what,
+                "--data",
+                file.read.data or "DATA",
+            ]
+            yield (file.name, f"encoders: {what}", "–", *_versions(file.read.versions), shlex.join(command))
+    for file in sources.files["detectors"]:
+        command = ["trueneg", "detect", "swords", "--data", *file.read.data]
+        command += [part for one in file.read.measured for part in ("--detector", one.detector)]
+        seed = str(file.read.options.get("seed", "–"))
+        yield (file.name, "detectors", seed, *_versions(file.read.versions), shlex.join(command))
+    for file in sources.files["held_out"]:
+        version = str(file.data.get("version", ""))
+        command = ["trueneg", "evaluate", "masked-lm", str(file.data.get("checkpoint", "RUN"))]
+        yield (file.name, "held-out text", "–", *_versions({"trueneg": version}), shlex.join(command))
+
+
+def _versions(versions: Mapping[str, str]) -> tuple[str, str, str]:
+    others = ", ".join(f"{name} {version}" for name, version in versions.items() if name not in ("trueneg", "revision"))
+    return versions.get("trueneg", "") or "–", versions.get("revision", "") or "–", others or "–"

@@ -1,0 +1,217 @@
+"""What a report is made from: any mixture of folders and files, told apart by what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trueneg.config.codec import load_config
+from trueneg.config.options import PretrainConfig
+from trueneg.errors import TaskError, TruenegError
+from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
+from trueneg.evaluation.masked_lm.corrections import FalseNegativeRecord, load_false_negatives
+from trueneg.evaluation.results.provenance import Provenance
+from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table
+from trueneg.evaluation.results.store import find_results
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.files.names import tell_apart
+from trueneg.files.records import read_record
+from trueneg.training.folder import CONFIG, FALSE_NEGATIVES, METRICS, PROVENANCE, SIMILARITY
+from trueneg.training.log import read_metrics
+
+KNOWN = (
+    "a run (with metrics.jsonl), results of fine-tuning or attacks, a recipe's folder (with table.json), or "
+    "a .json that detect swords, evaluate or attack wrote with --out"
+)
+_REMEDY = "make it again, or leave it out"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The result files of a run."""
+
+    name: str
+    config: PretrainConfig
+    records: Sequence[Mapping[str, Any]]
+    found: Sequence[FalseNegativeRecord]
+    folder: Path = field(default_factory=Path)
+    similarity: SimilarityRecord | None = None
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def last(self, kind: str) -> Mapping[str, Any]:
+        """Find the last record of a kind, ``train`` or ``eval``; empty if there is none."""
+        return next((record for record in reversed(self.records) if record.get("kind") == kind), {})
+
+    @property
+    def step(self) -> int:
+        """The last step that it has a reading of."""
+        return max((record["step"] for record in self.records), default=0)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Hits of one encoder by one similarity: what ``trueneg evaluate encoder`` writes of triplets."""
+
+    checkpoint: str
+    way: str
+    curve: list[float]
+    """Hits at each layer, from the embeddings on."""
+    paper_layer: int
+    chosen_layer: int
+    chosen: Interval
+    """Hits at ``chosen_layer``, on sentences that did not choose it."""
+    chosen_ties: float
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Spearman's correlation of one encoder, by one pooling."""
+
+    checkpoint: str
+    pooling: str
+    spearman: float
+    interval: tuple[float, float]
+    num_examples: int
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A detector's figures that a report draws."""
+
+    detector: str
+    curve: dict[str, list[float]]
+    differences: dict[str, Interval]
+
+
+@dataclass(frozen=True)
+class _Hits:
+    triplets: list[Layers]
+    data: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Similarity:
+    sts: list[Similarity]
+    data: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Detectors:
+    rows: list[dict[str, Any]]
+    measured: list[Gain]
+    data: dict[str, str]
+    options: dict[str, Any]
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    records: list[FalseNegativeRecord]
+
+
+@dataclass(frozen=True)
+class _Attacked:
+    attacked: list[dict[str, Any]]
+
+
+Kind = Literal["hits", "similarity", "detectors", "held_out", "attacked"]
+
+_FILES: Mapping[Kind, tuple[type[Any], str, Any]] = {
+    "hits": (_Hits, "triplets", None),
+    "similarity": (_Similarity, "sts", None),
+    "detectors": (_Detectors, "task", "substitution"),
+    "held_out": (_HeldOut, "task", "false-negatives"),
+    "attacked": (_Attacked, "attacked", None),
+}
+"""Kind of file to its shape, and the key that tells it, with its value if other kinds have that key, too."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A file of measurements."""
+
+    name: str
+    path: Path
+    read: Any
+    """The part that was checked."""
+    data: Mapping[str, Any]
+    """All of it."""
+
+
+@dataclass
+class Sources:
+    """Everything that was found, by kind, each in the order in which it was named."""
+
+    runs: list[RunFiles] = field(default_factory=list)
+    results: dict[str, Path] = field(default_factory=dict)
+    """Folders of results of fine-tuning and of attacks, by the name of the model."""
+    tables: dict[str, ReproducedTable] = field(default_factory=dict)
+    """Reproduced tables of papers, by the name of their folder."""
+    files: dict[Kind, list[Measurement]] = field(default_factory=lambda: {kind: [] for kind in _FILES})
+
+    @property
+    def num(self) -> int:
+        """How many things were found."""
+        return len(self.runs) + len(self.results) + len(self.tables) + sum(map(len, self.files.values()))
+
+
+def read_sources(places: Sequence[str | Path]) -> Sources:
+    """Read folders and files; a folder may hold several kinds.
+
+    Raises:
+        TruenegError: for one that holds none, is named twice, or is damaged.
+    """
+    found = Sources()
+    for name, place in zip(tell_apart(places), map(Path, places), strict=True):
+        if (place / TABLE).is_file():  # with all runs and results that it is made of below it
+            found.tables[name] = load_table(place)
+            continue
+        before = found.num
+        if (place / METRICS).is_file() and not place.name.startswith("seed-"):
+            found.runs.append(read_run(place, name))
+        if place.is_dir() and any(find_results(place)):
+            found.results[name] = place
+        _read_files(place, name, found)
+        if before == found.num:
+            raise TruenegError(f"'{place}' holds no run and no results: name {KNOWN}")
+    return found
+
+
+def _read_files(place: Path, name: str, found: Sources) -> None:
+    """Read a file, or those right in a folder, as far as they are measurements."""
+    paths = [place] if place.is_file() else sorted(place.glob("*.json"))
+    for path in paths:
+        if place.is_dir() and path.name in (CONFIG, FALSE_NEGATIVES, SIMILARITY, PROVENANCE):
+            continue
+        data = read_record(dict[str, Any], path, TaskError, _REMEDY)
+        for kind, (shape, key, value) in _FILES.items():
+            if key in data and value in (None, data[key]):
+                read = read_record(shape, path, TaskError, _REMEDY, ignores_others=True)
+                found.files[kind].append(
+                    Measurement(name if len(paths) == 1 else f"{name}/{path.stem}", path, read, data)
+                )
+
+
+def read_run(folder: Path, name: str) -> RunFiles:
+    """Read a run's result files; ``name`` is what the page calls it.
+
+    Warns:
+        TruenegWarning: if lines of its ``metrics.jsonl`` are damaged.
+
+    Raises:
+        TruenegError: if one is damaged.
+    """
+    found, made = folder / FALSE_NEGATIVES, folder / PROVENANCE
+    return RunFiles(
+        name,
+        config=load_config(PretrainConfig, folder / CONFIG),
+        records=read_metrics(folder / METRICS),
+        found=load_false_negatives(found) if found.is_file() else [],
+        folder=folder,
+        similarity=read_similarity(folder / SIMILARITY),
+        provenance=read_record(Provenance, made, TaskError, _REMEDY) if made.is_file() else Provenance(),
+    )
