@@ -34,7 +34,7 @@ lint: .venv/installed
 
 test: setup lint
 	$(BIN)/python -m pytest --doctest-modules src
-	$(BIN)/python -m pytest tests
+	CHROMIUM="$$(scripts/install-chromium)" && export CHROMIUM && $(BIN)/python -m pytest tests
 
 check: setup lint
 	$(BIN)/python -m pytest -m 'not slow' tests
