@@ -52,6 +52,7 @@ from trueneg.models.origin import read_origin
 from trueneg.models.sentence_modules import read_modules
 from trueneg.recipes.planted import Settings, load_results
 from trueneg.reporting.html import write_report
+from trueneg.reporting.sources import read_sources
 from trueneg.runs.finetuned_models import finetuned_task
 from trueneg.runs.pretraining import load_run_config
 from trueneg.tasks import make_task
@@ -227,6 +228,8 @@ FORMATS = {
                _of_folder(lambda folder: read_origin(folder, ""))),
         Format("sentence-similarity.json", ("evaluation.encoders.similarity_record",), "given/sentence-similarity.json",
                read_similarity),
+        Format("measurements of a report", ("reporting.sources",), "given/hits.json",
+               lambda path: read_sources([path])),
         Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _of_folder(read_modules)),
         Format("false-negatives.json", ("evaluation.masked_lm.corrections",), "judged/false-negatives.json",
                load_false_negatives),

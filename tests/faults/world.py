@@ -100,6 +100,9 @@ def _make_given(world: World, path: Path) -> None:
     turned = {"perturbed_q": "is a film small", "answer": "FALSE"}
     triplet = {"original": "a big film", "synonym": "a large film", "antonym": "a small film"}
     replaced = {"synonym_words": [["big", "large"]], "antonym_words": [["big", "small"]]}
+    chosen = {"estimate": 0.5, "low": 0.4, "high": 0.6, "num": 9}
+    layers = {"curve": [0.5, 0.75], "paper_layer": 1, "chosen_layer": 1, "chosen": chosen, "chosen_ties": 0.0}
+    hits = {"checkpoint": "bert", "way": "cls", **layers}
     files: dict[str, object] = {
         "squad.json": {"data": [{"title": "films", "paragraphs": [{"context": films, "qas": [asked, never]}]}]},
         "swords.json": json.loads((WORDNET.parent / "swords" / "tiny.json").read_text()),
@@ -117,6 +120,7 @@ def _make_given(world: World, path: Path) -> None:
             "after": {"cls": 0.5, "mean": 0.25},
             "before": {},
         },
+        "hits.json": {"triplets": [hits, hits], "data": "triplets.jsonl", "versions": {"trueneg": "1"}},
         ".lock": {"pid": 1, "host": "here", "doing": "pretrain", "since": "2026-11-22 08:00:00"},
         "perspectrum_with_answers_v1.0.json": [
             {"cId": 1, "text": "Films are good", "perspectives": [{"pids": [1, 2], "stance_label_3": "SUPPORT"}]},

@@ -51,7 +51,8 @@ class Mark:
     high: float | None
     standing: Standing
     unit: str
-    """Rows of one unit share an axis."""
+    axis: str = ""
+    """What an axis of its own measures; by default rows of one unit share one."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def figures_of(row: Mark) -> str:
         >>> figures_of(Mark("hc", 1.25, 0.5, 2.0, "better", "points"))
         '+1.25 [+0.50, +2.00]'
     """
-    digits = 2 if max(abs(v) for v in (row.value, row.low or 0, row.high or 0)) >= 0.1 else 4
+    digits = 2 if max(abs(v) for v in (row.value, row.low or 0, row.high or 0)) >= 0.1 or not row.value else 4
     value, low, high = (
         "" if number is None else f"{number:+.{digits}f}".replace("-", "−") for number in (row.value, row.low, row.high)
     )
@@ -172,23 +173,23 @@ def figures_of(row: Mark) -> str:
 
 
 def _forest(title: str, rows: Sequence[Mark], width: float) -> str:
-    units = list(dict.fromkeys(row.unit for row in rows))
+    axes_of = list(dict.fromkeys(row.axis or row.unit for row in rows))
     is_wide = width > NARROW
     row_height = 0.3 if is_wide else 0.62
     with page_style():
         from matplotlib.figure import Figure
 
-        counts = [sum(row.unit == unit for row in rows) for unit in units]
+        counts = [sum((row.axis or row.unit) == axis for row in rows) for axis in axes_of]
         heights = [row_height * count + (0.75 if is_wide else 0.85) for count in counts]
         figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-        grid = figure.subplots(len(units), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
-        for axes, unit in zip(grid[:, 0], units, strict=True):
-            _forest_of_unit(axes, [row for row in rows if row.unit == unit], unit, is_wide)
+        grid = figure.subplots(len(axes_of), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for axes, measured in zip(grid[:, 0], axes_of, strict=True):
+            _forest_on(axes, [row for row in rows if (row.axis or row.unit) == measured], measured, is_wide)
         said = "; ".join(f"{row.name}: {figures_of(row)} {row.unit}" for row in rows)
         return inline_svg(figure, f"{title}. {said}")
 
 
-def _forest_of_unit(axes: Axes, rows: Sequence[Mark], unit: str, is_wide: bool) -> None:
+def _forest_on(axes: Axes, rows: Sequence[Mark], measured: str, is_wide: bool) -> None:
     for place, row in enumerate(rows):
         color, (mark, filled) = STANDINGS[row.standing], _MARKS[row.standing]
         if row.low is not None and row.high is not None:
@@ -211,7 +212,7 @@ def _forest_of_unit(axes: Axes, rows: Sequence[Mark], unit: str, is_wide: bool) 
         names = [label(_short(row.name, 64)) for row in rows]
         axes.set_yticks(range(len(rows)), names)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(f"← worse · {unit} · better →", size=9.5)
+    axes.set_xlabel(f"← worse · {measured} · better →", size=9.5)
     axes.spines["left"].set_visible(False)
     if is_wide:
         axes.grid(alpha=0.3, axis="x")

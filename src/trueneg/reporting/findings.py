@@ -20,8 +20,7 @@ from trueneg.reporting.tables import short_names
 from trueneg.tasks.metrics import METRICS
 
 POINTS = "points"
-NATS = "nats of held-out loss"
-CLAIMED = "points, claims of papers"
+NATS = "nats"
 
 _MEASURES = {
     "accuracy_under_attack": "accuracy under attack",
@@ -103,7 +102,7 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
                 is_shown = claim.verdict in ("replicated", "contradicted")
                 standing = _standing(claim.interval) if is_shown else "open"
                 name = f"{claim.row} − {claim.baseline}: {claim.column} ({claim.verdict})"
-                mark = _mark(name, claim.interval, standing, CLAIMED)
+                mark = _mark(name, claim.interval, standing, POINTS, "points, claims of papers")
             reason = f"{claim.verdict}: {claim.reason}"
             yield Finding(claim.row, claim.baseline, table.source, claim.column, mark, reason, "recipes")
 
@@ -218,11 +217,11 @@ def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mappin
         return nothing(f"their last evaluations are of different steps ({', '.join(f'{s:,}' for s in sorted(steps))})")
     gains = [ours["gold_loss"] - theirs["gold_loss"] for ours, theirs in last]
     if len(gains) == 1:
-        mark = Mark(f"{name}: held-out loss", gains[0], None, None, "open", NATS)
+        mark = Mark(f"{name}: held-out loss", gains[0], None, None, "open", NATS, "nats of held-out loss")
         reason = "one run of each: another seed may turn it round"
     else:
         interval = t_interval(gains)
-        mark = _mark(f"{name}: held-out loss", interval, _standing(interval), NATS)
+        mark = _mark(f"{name}: held-out loss", interval, _standing(interval), NATS, "nats of held-out loss")
         reason = f"{len(gains)} seeds, Student's t; the interval is not widened for other comparisons"
     return Finding(name, baseline, "held-out text", "loss of the gold token (less is better)", mark, reason, "training")
 
@@ -246,8 +245,8 @@ def _standing(interval: Interval) -> Standing:
     return "open" if not interval.excludes_zero else "better" if interval.estimate > 0 else "worse"
 
 
-def _mark(name: str, interval: Interval, standing: Standing, unit: str) -> Mark:
-    return Mark(name, interval.estimate, interval.low, interval.high, standing, unit)
+def _mark(name: str, interval: Interval, standing: Standing, unit: str, axis: str = "") -> Mark:
+    return Mark(name, interval.estimate, interval.low, interval.high, standing, unit, axis)
 
 
 def _rests_on(row: Compared, p: float, is_shown: bool) -> str:

@@ -65,11 +65,10 @@ def _shown(cell: Cell | None) -> dict[str, str]:
 def _values(table: ReproducedTable) -> Table:
     """Give every figure by itself, for CSV."""
     names = ("row", "column", "paper", "ours, mean", "seed", "ours")
-    rows = [
-        [cell.row, cell.column, cell.paper, cell.mean, seed, figure]
-        for cell in table.cells
-        for seed, figure in (cell.by_seed or {None: None}).items()
-    ]
+    rows: list[list[Any]] = []
+    for cell in table.cells:
+        figures: list[tuple[Any, Any]] = list(cell.by_seed.items())
+        rows += [[cell.row, cell.column, cell.paper, cell.mean, *figure] for figure in figures or [(None, None)]]
     return Table([Column(name) for name in names], rows)
 
 
