@@ -156,7 +156,7 @@ def averages_table(comparison: Comparison) -> Table:
         Column(comparison.baseline, percent, is_number=True),
         Column("contender's", percent, is_number=True),
         Column(f"difference {level}", _interval, is_number=True, parts=("", "low", "high")),
-        Column("p (Holm)" if len(comparison.contenders) > 1 else "p", _p, is_number=True),
+        Column("p (Holm)" if len(comparison.contenders) > 1 else "p", p_value, is_number=True),
         Column(f"fewer errors, % {level}", _share, is_number=True, parts=("", "low", "high")),
         Column(f"{comparison.baseline}, medians", percent, is_number=True),
         Column("contender's, medians", percent, is_number=True),
@@ -179,7 +179,7 @@ def average_verdict(one: AverageCompared, confidence: float = 0.95) -> str:
     interval = one.difference.interval
     figures = (
         f"{points(interval.low)} to {points(interval.high)} at {confidence:.0%}, "
-        f"p {'' if one.p_adjusted < 0.001 else '= '}{_p(one.p_adjusted)}"
+        f"p {'' if one.p_adjusted < 0.001 else '= '}{p_value(one.p_adjusted)}"
     )
     if one.p_adjusted < 1 - confidence:
         better = "above" if interval.estimate > 0 else "below"
