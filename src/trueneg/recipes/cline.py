@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
-from trueneg.recipes.papers import CLINE_TABLE2, CLINE_TABLE4, CLINE_TABLE5, CLINE_TABLE6, CLINE_TABLE7
+from trueneg.evaluation.results.store import load_predictions
+from trueneg.recipes.papers import CLINE_TABLE2, CLINE_TABLE3, CLINE_TABLE4, CLINE_TABLE5, CLINE_TABLE6, CLINE_TABLE7
 from trueneg.recipes.plan import Argument, Command, Job, Workspace, safe_name
 from trueneg.recipes.setting import Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
@@ -45,7 +46,7 @@ def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]
     return has, notes
 
 
-def _tuned(setting: Setting, name: str, task: str, seed: int, more: Sequence[str] = (), label: str = "") -> str:
+def _tuned(setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "") -> str:
     return setting.finetune(_model(setting, name, seed), f"{name} {label}".strip(), task, seed, more)
 
 
@@ -95,6 +96,40 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
     return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=[*notes, _ADVERSARIES]))
 
 
+def table3(setting: Setting, arms: Sequence[str]) -> Read:
+    """Revised reviews that BERT has right and its FreeLB version wrong (section 2.3, Table 3): how many, and which."""
+    jobs: dict[str, list[str]] = {}
+    for row, more in (("BERT", ()), ("BERT FreeLB", FREELB)):
+        for seed in setting.all_seeds:
+            job = _tuned(setting, "BERT", "imdb", seed, more, "FreeLB" if more else "")
+            setting.contrast_set(job, "imdb")
+            jobs.setdefault(row, []).append(job)
+
+    def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
+        measured, rows = Measured(), list(CLINE_TABLE3.rows)
+        right = {row: _revisions_right(workspace, setting, of_row) for row, of_row in jobs.items()}
+        for seed in setting.all_seeds:
+            plain, adversarial = right["BERT"][seed - 1], right["BERT FreeLB"][seed - 1]
+            for row, (one, other) in zip(rows, ((plain, adversarial), (adversarial, plain)), strict=True):
+                share = sum(bool(one[key] > other[key]) for key in one) / len(one)
+                measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
+        claims = [(rows[0], rows[1], "IMDB Rev")]
+        folders = [workspace.path(setting.model(of_row[0])) for of_row in jobs.values()]
+        notes = [f"The examples: trueneg compare {folders[0]} {folders[1]} --examples examples.csv"]
+        return assemble(workspace, recipe, scale, CLINE_TABLE3, rows, ["IMDB Rev"], measured, claims, notes)
+
+    return read
+
+
+def _revisions_right(workspace: Workspace, setting: Setting, jobs: Sequence[str]) -> list[dict[str, float]]:
+    """Read how many of each review's revisions a model of each seed has right."""
+    found = []
+    for job in jobs:
+        result = next(workspace.path(setting.model(job)).glob("seed-*/contrast-test.json"))
+        found.append({str(one["key"]): float(one["num_revised_right"]) for one in load_predictions(result)})
+    return found
+
+
 def table5(setting: Setting, arms: Sequence[str]) -> Read:
     """Adversarial sets (Table 5)."""
     names, notes = _names(setting, (*ENCODERS, "CLINE", *arms))
@@ -129,10 +164,20 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
     for name in names:
         for task in tasks:
             for seed in setting.all_seeds:
-                job = _tuned(setting, name, NAMES[task], seed)
+                job = _tuned(setting, name, NAMES[task], seed, setting.swept(NAMES[task]), "swept")
                 setting.contrast_set(job, NAMES[task])
                 jobs.setdefault(name, []).append(job)
     columns = _contrast_columns(tasks, {"": ""})
+    rates = ", ".join(f"{rate:g}" for rate in setting.scale.learning_rates)
+    if setting.settings.select == "contrast-set":
+        notes.append(
+            f"Learning rate ({rates}) selected on the contrast set itself, as in the paper: figures are too high."
+        )
+    else:
+        notes.append(
+            f"Learning rate ({rates}) selected on held-out training examples; the paper selects on the contrast set: "
+            f"--set select=contrast-set."
+        )
     claims = [("CLINE", other, column.name) for other in (_base(setting), "continued") for column in columns]
     return reader(Spec(CLINE_TABLE4, jobs, columns, claims, notes=notes))
 
@@ -210,6 +255,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
 
 RECIPES = {
     "cline-table2": table2,
+    "cline-table3": table3,
     "cline-table4": table4,
     "cline-table5": table5,
     "cline-table6": table6,

@@ -55,6 +55,7 @@ SOURCES = {
     "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
 }
 """Folder below the data folder to what belongs there."""
+SELECTIONS = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 
 
@@ -66,6 +67,9 @@ class Settings:
     """The checkpoint that ``mini`` continues; by default the one that comes with the extra ``demo``."""
     text: str = ""
     """Text for pre-training instead of the data's corpus/."""
+    select: str = "held-out"
+    """What CLINE's Table 4 selects the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
+    paper does, which is the test set."""
     options: tuple[tuple[str, str], ...] = ()
     """Kind of run (``pretrain`` or ``finetune``) and an option of all its runs, as ``--set`` takes it."""
 
@@ -92,8 +96,12 @@ class Settings:
                 found = replace(found, encoder=value)
             elif key == "text" and equals:
                 found = replace(found, text=value)
+            elif key == "select" and equals:
+                if value not in SELECTIONS:
+                    raise ConfigError(f"--set {setting}: {unknown_name('selection', value, SELECTIONS)}")
+                found = replace(found, select=value)
             else:
-                known = ["encoder", "text", "pretrain.OPTION", "finetune.OPTION"]
+                known = ["encoder", "text", "select", "pretrain.OPTION", "finetune.OPTION"]
                 raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, known)}")
         return found
 
@@ -211,7 +219,7 @@ class Setting:
         released = self.scale.backbones[backbone].checkpoint
         return self.encoder(released) if released else self.pretrain(backbone, "", seed)
 
-    def finetune(self, model: Argument, label: str, task: str, seed: int, more: Sequence[str] = ()) -> str:
+    def finetune(self, model: Argument, label: str, task: str, seed: int, more: Command = ()) -> str:
         """Add a fine-tuning of one seed; return its name."""
         settings = dict(self.scale.finetune)
         if length := self.scale.lengths.get(task):
@@ -242,6 +250,13 @@ class Setting:
         """Add the evaluation of a fine-tuned model on its task's contrast set."""
         place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}")
         return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", place)
+
+    def swept(self, task: str) -> Command:
+        """Give the arguments that select a learning rate, as CLINE's Table 4 does."""
+        rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
+        place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}", prefix="contrast-set:")
+        on: Argument = place if self.settings.select == "contrast-set" else self.settings.select
+        return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
 
     def adversaries(self, backbone: str, task: str) -> Output:
         """Add adversarial examples of TextFooler against a model of its own seed, which no table shows."""

@@ -25,6 +25,8 @@ from trueneg.recipes.scales import find_scale
 
 AVERAGE = "Average"
 ROWS = "rows"
+SWEEP = "sweep"
+"""Folder of the combinations of a sweep, of which the selected one's results lie next to it."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | 
     for one in jobs:
         job, part = (one, "") if isinstance(one, str) else one
         out = workspace.path(Output(job=job))
-        for path in find_results(out):
+        for path in (path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP):
             place = folder / path.parent.relative_to(out)
             if part:
                 place = place.parents[1] / part / place.name

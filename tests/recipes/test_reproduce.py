@@ -1,0 +1,220 @@
+"""trueneg reproduce, as a user runs it: on made-up data, at the scale that only shows that it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from trueneg.errors import ConfigError
+from trueneg.evaluation.results.reproduction import load_table
+from trueneg.evaluation.results.store import Result, save_result
+from trueneg.recipes.made_up_data import made_up_data
+from trueneg.recipes.papers import TN_TABLE3
+from trueneg.recipes.plan import FINISHED, Job, Plan, Workspace
+from trueneg.recipes.reproduction import ALL, TABLES, plan_tables
+from trueneg.recipes.tables import AVERAGE, Column, Measured, Spec, assemble, read_results
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from command_line import fails, trueneg, works
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_up_data(tmp_path_factory.mktemp("repro") / "made-up-data")
+
+
+def test_list_names_every_recipe_with_its_source() -> None:
+    recipes = {one["recipe"]: one for one in works("reproduce", "list", "--json").data["recipes"]}
+    assert {*TABLES, "planted", "pilot"} == recipes.keys()
+    assert recipes["tn-table3"]["source"].endswith("Table 3")
+
+
+@pytest.mark.parametrize("scale", ["tiny", "mini", "small", "paper"])
+def test_every_recipe_can_be_planned_at_every_scale(scale: str, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    for place in data.iterdir():
+        if place.name != "vectors":
+            (tmp_path / place.name).symlink_to(place)
+    glove = next((data / "vectors").glob("*.50d*")).read_text()
+    (tmp_path / "vectors" / "glove.6B.50d.txt").write_text(glove)
+    (tmp_path / "vectors" / "counter-fitted-vectors.txt").write_text(glove)
+    planned = plan_tables(ALL, tmp_path / "repro", scale=scale, data=tmp_path, seeds=1)
+    commands = [planned.workspace.command(name) for name in planned.workspace.plan.jobs]
+    # A tiny BERT has no released weights: as released, and after more masked language modelling, it is one model.
+    assert len(set(commands)) == len(commands) or scale == "tiny"
+    assert planned.minutes() > 0
+
+
+def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> None:
+    options = ("--scale", "tiny", "--seeds", 2, "--out", tmp_path, "--workers", 2, "--set", "finetune.train.steps=1")
+    said = works("reproduce", "tn-table4", *options)
+    assert "75.8 | " in said.out.replace("\\|", "|")
+    table = load_table(tmp_path / "tn-table4")
+    assert table.rows == ["ELECTRA-small", "ELECTRA-small HC", "ELECTRA-small SR"]
+    cell = table.cell("ELECTRA-small HC", "F1")
+    assert cell is not None and cell.paper == 85.6 and set(cell.by_seed) == {1, 2}
+    assert {claim.verdict for claim in table.claims} == {"not comparable"}
+    assert "Not at this scale: ELECTRA-base." in table.notes
+
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob(f"jobs/*/{FINISHED}")}
+    again = works("reproduce", "tn-table4", *options)
+    assert f"{len(stamps)} jobs, {len(stamps)} of them done before" in again.err
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+    folders = [tmp_path / "tn-table4" / "rows" / row for row in ("ELECTRA-small", "ELECTRA-small-HC")]
+    assert works("compare", *folders, "--json").data["rows"]
+
+    changed = works("reproduce", "tn-table4", *options[:-1], "finetune.train.steps=2", "--dry-run", "--json").data
+    states = {job["job"]: job["state"] for job in changed["jobs"]}
+    assert {name for name, state in states.items() if state == "done"} == {n for n in states if "finetune" not in n}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("tn-table33",), "tn-table3"),
+        (("tn-table3", "--scale", "minni"), "mini"),
+        (("tn-table3", "--scale", "mini"), "--data"),
+        (("tn-table3", "--scale", "tiny", "--arms", "HC in contxt"), "HC in context"),
+        (("tn-table3", "--scale", "tiny", "--set", "encodr=x"), "encoder"),
+        (("tn-table3", "--scale", "tiny", "--set", "finetune.epoch=x"), "epochs"),
+        (("tn-table3", "--scale", "tiny", "--format", "slurm"), "--dry-run"),
+        (("tn-table3", "--scale", "tiny", "--dry-run", "--format", "slrm"), "slurm"),
+        (("cline-table4", "--scale", "tiny", "--set", "select=test"), "contrast-set"),
+        (("planted", "--dry-run"), "--dry-run"),
+        (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),
+    ],
+)
+def test_bad_input_is_named(arguments: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    assert named in fails("reproduce", *arguments, "--out", tmp_path / "repro")
+
+
+def test_missing_data_are_named_with_their_source(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus").symlink_to(data / "corpus")
+    said = fails("reproduce", "tn-table3", "--data", tmp_path, "--out", tmp_path / "repro")
+    assert "CoLA" in said and "gluebenchmark.com" in said
+
+
+def test_the_dry_run_prints_a_script(tmp_path: Path) -> None:
+    said = works("reproduce", "tn-cost", "--scale", "tiny", "--out", tmp_path, "--dry-run", "--format", "slurm")
+    assert said.out.startswith("#!/bin/sh") and "--dependency=afterok:$job" in said.out
+    assert not (tmp_path / "jobs").exists()
+
+
+@pytest.mark.parametrize("damage", ["{", '{"schema": 9}'])
+def test_a_damaged_table_of_a_job_is_named(damage: str, tmp_path: Path) -> None:
+    planned = plan_tables("tn-cost", tmp_path, scale="tiny", seeds=1)
+    folder = planned.workspace.folder("tokenizer")
+    folder.mkdir(parents=True)
+    (folder / FINISHED).write_text(damage)
+    assert "job.json" in fails("reproduce", "tn-cost", "--scale", "tiny", "--seeds", 1, "--out", tmp_path)
+
+
+def write_results(root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 40) -> str:
+    """Results of tasks with so many right of ``num``, as fine-tuning leaves them."""
+    for seed, tasks in rights.items():
+        for task, right in tasks.items():
+            gold = [number % 2 for number in range(num)]
+            predicted = [label if number < right else 1 - label for number, label in enumerate(gold)]
+            result = Result(f"glue/{task}", "dev", seed, {"accuracy": right / num}, num, "model", "last", 1)
+            examples = [{"key": str(n), "gold": gold[n], "predicted": predicted[n]} for n in range(num)]
+            save_result(result, examples, root / "out" / task / f"seed-{seed}")
+    return row
+
+
+def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tmp_path: Path) -> None:
+    """Against scipy, on results made by hand."""
+    rights = {
+        "base": {s: {"rte": 20 + s, "sst2": 24} for s in (1, 2, 3)},
+        "HC": {s: {"rte": 24 + s, "sst2": 25 + s % 2} for s in (1, 2, 3)},
+        "SR": {s: {"rte": 20 + s, "sst2": 24 + s % 2} for s in (1, 2, 3)},
+    }
+    plan = Plan({row: Job(row, ("list", row)) for row in rights})
+    workspace = Workspace.open(tmp_path, plan)
+    for row in rights:
+        write_results(workspace.folder(row), row, rights[row])
+    columns = [Column("RTE", "glue/rte", "dev", "accuracy"), Column("SST", "glue/sst2", "dev", "accuracy")]
+    claims = [(f"BERT-base {row}".strip(), "BERT-base", AVERAGE) for row in ("HC", "SR")]
+    jobs = {"BERT-base": ["base"], "BERT-base HC": ["HC"], "BERT-base SR": ["SR"]}
+    table = read_results(workspace, "tn-table3", "mini", Spec(TN_TABLE3, jobs, columns, claims, ["RTE", "SST"]))
+
+    def average(row: str) -> np.ndarray:
+        return np.array([100 * (one["rte"] + one["sst2"]) / 80 for one in rights[row].values()])
+
+    cell = table.cell("BERT-base HC", AVERAGE)
+    assert cell is not None and list(cell.by_seed.values()) == pytest.approx(average("HC"))
+    assert cell.paper == 83.5
+    ps = [ttest_1samp(average(row) - average("base"), 0).pvalue for row in ("HC", "SR")]
+    assert [claim.p for claim in table.claims] == pytest.approx([2 * min(ps), max(ps)])
+    first = table.claims[0]
+    assert first.interval is not None
+    assert first.interval.estimate == pytest.approx((average("HC") - average("base")).mean())
+    assert first.paper == pytest.approx(0.6)
+    assert [claim.verdict for claim in table.claims] == ["replicated", "not resolved"]
+
+
+def test_a_model_that_learned_nothing_is_not_compared(tmp_path: Path) -> None:
+    plan = Plan({row: Job(row, ("list", row)) for row in ("base", "HC")})
+    workspace = Workspace.open(tmp_path, plan)
+    for row, right in (("base", 20), ("HC", 30)):
+        for seed in (1, 2):
+            predicted = [0] * 40 if row == "base" else [0] * right + [1] * (40 - right)
+            examples = [{"key": str(n), "gold": n % 2, "predicted": p} for n, p in enumerate(predicted)]
+            accuracy = sum(one["gold"] == one["predicted"] for one in examples) / 40
+            result = Result("glue/rte", "dev", seed, {"accuracy": accuracy}, 40, "model", "last", 1)
+            save_result(result, examples, workspace.folder(row) / "out" / "rte" / f"seed-{seed}")
+    spec = Spec(
+        TN_TABLE3,
+        {"BERT-base": ["base"], "BERT-base HC": ["HC"]},
+        [Column("RTE", "glue/rte", "dev", "accuracy")],
+        [("BERT-base HC", "BERT-base", "RTE")],
+    )
+    (claim,) = read_results(workspace, "tn-table3", "mini", spec).claims
+    assert claim.verdict == "not comparable"
+    assert "BERT-base learned nothing" in claim.reason
+
+
+def test_one_seed_says_nothing_of_another() -> None:
+    measured = Measured({("HC", "CoLA"): {1: 2.0}, ("base", "CoLA"): {1: 1.0}})
+    plan = Plan({"job": Job("job", ("list",))})
+    workspace = Workspace.open(Path("repro"), plan)
+    claims = [("HC", "base", "CoLA")]
+    table = assemble(workspace, "tn-table3", "mini", TN_TABLE3, ["base", "HC"], ["CoLA"], measured, claims, [])
+    assert table.claims[0].verdict == "not comparable"
+    assert "seed" in table.claims[0].reason
+
+
+def test_settings_reach_all_runs(data: Path, tmp_path: Path) -> None:
+    settings = ["pretrain.train.steps=7", "finetune.epochs=1"]
+    planned = plan_tables("tn-table3", tmp_path, scale="tiny", data=data, seeds=1, settings=settings)
+    for name in planned.workspace.plan.jobs:
+        command = planned.workspace.command(name)
+        assert ("train.steps=7" in command) == name.startswith("pretrain-")
+        assert ("epochs=1" in command) == name.startswith("finetune-")
+
+
+def test_arms_beyond_the_paper_have_rows_without_its_figures(data: Path, tmp_path: Path) -> None:
+    planned = plan_tables("tn-table6", tmp_path, scale="tiny", data=data, seeds=1, arms=["HC in context", "CLINE"])
+    names = planned.workspace.plan.jobs
+    assert {"annotate-ELECTRA-small", "prototypes-ELECTRA-small", "pretrain-ELECTRA-small-CLINE-s1"} <= names.keys()
+    assert "annotated:" in planned.workspace.command("pretrain-ELECTRA-small-HC-in-context-s1")
+
+
+def test_no_scale_needs_the_data_of_another(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--data"):
+        plan_tables("tn-table3", tmp_path, scale="paper")
+
+
+def test_every_table_of_both_papers(tmp_path: Path) -> None:
+    """Everything, at the scale that only shows that it runs."""
+    said = trueneg("reproduce", "all", "--scale", "tiny", "--seeds", 1, "--out", tmp_path, "--workers", 2)
+    assert said.code == 0, said.err[-3000:]
+    for name in TABLES:
+        table = load_table(tmp_path / name)
+        assert any(cell.by_seed for cell in table.cells) or name == "tn-table7", name
+        assert json.loads((tmp_path / name / "table.json").read_text())["commands"]
