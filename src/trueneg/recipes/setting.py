@@ -14,7 +14,7 @@ from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, sa
 from trueneg.recipes.scales import ENCODER, Scale
 from trueneg.runs.demo import find_encoder
 
-RETRIEVED = ("--hard-correction", "lexical", "--set", "objective.correction.forms=lemma")
+RETRIEVED = "lexical[forms=retrieved]"
 ARMS: Mapping[str, str] = {
     "": "the baseline",
     "HC": "hard correction with the paper's table (section 3.2)",
@@ -289,8 +289,8 @@ class Setting:
             use = ("--set", "objective.correction.use=soft_targets") if arm.startswith("soft") else ()
             return ("--hard-correction", replace(notes, prefix="annotated:"), *use)
         plain: dict[str, tuple[Argument, ...]] = {
-            "HC": RETRIEVED,
-            "HC agree": ("--hard-correction", "lexical"),
+            "HC": ("--hard-correction", RETRIEVED),
+            "HC agree": ("--hard-correction", "lexical[forms=agree]"),
             "SR": ("--soft-regularization", "token"),
             "SR sentence": ("--soft-regularization", "sentence"),
             "CLINE w/o RTD": ("--set", "objective.cline.rtd=false"),

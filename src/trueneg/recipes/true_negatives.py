@@ -16,7 +16,7 @@ from trueneg.recipes.papers import (
     PrintedTable,
 )
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
-from trueneg.recipes.setting import GLUE, Setting
+from trueneg.recipes.setting import GLUE, RETRIEVED, Setting
 from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, output_of, reader
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
@@ -34,7 +34,7 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
             run = setting.pretrain(f"BERT-{size}", "", seed, keep, label="kept")
             command = (
                 *("evaluate", "masked-lm", run, "--over-training", "--text", wiki, "--sequences", "lines"),
-                *("--detector", "lexical", "--rows", str(setting.scale.limit)),
+                *("--detector", RETRIEVED, "--rows", str(setting.scale.limit)),
                 *("--out", Output("rates.json"), "--json"),
             )
             jobs[size, seed] = setting.plan.add(Job(f"rates-BERT-{size}-s{seed}", command, minutes=5))
