@@ -41,7 +41,11 @@ def small_plan(text: Path, size: int = 60, valid: str = "0.1") -> Plan:
 
 
 def keys(text: Path, **options: Any) -> Mapping[str, str]:
-    return small_plan(text, **options).keys()
+    return keys_of(small_plan(text, **options))
+
+
+def keys_of(plan: Plan) -> Mapping[str, str]:
+    return plan.keys(plan.digests())
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
@@ -70,7 +74,7 @@ def test_a_folder_of_data_counts_by_the_parts_that_are_read(tmp_path: Path) -> N
         (tmp_path / name / "train.tsv").write_text(name)
 
     def key() -> str:
-        return Plan({"job": Job("job", ("finetune", Input(tmp_path, "glue", ("CoLA",))))}).keys()["job"]
+        return keys_of(Plan({"job": Job("job", ("finetune", Input(tmp_path, "glue", ("CoLA",))))}))["job"]
 
     before = key()
     (tmp_path / "RTE" / "train.tsv").write_text("changed")
@@ -82,7 +86,7 @@ def test_a_folder_of_data_counts_by_the_parts_that_are_read(tmp_path: Path) -> N
 def test_missing_data_are_named_with_their_source(tmp_path: Path) -> None:
     data = Input(tmp_path / "glue", "glue", ("CoLA",), source="gluebenchmark.com")
     with pytest.raises(ConfigError, match=r"glue: '.*CoLA' is not there: it comes from gluebenchmark.com"):
-        Plan({"job": Job("job", ("finetune", data))}).keys()
+        Plan({"job": Job("job", ("finetune", data))}).digests()
 
 
 def test_a_job_is_refused_under_the_name_of_another_and_before_what_it_needs(text: Path) -> None:

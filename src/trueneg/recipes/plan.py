@@ -118,35 +118,35 @@ class Plan:
             raise ConfigError(f"job '{job.name}' needs '{missing[0]}', which is not in the plan before it")
         return job.name
 
-    def keys(self) -> dict[str, str]:
-        """Compute each job's key, reading the data.
+    def digests(self) -> dict[Input, str]:
+        """Read all data, and compute its digests.
 
         Raises:
             ConfigError: for data that is not there.
         """
+        return {one: digest(one) for one in {one: None for job in self.jobs.values() for one in job.inputs}}
+
+    def keys(self, digests: Mapping[Input, str]) -> dict[str, str]:
+        """Compute each job's key."""
         found: dict[str, str] = {}
         for job in self.jobs.values():
             found[job.name] = fingerprint_of(
                 {
                     "schema": SCHEMA,
-                    "command": [_described(argument, found) for argument in job.command],
+                    "command": [_described(argument, found, digests) for argument in job.command],
                     "after": [found[name] for name in job.after],
                 }
             )
         return found
 
-    def data(self) -> dict[str, str]:
-        """Compute the digest of all data that is read, by name."""
-        return {one.name: digest(one) for job in self.jobs.values() for one in job.inputs}
 
-
-def _described(argument: Argument, keys: Mapping[str, str]) -> Any:
+def _described(argument: Argument, keys: Mapping[str, str], digests: Mapping[Input, str]) -> Any:
     if isinstance(argument, Output):
         return {
             "output": [argument.prefix, argument.path, argument.suffix],
             "of": keys.get(argument.job, ""),
         }
-    return {"prefix": argument.prefix, "data": digest(argument)} if isinstance(argument, Input) else argument
+    return {"prefix": argument.prefix, "data": digests[argument]} if isinstance(argument, Input) else argument
 
 
 def digest(data: Input) -> str:
@@ -187,12 +187,18 @@ class Workspace:
 
     root: Path
     plan: Plan
+    digests: Mapping[Input, str]
     keys: Mapping[str, str]
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Workspace:
-        """Compute the keys of a plan for a folder."""
-        return cls(root, plan, plan.keys())
+        """Read the data of a plan, and compute its keys for a folder.
+
+        Raises:
+            ConfigError: for data that is not there.
+        """
+        digests = plan.digests()
+        return cls(root, plan, digests, plan.keys(digests))
 
     def folder(self, name: str) -> Path:
         """Name the folder of a job."""
@@ -217,7 +223,7 @@ class Workspace:
 
     def finished(self, name: str) -> Finished:
         """Describe a job once it has finished."""
-        data = {one.name: digest(one) for one in self.plan.jobs[name].inputs}
+        data = {one.name: self.digests[one] for one in self.plan.jobs[name].inputs}
         return Finished(name, self.keys[name], ["trueneg", *self.arguments(name)], data)
 
     def state(self, name: str) -> State:

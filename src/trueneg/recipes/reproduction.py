@@ -98,7 +98,7 @@ def run_tables(
         missing = len(workspace.missing())
         say(f"{len(workspace.plan.jobs)} jobs, {len(workspace.plan.jobs) - missing} of them done before")
         run_jobs(workspace, workers, say)
-        if workspace.plan.keys() != workspace.keys:
+        if workspace.plan.digests() != workspace.digests:
             raise TaskError("the data changed while the jobs ran: run the same again, which redoes what read them")
         found = {}
         for name, read in planned.readers.items():

@@ -51,6 +51,7 @@ class Scale:
     """Rough time of a fine-tuning."""
 
 
+_BERT, _ROBERTA = "bert-base-uncased", "roberta-base"
 _TINY_MODEL = (
     *("--steps", "16", "--length", "24", "--batch-size", "4", "--set", "corpus.eval_rows=8"),
     *("--set", "train.eval_every=16", "--set", "train.save_every=16", "--set", "train.precision=fp32"),
@@ -59,17 +60,18 @@ _TINY_BERT = Backbone(
     ("electra-tiny", "--objective", "mlm", "--set", "model.architecture=bert", *_TINY_MODEL), "", minutes=0.1
 )
 _TINY_ELECTRA = Backbone(("electra-tiny", *_TINY_MODEL), "", minutes=0.1)
-_MINI_STEPS = ("--length", "128", "--batch-size", "32", "--precision", "bf16")
+_MINI_STEPS = ("--length", "64", "--batch-size", "32", "--precision", "bf16")
+_PAPERS_CLINE = ("--set", "objective.cline.original=clean", "--set", "objective.cline.views.preset=paper")
 _MINI_BERT = Backbone(
     (
-        *("--from", ENCODER, "--objective", "mlm", "--steps", "1000", "--warmup", "100", "--lr", "1e-4", *_MINI_STEPS),
-        *("--set", "train.save_every=250", "--set", "train.eval_every=250"),
+        *("--from", ENCODER, "--objective", "mlm", "--steps", "500", "--warmup", "50", "--lr", "1e-4", *_MINI_STEPS),
+        *("--set", "train.save_every=100", "--set", "train.eval_every=250"),
     ),
     ENCODER,
     ENCODER,
-    minutes=25,
+    minutes=8,
 )
-_MINI_ELECTRA = Backbone(("electra-mini", "--steps", "4000", "--set", "train.save_every=500"), ENCODER, minutes=20)
+_MINI_ELECTRA = Backbone(("electra-mini", "--set", "train.save_every=250"), ENCODER, minutes=20)
 
 SCALES = {
     "tiny": Scale(
@@ -80,6 +82,7 @@ SCALES = {
             "ELECTRA-small": _TINY_ELECTRA,
             "ELECTRA-small-512": replace(_TINY_ELECTRA, pretrain=(*_TINY_ELECTRA.pretrain, "--length", "32")),
         },
+        cline=_PAPERS_CLINE,
         finetune={"train.steps": 2, "train.batch_size": 4, "task.length": 48, "train.precision": "fp32"},
         is_made_up=True,
         neighbours="*.50d*.txt",
@@ -91,6 +94,7 @@ SCALES = {
     "mini": Scale(
         "minutes a job on two cores: all-MiniLM-L6-v2 as BERT-base, electra-mini as ELECTRA-small, parts of tasks",
         {"BERT-base": _MINI_BERT, "ELECTRA-small": _MINI_ELECTRA, "ELECTRA-small-512": _MINI_ELECTRA},
+        cline=_PAPERS_CLINE,
         finetune={
             "task.max_train_examples": 3000,
             "task.max_dev_examples": 1000,
@@ -107,20 +111,10 @@ SCALES = {
     "small": Scale(
         "hours on one GPU: ELECTRA-small from nothing and BERT-base continued, fewer steps than the papers",
         {
-            "BERT-base": Backbone(
-                ("tn-bert-base", "--steps", "10000"), "google-bert/bert-base-uncased", "google-bert/bert-base-uncased",
-                minutes=120,
-            ),
-            "ELECTRA-small": Backbone(
-                ("tn-electra-small", "--steps", "50000"), "google-bert/bert-base-uncased", minutes=60
-            ),
-            "ELECTRA-small-512": Backbone(
-                ("tn-electra-small-512", "--steps", "25000"), "google-bert/bert-base-uncased", minutes=90
-            ),
-            "RoBERTa-base": Backbone(
-                ("cline-roberta-base", "--steps", "2000"), "FacebookAI/roberta-base", "FacebookAI/roberta-base",
-                minutes=120,
-            ),
+            "BERT-base": Backbone(("tn-bert-base", "--steps", "10000"), _BERT, _BERT),
+            "ELECTRA-small": Backbone(("tn-electra-small", "--steps", "50000"), _BERT),
+            "ELECTRA-small-512": Backbone(("tn-electra-small-512", "--steps", "25000"), _BERT),
+            "RoBERTa-base": Backbone(("cline-roberta-base",), _ROBERTA, _ROBERTA),
         },
         cline=("--steps", "2000"),
         minutes=5,
@@ -128,18 +122,12 @@ SCALES = {
     "paper": Scale(
         "the papers' own sizes: days on several GPUs",
         {
-            "BERT-base": Backbone(
-                ("tn-bert-base",), "google-bert/bert-base-uncased", "google-bert/bert-base-uncased", minutes=6000
-            ),
-            "BERT-large": Backbone(
-                ("tn-bert-large",), "google-bert/bert-large-uncased", "google-bert/bert-large-uncased", minutes=18000
-            ),
-            "ELECTRA-small": Backbone(("tn-electra-small",), "google-bert/bert-base-uncased", minutes=4000),
-            "ELECTRA-small-512": Backbone(("tn-electra-small-512",), "google-bert/bert-base-uncased", minutes=16000),
-            "ELECTRA-base": Backbone(("tn-electra-base",), "google-bert/bert-base-uncased", minutes=7000),
-            "RoBERTa-base": Backbone(
-                ("cline-roberta-base",), "FacebookAI/roberta-base", "FacebookAI/roberta-base", minutes=12000
-            ),
+            "BERT-base": Backbone(("tn-bert-base",), _BERT, _BERT),
+            "BERT-large": Backbone(("tn-bert-large",), "bert-large-uncased", "bert-large-uncased"),
+            "ELECTRA-small": Backbone(("tn-electra-small",), _BERT),
+            "ELECTRA-small-512": Backbone(("tn-electra-small-512",), _BERT),
+            "ELECTRA-base": Backbone(("tn-electra-base",), "google/electra-base-discriminator"),
+            "RoBERTa-base": Backbone(("cline-roberta-base",), _ROBERTA, _ROBERTA),
         },
         minutes=30,
     ),

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.codec import override
+from trueneg.config.costs import cost_of
 from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.presets import preset
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, safe_name, with_settings
 from trueneg.recipes.scales import ENCODER, Scale
@@ -204,15 +206,19 @@ class Setting:
         is_cline = arm.startswith("CLINE")
         corpus = self.corpus(backbone, is_tagged=is_cline)
         arguments = self._cline(model.pretrain) if is_cline else model.pretrain
+        if arguments[0].startswith("cline-") and not is_cline:
+            arguments = (*arguments, "--objective", "mlm")
         command: Command = (
             "pretrain",
             *(self.encoder(word) if word == ENCODER else word for word in arguments),
             *("--corpus", corpus, "--out", Output("run"), "--seed", str(seed)),
             *self._arm(arm, backbone, corpus),
+            *(_JUDGED if arm and "electra-mini" in model.pretrain else ()),
             *more,
             *self.settings.words("pretrain"),
         )
-        return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=model.minutes)))
+        minutes = _minutes(arguments) or model.minutes * (4 if is_cline else 1)
+        return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
 
     def checkpoint(self, backbone: str, seed: int) -> Argument:
         """Give a model as it was released; where the scale has none, a run of its own."""
@@ -234,7 +240,8 @@ class Setting:
             *self.settings.words("finetune"),
         )
         name = safe_name("finetune", label.replace(" ", "-"), several, f"s{seed}")
-        return self.plan.add(Job(name, command, resumes=True, minutes=self.scale.minutes))
+        minutes = self.scale.minutes * (len(self.scale.learning_rates) if "--sweep" in more else 1)
+        return self.plan.add(Job(name, command, resumes=True, minutes=minutes))
 
     def model(self, job: str) -> Output:
         """Name what a fine-tuning leaves: the folder of its task."""
@@ -312,6 +319,21 @@ class Setting:
 
 
 _PROTOTYPES = Output("prototypes.safetensors")
+
+
+_PAPERS = ("tn-", "cline-")
+"""How the names of the papers' presets begin."""
+_JUDGED = ("--set", "objective.judged=argmax")
+"""Section 3.2's reading of r_k, which the papers' presets have already."""
+
+
+def _minutes(arguments: Sequence[str]) -> float:
+    """Estimate the minutes of a preset of the papers on a GPU; 0 for another."""
+    if not arguments[0].startswith(_PAPERS):
+        return 0.0
+    config = preset(arguments[0])
+    steps = int(arguments[arguments.index("--steps") + 1]) if "--steps" in arguments else config.train.steps
+    return round(60 * cost_of(config).gpu_hours * steps / config.train.steps)
 
 
 def _place(task: str) -> tuple[str, tuple[str, ...]]:

@@ -157,7 +157,7 @@ def assemble(
         ],
         judged, list(notes),
         {name: workspace.command(name) for name in workspace.plan.jobs},
-        workspace.plan.data(), versions(),
+        {one.name: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
 
 
