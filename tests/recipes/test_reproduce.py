@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from trueneg.errors import ConfigError
+from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes.made_up_data import made_up_data
@@ -115,11 +116,11 @@ def test_a_damaged_table_of_a_job_is_named(damage: str, tmp_path: Path) -> None:
     assert "job.json" in fails("reproduce", "tn-cost", "--scale", "tiny", "--seeds", 1, "--out", tmp_path)
 
 
-def write_results(root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 40) -> str:
+def write_results(root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 400) -> str:
     """Results of tasks with so many right of ``num``, as fine-tuning leaves them."""
     for seed, tasks in rights.items():
         for task, right in tasks.items():
-            gold = [number % 2 for number in range(num)]
+            gold = [number // 2 % 2 for number in range(num)]
             predicted = [label if number < right else 1 - label for number, label in enumerate(gold)]
             result = Result(f"glue/{task}", "dev", seed, {"accuracy": right / num}, num, "model", "last", 1)
             examples = [{"key": str(n), "gold": gold[n], "predicted": predicted[n]} for n in range(num)]
@@ -130,9 +131,9 @@ def write_results(root: Path, row: str, rights: dict[int, dict[str, int]], num: 
 def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tmp_path: Path) -> None:
     """Against scipy, on results made by hand."""
     rights = {
-        "base": {s: {"rte": 20 + s, "sst2": 24} for s in (1, 2, 3)},
-        "HC": {s: {"rte": 24 + s, "sst2": 25 + s % 2} for s in (1, 2, 3)},
-        "SR": {s: {"rte": 20 + s, "sst2": 24 + s % 2} for s in (1, 2, 3)},
+        "base": {s: {"rte": 200 + s, "sst2": 240} for s in (1, 2, 3)},
+        "HC": {s: {"rte": 280 + s, "sst2": 290 + s % 2} for s in (1, 2, 3)},
+        "SR": {s: {"rte": 200 + s, "sst2": 240 + s % 2} for s in (1, 2, 3)},
     }
     plan = Plan({row: Job(row, ("list", row)) for row in rights})
     workspace = Workspace.open(tmp_path, plan)
@@ -144,17 +145,30 @@ def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tm
     table = read_results(workspace, "tn-table3", "mini", Spec(TN_TABLE3, jobs, columns, claims, ["RTE", "SST"]))
 
     def average(row: str) -> np.ndarray:
-        return np.array([100 * (one["rte"] + one["sst2"]) / 80 for one in rights[row].values()])
+        return np.array([100 * (one["rte"] + one["sst2"]) / 800 for one in rights[row].values()])
 
     cell = table.cell("BERT-base HC", AVERAGE)
     assert cell is not None and list(cell.by_seed.values()) == pytest.approx(average("HC"))
     assert cell.paper == 83.5
-    ps = [ttest_1samp(average(row) - average("base"), 0).pvalue for row in ("HC", "SR")]
-    assert [claim.p for claim in table.claims] == pytest.approx([2 * min(ps), max(ps)])
-    first = table.claims[0]
-    assert first.interval is not None
-    assert first.interval.estimate == pytest.approx((average("HC") - average("base")).mean())
-    assert first.paper == pytest.approx(0.6)
+    ps, intervals = [], []
+    for row in ("HC", "SR"):
+        folders = [tmp_path / "tn-table3" / "rows" / name for name in ("BERT-base", f"BERT-base-{row}")]
+        over_examples = compare(*folders, average=True).averages[0].difference
+        over_seeds = ttest_1samp(average(row) - average("base"), 0)
+        ps.append(max(over_examples.p, over_seeds.pvalue))
+        ends = [
+            tuple(over_seeds.confidence_interval()),
+            (100 * over_examples.interval.low, 100 * over_examples.interval.high),
+        ]
+        intervals.append(max(ends, key=lambda ends: ends[1] - ends[0]))
+    assert [claim.p for claim in table.claims] == pytest.approx(
+        [min(1, 2 * ps[0]), ps[1]] if ps[0] < ps[1] else [ps[0], 2 * ps[1]]
+    )
+    for claim, row, (low, high) in zip(table.claims, ("HC", "SR"), intervals, strict=True):
+        assert claim.interval is not None
+        assert claim.interval.estimate == pytest.approx((average(row) - average("base")).mean())
+        assert (claim.interval.low, claim.interval.high) == pytest.approx((low, high))
+    assert table.claims[0].paper == pytest.approx(0.6)
     assert [claim.verdict for claim in table.claims] == ["replicated", "not resolved"]
 
 

@@ -45,7 +45,8 @@ class Input:
     parts: tuple[str, ...] = ()
     """What the command reads of a folder; all of it by default."""
     prefix: str = ""
-    """Written before it, as in ``neighbours:FILE``."""
+    suffix: str = ""
+    """Written around it, as in ``neighbours:FILE[k=10]``."""
     source: str = ""
     """Where it comes from, for the message that it is not there."""
 
@@ -146,7 +147,7 @@ def _described(argument: Argument, keys: Mapping[str, str], digests: Mapping[Inp
             "output": [argument.prefix, argument.path, argument.suffix],
             "of": keys.get(argument.job, ""),
         }
-    return {"prefix": argument.prefix, "data": digests[argument]} if isinstance(argument, Input) else argument
+    return {"data": [argument.prefix, digests[argument], argument.suffix]} if isinstance(argument, Input) else argument
 
 
 def digest(data: Input) -> str:
@@ -214,7 +215,9 @@ class Workspace:
         for argument in self.plan.jobs[name].command:
             if isinstance(argument, Output):
                 argument = f"{argument.prefix}{self.path(argument, name)}{argument.suffix}"
-            written.append(f"{argument.prefix}{argument.path}" if isinstance(argument, Input) else argument)
+            written.append(
+                f"{argument.prefix}{argument.path}{argument.suffix}" if isinstance(argument, Input) else argument
+            )
         return written
 
     def command(self, name: str) -> str:

@@ -140,9 +140,9 @@ class Setting:
 
     def input(self, place: str, *parts: str, prefix: str = "") -> Input:
         """Name data below the data folder, by the folder that ``SOURCES`` has."""
-        return Input(self.data / place, place, parts, prefix, SOURCES[place.partition("/")[0]])
+        return Input(self.data / place, place, parts, prefix, source=SOURCES[place.partition("/")[0]])
 
-    def file(self, place: str, pattern: str, prefix: str = "") -> Input:
+    def file(self, place: str, pattern: str) -> Input:
         """Find the one file of data that a pattern names.
 
         Raises:
@@ -155,7 +155,7 @@ class Setting:
                 f"{place}: one file '{pattern}' is needed below '{self.data / place}'{several}: it comes from "
                 f"{SOURCES[place]}"
             )
-        return Input(found[0], f"{place}/{found[0].name}", prefix=prefix, source=SOURCES[place])
+        return Input(found[0], f"{place}/{found[0].name}", source=SOURCES[place])
 
     def texts(self) -> tuple[Input, ...]:
         """Name the text of pre-training.
@@ -290,7 +290,8 @@ class Setting:
         if arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
         if arm == "HC GloVe":
-            return ("--hard-correction", self.file("vectors", "*.50d*.txt", "neighbours:"))
+            vectors = self.file("vectors", "*.50d*.txt")
+            return ("--hard-correction", replace(vectors, prefix='neighbours:"', suffix='"[among=whole-vocabulary]'))
         if arm.endswith("in context"):
             notes = self._annotations(backbone, corpus)
             use = ("--set", "objective.correction.use=soft_targets") if arm.startswith("soft") else ()

@@ -178,6 +178,8 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
         _average(measured, row, spec.averages, seeds)
     notes = [*spec.notes, *measured.failures()]
     for row, baseline, name in spec.claims:
+        if name == AVERAGE and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
+            _compare_averages(measured, folders, row, baseline)
         named = [column for column in spec.columns if column.name == name and not column.less]
         if named and {row, baseline} <= folders.keys():
             _compare(measured, folders, row, baseline, named[0])
@@ -217,9 +219,26 @@ def _compare(measured: Measured, folders: Mapping[str, Path], row: str, baseline
     if found is None:
         return
     if found.has_seeds:
-        interval = found.difference.interval
-        scaled = Interval(100 * interval.estimate, 100 * interval.low, 100 * interval.high, interval.num)
-        measured.differences[row, baseline, column.name] = scaled, found.difference.p
+        measured.differences[row, baseline, column.name] = _percent(found.difference.interval), found.difference.p
+
+
+def _compare_averages(measured: Measured, folders: Mapping[str, Path], row: str, baseline: str) -> None:
+    """Take the wider of two intervals, and the larger p.
+
+    One allows for examples and takes tasks as independent; the other, over seeds alone, allows for what the tasks of a
+    seed have in common: its pre-training.
+    """
+    over_seeds, p, _ = measured.difference(row, baseline, AVERAGE)
+    if over_seeds is None:
+        return
+    found = compare(folders[baseline], folders[row], average=True).averages[0].difference
+    over_tasks = _percent(found.interval)
+    wider = max(over_seeds, over_tasks, key=lambda interval: interval.high - interval.low)
+    measured.differences[row, baseline, AVERAGE] = wider, max(p, found.p)
+
+
+def _percent(interval: Interval) -> Interval:
+    return Interval(100 * interval.estimate, 100 * interval.low, 100 * interval.high, interval.num)
 
 
 def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]) -> Path:
