@@ -131,3 +131,30 @@ def test_averages_in_every_format(tmp_path: Path) -> None:
     assert "and an average is over two" in fails(
         "compare", *[write_model(tmp_path / n, 0.7) for n in "xy"], "--average"
     )
+
+
+def test_examples_are_shown_or_written_and_hostile_text_is_inert(tmp_path: Path) -> None:
+    data = tmp_path / "glue" / "RTE"
+    data.mkdir(parents=True)
+    rows = ["0\t=HYPERLINK(1) \x1b]0;title\x07<script>\tso\tentailment", "1\tsame\tso\tentailment"]
+    (data / "dev.tsv").write_text("\n".join(["index\tsentence1\tsentence2\tlabel", *rows]) + "\n")
+    config = {"task": {"name": "glue/rte", "data": str(data.parent)}}
+    for name, predicted in (("base", [0, 0]), ("hc", [1, 0])):
+        columns = {"gold": [0, 0], "predicted": predicted}
+        for seed in (1, 2):
+            known = {"labels": ["entailment", "not_entailment"], "config": config}
+            write_result(tmp_path / name, "glue/rte", seed, columns, **known)
+    asked = ("compare", tmp_path / "base", tmp_path / "hc", "--resamples", 50)
+    for form in ("terminal", "markdown", "csv", "latex"):
+        said = works(*asked, "--examples", 5, "--format", form)
+        assert "\x1b" not in said.out and "\x07" not in said.out and "HYPERLINK" in said.out
+    (one,) = works(*asked, "--examples", 5, "--json").data["examples"]
+    assert (one["better"], one["margin"], one["contender"]) == ("base", 1.0, {"not_entailment": 2})
+    for name in ("e.csv", "e.html", "e.json", "e.md"):
+        said = works(*asked, "--examples", tmp_path / name)
+        assert f"1 examples on which they differ: {tmp_path / name}" in said.err
+    cells = list(csv.reader(io.StringIO((tmp_path / "e.csv").read_text())))
+    assert cells[1][9].startswith("'=HYPERLINK(1)") and cells[1][7:9] == ["entailment × 2", "not_entailment × 2"]
+    assert "<script>" not in (tmp_path / "e.html").read_text()
+    assert "at least 1, or a file" in fails(*asked, "--examples", 0)
+    assert "no format is called so" in fails(*asked, "--examples", "examples")

@@ -217,7 +217,17 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
             assert metrics["group_consistency"] <= min(metrics["original"], metrics["revised"])
             assert result["counts"]["trained_on"] == 0, "no original is a training review"
-    rows = works("compare", tmp_path / "a", tmp_path / "b", "--resamples", 100, "--json").data["rows"]
+    compared = ("compare", tmp_path / "a", tmp_path / "b", "--resamples", 100, "--json")
+    examples = works(*compared, "--examples", 1000).data["examples"]
+    revised = [one for one in examples if one["split"] == "contrast-test" and "/" in one["key"]]
+    for one in revised:
+        right = [
+            sum(num for label, num in one[side].items() if label == one["gold"]) for side in ("baseline", "contender")
+        ]
+        assert one["margin"] == pytest.approx(abs(right[1] - right[0]) / 2)
+        assert one["text"] == f"a {'large' if one['gold'] == 'positive' else 'small'} city {one['text'].split()[-1]}"
+    assert revised, "the models differ on some revision"
+    rows = works(*compared).data["rows"]
     assert ("imdb", "contrast-test", "group_consistency") in {(r["task"], r["split"], r["metric"]) for r in rows}
     error = fails("evaluate", tmp_path / "a" / "imdb", "--contrast-set", tmp_path / "nowhere")
     assert "--contrast-set" in error and "no such file or folder" in error

@@ -276,7 +276,7 @@ rights = st.lists(st.tuples(st.booleans(), st.lists(st.booleans(), max_size=4)),
 def test_shares_are_what_they_are_called(groups: list[tuple[bool, list[bool]]]) -> None:
     contrast, original, revised = made_contrast(groups)
     answers = group_predictions(contrast, original, revised)
-    columns = {name: np.array([answer[name] for answer in answers]) for name in answers[0]}
+    columns = columns_of(answers)
     found = {name: metric(columns) for name, metric in CONTRAST_METRICS.items()}
     pairs = [is_right and other for is_right, others in groups for other in others]
     whole = [is_right and all(others) for is_right, others in groups if others]

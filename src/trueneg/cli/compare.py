@@ -20,6 +20,13 @@ def compare(
     average: Annotated[
         bool, typer.Option("--average", help="Compare averages over tasks, too: GLUE's, and that of all tasks.")
     ] = False,
+    examples: Annotated[
+        str,
+        typer.Option(
+            metavar="N or FILE",
+            help="Show the N examples that they differ on most consistently, or write all of them: .csv, .html, ….",
+        ),
+    ] = "",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap samples of the examples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
@@ -37,10 +44,12 @@ def compare(
     Example: `trueneg compare results/base results/hc-sr --out tables/hc-sr.tex`
     """
     from trueneg.evaluation.results import comparison
-    from trueneg.reporting.results import average_verdict, averages_table, comparison_table, verdict
+    from trueneg.reporting.results import average_verdict, averages_table, comparison_table, examples_table, verdict
     from trueneg.reporting.tables import JSON, form_of, write_tables
 
     form = form_of(form, out)
+    num_shown, file = _shown(examples)
+    examples_form = form_of("", file) if file else ""
     if len(folders) < 2:
         raise ConfigError(f"nothing to compare '{folders[0]}' with: name another folder of results")
     output = Output(as_json, quiet)
@@ -52,13 +61,35 @@ def compare(
         "verdicts": verdicts,
         "average_verdicts": [average_verdict(one, confidence) for one in found.averages],
     }
-    averages = [averages_table(found)] if average else []
+    tables = [averages_table(found)] if average else []
+    if examples:
+        from trueneg.evaluation.results.examples import differing_examples
+
+        differing, notes = differing_examples(*folders)
+        chosen = differing if file else differing[:num_shown]
+        shown = {"examples": [asdict(one) for one in chosen], "example_notes": notes, "num_differing": len(differing)}
+        listed = examples_table(chosen, found.baseline, notes, is_short=file is None and form == "terminal")
+        if file:
+            write_tables([listed], file, examples_form, shown)
+            output.say(f"{len(differing):,} examples on which they differ: {file}")
+        else:
+            data |= shown
+            tables.append(listed)
     if out is not None:
-        write_tables([comparison_table(found), *averages], out, form, data)
+        write_tables([comparison_table(found), *tables], out, form, data)
     if as_json or (form == JSON and out is None):
         Output(as_json=True).result(data, "")
     elif out is not None:
         output.result({}, str(out))
     else:
-        for number, table in enumerate([comparison_table(found, is_short=form == "terminal"), *averages]):
+        for number, table in enumerate([comparison_table(found, is_short=form == "terminal"), *tables]):
             output.show(table, form, after_another=number > 0)
+
+
+def _shown(examples: str) -> tuple[int, Path | None]:
+    """Read ``--examples``: how many to show, or the file to write."""
+    if not examples.lstrip("-").isdigit():
+        return 0, Path(examples) if examples else None
+    if int(examples) < 1:
+        raise ConfigError(f"--examples {examples}: give how many, at least 1, or a file to write")
+    return int(examples), None

@@ -87,7 +87,7 @@ def group_predictions(
 ) -> list[Prediction]:
     """Count what a model got right of each group, one an original: the columns of ``CONTRAST_METRICS``, as JSON.
 
-    Its ``group`` is the cluster that a bootstrap draws.
+    Its ``group`` is the cluster that a bootstrap draws; ``items`` are the predictions themselves.
 
     Example:
         >>> first = TextExample("0", "It is good.", label=1, group="0")
@@ -99,13 +99,14 @@ def group_predictions(
         >>> group_predictions(contrast, [it | {"gold": 1}], [it | {"gold": 0}])[0]["num_pairs_right"]
         0
     """
-    by_group: dict[str, list[bool]] = {}
+    by_group: dict[str, list[Prediction]] = {}
     for given in revised:
-        by_group.setdefault(given["group"], []).append(given["gold"] == given["predicted"])
+        by_group.setdefault(given["group"], []).append(given)
     found: list[Prediction] = []
     for given in original:
         group, is_right = given["group"], given["gold"] == given["predicted"]
-        of_group = by_group.get(group, [])
+        items = [given, *by_group.get(group, [])]
+        of_group = [one["gold"] == one["predicted"] for one in items[1:]]
         found.append(
             {
                 "key": group,
@@ -117,6 +118,7 @@ def group_predictions(
                 "num_pairs_right": is_right * sum(of_group),
                 "num_groups": int(bool(of_group)),
                 "num_groups_right": int(bool(of_group) and is_right and all(of_group)),
+                "items": [{name: one.get(name) for name in ("key", "gold", "predicted")} for one in items],
             }
         )
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
+from trueneg.evaluation.results.examples import DifferingExample
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
@@ -205,6 +206,56 @@ _AVERAGES = (
     "over tasks of medians over seeds, as papers give it, without an interval. Fewer errors: the difference as a share "
     "of the baseline's errors, with Fieller's interval."
 )
+
+
+_SHOWN_TEXT = 200
+"""Characters of a text that a table in a terminal shows."""
+
+
+def examples_table(
+    examples: Sequence[DifferingExample], baseline: str, notes: Sequence[str] = (), *, is_short: bool = False
+) -> Table:
+    """Tabulate the examples on which models differ.
+
+    Args:
+        examples: The most consistent first.
+        baseline: The first model's name.
+        notes: On texts that could not be read.
+        is_short: Cut long texts, for a terminal.
+    """
+    columns = [
+        *(Column("task"), Column("split"), Column("example"), Column("better"), Column("worse")),
+        Column("by", "{:.2f}".format, is_number=True),
+        *(Column("gold"), Column(f"{baseline} predicts"), Column("other predicts")),
+        *(Column("text", _cut if is_short else str), Column("second text", _cut if is_short else str)),
+    ]
+    columns = columns if any(one.second for one in examples) else columns[:-1]
+    rows = [
+        [
+            *(one.task, one.split, one.key, one.better, one.worse, one.margin, one.gold),
+            *(_predicted(one.baseline), _predicted(one.contender), one.text, one.second),
+        ][: len(columns)]
+        for one in examples
+    ]
+    legend = (
+        "By: share of the seeds of the better model that are right, minus the other's (of numbers: how much nearer to "
+        "gold). Predictions × seeds."
+    )
+    return Table(columns, rows, "Examples on which they differ", [*notes, legend])
+
+
+def _predicted(counts: Mapping[str, int]) -> str:
+    """Write what seeds predict, with how many of them do.
+
+    Example:
+        >>> _predicted({"positive": 4, "negative": 1})
+        'positive × 4, negative × 1'
+    """
+    return ", ".join(f"{label} × {num}" for label, num in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
 
 
 def verdict(row: Compared, confidence: float = 0.95) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -197,6 +197,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             trained=opened.trained,
             started=started,
         )
+        result = replace(result, config={**result.config, "contrast_set": str(data)})
         save_result(result, predictions, folder)
         results.append(result)
     return results
