@@ -265,3 +265,44 @@ def test_nothing_empty_is_kept_in_the_repository() -> None:
 
 def test_tests_run_outside_the_repository() -> None:
     assert not Path.cwd().is_relative_to(ROOT)
+
+
+def chromium(machine: Machine, works: bool = True) -> None:
+    """Let apt-get install a browser."""
+    path = machine.folder / "chromium"
+    machine.command("apt-get", f'[ "$1" = update ] || {{ : > "{path}"; chmod +x "{path}"; }}' if works else "exit 100")
+    machine.tool("chmod")
+
+
+BROWSER = "install -qq -y --no-install-recommends chromium"
+
+
+def test_a_browser_that_is_there_is_named(machine: Machine, tmp_path: Path) -> None:
+    chromium(machine)
+    found = machine.command("google-chrome")
+    done = machine.run("install-chromium")
+    assert (done.returncode, done.stdout.strip()) == (0, found)
+    other = machine.command("browser")
+    assert machine.run("install-chromium", CHROMIUM=other).stdout.strip() == other
+    wrong = machine.run("install-chromium", CHROMIUM="/elsewhere")
+    assert wrong.returncode == 1 and "$CHROMIUM names /elsewhere" in wrong.stderr
+    assert machine.calls("apt-get") == []
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_and_sudo_install_a_browser(machine: Machine, user: int) -> None:
+    chromium(machine)
+    machine.command("id", f"echo {user}")
+    machine.command("sudo", 'shift\n[ "$1" = true ] || "$@"')
+    done = machine.run("install-chromium")
+    assert (done.returncode, done.stdout.strip()) == (0, str(machine.folder / "chromium")), done.stderr
+    assert machine.calls("apt-get") == ["update -qq", BROWSER]
+
+
+@pytest.mark.parametrize("why", ["no sudo", "no apt-get", "apt-get fails"])
+def test_without_a_browser_it_says_what_to_install(machine: Machine, why: str) -> None:
+    machine.command("id", "echo 1000" if why == "no sudo" else "echo 0")
+    if why != "no apt-get":
+        chromium(machine, works=why != "apt-get fails")
+    done = machine.run("install-chromium")
+    assert (done.returncode, done.stdout) == (1, "") and "apt-get install chromium" in done.stderr

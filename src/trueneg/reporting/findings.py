@@ -73,13 +73,21 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def of_comparison(comparison: Comparison) -> Iterator[Finding]:
-    """Say what a comparison of fine-tuned models found."""
+    """Say what a comparison of fine-tuned models found, averages over tasks first."""
+    for one in comparison.averages:
+        points = _oriented(one.difference.interval, 100, is_less=False)
+        is_better: Standing = "better" if points.estimate > 0 else "worse"
+        standing: Standing = is_better if one.p_adjusted < 1 - comparison.confidence else "open"
+        mark = _mark(f"{one.contender}: {one.name}", points, standing, POINTS)
+        said = f"{len(one.tasks)} tasks; p {'< 0.001' if one.p_adjusted < 0.001 else f'= {one.p_adjusted:.3f}'}"
+        lacking = f"; without {', '.join(one.missing)}" if one.missing else ""
+        yield Finding(one.contender, one.baseline, one.name, "mean of primary metrics", mark, said + lacking, "results")
     for row in comparison.rows:
         found, is_less = row.difference, METRICS[row.metric].less_is_better
         p = found.p if row.p_adjusted is None else row.p_adjusted
         gain = _oriented(found.interval, 100, is_less)
         is_shown = p < 1 - comparison.confidence
-        standing: Standing = "open" if not is_shown else "better" if gain.estimate > 0 else "worse"
+        standing = "open" if not is_shown else "better" if gain.estimate > 0 else "worse"
         what = _MEASURES.get(row.metric, row.metric.replace("_", " ")) + (" (less is better)" if is_less else "")
         where = f"{row.task}, {row.split.removeprefix('attack-')}"
         mark = _mark(f"{row.contender}: {where}, {what}", gain, standing, POINTS)

@@ -10,11 +10,12 @@ from typing import Any
 
 from trueneg.evaluation.masked_lm.corrections import FalseNegativeRecord, judgement
 from trueneg.evaluation.results.comparison import Comparison, compare
-from trueneg.evaluation.results.robustness import robustness
+from trueneg.evaluation.results.robustness import ATTACK, robustness
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.reporting import findings
 from trueneg.reporting.charts import figures_of, forest_plot
 from trueneg.reporting.correction_rows import SIDE, corrections_table, shortened
+from trueneg.reporting.corrections import heading, table_rows
 from trueneg.reporting.findings import Finding
 from trueneg.reporting.page import asset, write_page
 from trueneg.reporting.provenance import provenance_table
@@ -30,7 +31,7 @@ from trueneg.reporting.run_sections import (
     short_place,
 )
 from trueneg.reporting.sources import Sources, read_sources
-from trueneg.reporting.tables import shown_table
+from trueneg.reporting.tables import shown_table, text_table
 
 
 def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
@@ -82,6 +83,11 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
         found=[{"name": name, "said": _said(record)} for name, record in records],
         judged="; ".join(dict.fromkeys(judgement(record.detector) for _, record in records)),
         corrections=corrections_table(records),
+        table_2=[
+            shown_table(text_table(heading(rows), table_rows(rows)), f"false-negatives-{number}")
+            for number, file in enumerate(sources.files["held_out"], 1)
+            if (rows := [record.row() for record in file.read.records])
+        ],
         side=SIDE,
         provenance=shown_table(provenance_table(sources, read), "provenance"),
     )
@@ -135,7 +141,10 @@ def _comparisons(sources: Sources, read: Mapping[str, Runs]) -> tuple[list[Compa
         if name not in shared
     ]
     folders = [sources.results[name] for name in (baseline, *shared)]
-    return [compare(*folders)] if shared else [], notes
+    tasks = {task for task, split in ours if not split.startswith(ATTACK)}
+    counted = [tasks & {task for task, _ in read[name]} for name in shared]
+    has_average = bool(counted) and all(len(of_pair) > 1 for of_pair in counted)
+    return [compare(*folders, average=has_average)] if shared else [], notes
 
 
 def _has_labels(seeds: Mapping[int, Any]) -> bool:

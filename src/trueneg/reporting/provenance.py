@@ -21,7 +21,14 @@ def provenance_table(sources: Sources, read: Mapping[str, Runs]) -> Table:
         read: The results of its fine-tuned models, by name.
     """
     rows = [*_of_tables(sources), *_of_runs(sources), *_of_results(sources, read), *_of_files(sources)]
-    return text_table(COLUMNS, [list(row) for row in dict.fromkeys(rows)])
+    *_, others, _ = zip(*rows, strict=True)
+    letters = {
+        versions: chr(ord("A") + number % 26)
+        for number, versions in enumerate(filter("–".__ne__, dict.fromkeys(others)))
+    }
+    shown = [[*row[:-2], letters.get(row[-2], "–"), row[-1]] for row in dict.fromkeys(rows)]
+    notes = [f"{letter}: {versions}." for versions, letter in letters.items()]
+    return text_table(COLUMNS, shown, notes=notes)
 
 
 Row = tuple[str, ...]

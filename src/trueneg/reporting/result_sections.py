@@ -11,7 +11,7 @@ from trueneg.evaluation.results.robustness import Robustness
 from trueneg.reporting import detection
 from trueneg.reporting.charts import Change, Line, change_chart, line_chart
 from trueneg.reporting.findings import layers_of, short_checkpoints, similarities_of
-from trueneg.reporting.results import comparison_table, percent, points, results_table
+from trueneg.reporting.results import averages_table, comparison_table, percent, points, results_table
 from trueneg.reporting.sources import Sources
 from trueneg.reporting.tables import short_names, shown_table, text_table
 
@@ -21,6 +21,7 @@ def of_results(sources: Sources, comparisons: Sequence[Comparison]) -> list[dict
     if not sources.results:
         return []
     tables = [replace(results_table(list(sources.results.values())), title="Figures")]
+    tables += [averages_table(comparison) for comparison in comparisons if comparison.averages]
     tables += [comparison_table(comparison) for comparison in comparisons]
     return [shown_table(table, f"results-{number}") for number, table in enumerate(tables, 1)]
 

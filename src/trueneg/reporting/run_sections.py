@@ -78,6 +78,7 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
             "tokens a second": _number(last.get("tokens_per_second"), ",.0f"),
             "gold loss, training": _number(last.get("gold_loss"), ".3f"),
             "gold loss, held out": _number(run.last("eval").get("gold_loss"), ".3f"),
+            "sentence similarity": _similarity(run),
         }
 
     facts = [fact(run) for run in runs]
@@ -114,6 +115,16 @@ def differing_settings(runs: Sequence[RunFiles]) -> dict[str, Any] | None:
     rows = [[name, *(_setting(one[name]) for one in flat)] for name in names]
     heading = ["setting", *(run.name for run in runs)]
     return shown_table(text_table(heading, rows), "settings") | {"num": len(rows)} if rows else None
+
+
+def _similarity(run: RunFiles) -> str:
+    if (found := run.similarity) is None:
+        return "not measured"
+    told = [
+        f"{pooling} {f'{100 * found.before[pooling]:.2f} → ' if pooling in found.before else ''}{100 * after:.2f}"
+        for pooling, after in found.after.items()
+    ]
+    return f"{', '.join(told)} (Spearman × 100, {found.task} {found.split})"
 
 
 def _setting(value: Any) -> str:

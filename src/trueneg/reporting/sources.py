@@ -23,7 +23,7 @@ from trueneg.training.log import read_metrics
 
 KNOWN = (
     "a run (with metrics.jsonl), results of fine-tuning or attacks, a recipe's folder (with table.json), or "
-    "a .json that detect swords, evaluate or attack wrote with --out"
+    "a .json that detect swords or evaluate wrote with --out"
 )
 _REMEDY = "make it again, or leave it out"
 
@@ -108,24 +108,32 @@ class _Detectors:
     versions: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(FalseNegativeRecord):
+    """One checkpoint, text and detector of a file of ``trueneg evaluate masked-lm``."""
+
+    sequences: str
+    fraction: float | None
+    shares: dict[str, Interval | None]
+
+    def row(self) -> dict[str, Any]:
+        """Give what a row of Table 2 shows."""
+        shares = {name: share and vars(share) for name, share in self.shares.items()}
+        return {**vars(self), "shares": shares}
+
+
 @dataclass(frozen=True)
 class _HeldOut:
-    records: list[FalseNegativeRecord]
+    records: list[HeldOut]
 
 
-@dataclass(frozen=True)
-class _Attacked:
-    attacked: list[dict[str, Any]]
-
-
-Kind = Literal["hits", "similarity", "detectors", "held_out", "attacked"]
+Kind = Literal["hits", "similarity", "detectors", "held_out"]
 
 _FILES: Mapping[Kind, tuple[type[Any], str, Any]] = {
     "hits": (_Hits, "triplets", None),
     "similarity": (_Similarity, "sts", None),
     "detectors": (_Detectors, "task", "substitution"),
     "held_out": (_HeldOut, "task", "false-negatives"),
-    "attacked": (_Attacked, "attacked", None),
 }
 """Kind of file to its shape, and the key that tells it, with its value if other kinds have that key, too."""
 
