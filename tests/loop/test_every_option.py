@@ -81,7 +81,22 @@ CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
         for name in ("mlm", "electra")
     ),
     ("mlm", ["prediction=sampled", "unit=span", "schedule=wsd"], ("objective.temp", "objective.mask", "optimizer.")),
-    ("mlm", ["schedule=constant"], ("optimizer.final",)),
+    ("mlm", ["schedule=constant"], ("optimizer.",)),
+    ("mlm", ["schedule=cosine", "optimizer.name=electra-code", "warmup_steps=2"], ("optimizer.",)),
+    ("mlm", ["correction.detector=ema@0.01", "use=marginal"], ("objective.", "corpus.")),
+    ("mlm", ["level=token", "regularization.variant=soft"], ("objective.",)),
+    # Draws that are mostly the best guess, or no label of the discriminator would be of a token that was judged.
+    (
+        "electra",
+        ["correction.detector=ema@0.01", "use=soft_targets", "judged=argmax", "objective.temperature=0.05"],
+        ("objective.",),
+    ),
+    ("electra", ["prediction=argmax", "level=sentence"], ("objective.",)),
+    (
+        "cline",
+        ["cline.original=clean", "pooling=mean", "similarity=cosine", "in_batch_negatives=true"],
+        ("objective.",),
+    ),
     ("cline", ["cline.variant=released", "cline.guard=ema@0.01"], ("objective.cline.",)),
     ("cline", ["negatives=random", "weights=fixed"], ("objective.cline.",)),
     ("cline", ["contrast=false"], ("objective.cline.",)),

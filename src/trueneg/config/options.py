@@ -372,7 +372,7 @@ class TrainConfig:
     """Compute activations again in the backward pass: less memory, slower."""
     log_every: int = option(50, at_least=1, resume="free")
     """Steps between records of the training loss."""
-    eval_every: int = option(500, at_least=0, resume="free")
+    eval_every: int = option(500, at_least=0, resume="free", needs="corpus.eval_rows")
     """Steps between evaluations on held-out rows; 0 for one at the end only."""
     save_every: int = option(500, at_least=0, resume="free")
     """Steps between checkpoints; 0 for one at the end, and by ``save_minutes``."""
