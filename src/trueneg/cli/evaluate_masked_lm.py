@@ -74,7 +74,7 @@ def masked_lm(
     Example: `trueneg evaluate masked-lm runs/hc --corpus corpus/`
 
     Table 2: `trueneg evaluate masked-lm runs/hc --over-training --text wiki.txt --sequences lines --sequences packed
-    --detector lexical --detector contextual:ENCODER --out table2.json --plot table2.png`
+    --detector 'lexical[forms=retrieved]' --detector contextual:ENCODER --out table2.json --plot table2.png`
     """
     if task != TASK:
         raise ConfigError(f"--task {task}: leave it out, or name what is evaluated: trueneg evaluate --help")
