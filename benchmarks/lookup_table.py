@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 
-from trueneg.lexicon.table import cached_table
+from trueneg.lexicon.table import FORMS, cached_table
 from trueneg.tokenizer import load_tokenizer
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     options = parser.parse_args()
     tokenizer = load_tokenizer(options.tokenizer)
     result: dict[str, object] = {"entries": len(tokenizer)}
-    for forms in ("lemma", "agree"):
+    for forms in FORMS:
         cold, cached = [], []
         for _ in range(options.rounds):
             with tempfile.TemporaryDirectory() as folder:

@@ -79,6 +79,23 @@ def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tupl
     return override(with_objective(CONTINUE, "mlm"), [*SETTINGS, *paths, *settings])
 
 
+def evaluated_by(config: PretrainConfig) -> tuple[str, list[str]]:
+    """Give the detector of the demo's evaluation, WordNet by the run's own table of synonyms, and its settings.
+
+    Example:
+        >>> evaluated_by(override(PretrainConfig(), ["correction.detector=lexical", "correction.forms=retrieved"]))
+        ('lexical', ['train.precision=fp32', 'train.device=', 'objective.correction.forms=retrieved'])
+    """
+    from trueneg.detectors.specification import leaves, parse, takes_forms
+
+    correction = config.objective.correction
+    names = {leaf.name for leaf in leaves(parse(correction.detector))} if correction.detector else set()
+    detector = correction.detector if names == {"lexical"} else "lexical"
+    settings = [f"train.precision={config.train.precision}", f"train.device={config.train.device}"]
+    forms = [f"objective.correction.forms={correction.forms}"] if takes_forms(detector) else []
+    return detector, [*settings, *forms]
+
+
 def run_demo(
     out: str | Path = "demo",
     *,
@@ -126,12 +143,14 @@ def run_demo(
         if trained.reason == "interrupted":
             raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': the same command goes on")
         say("looking for false negatives in text it has not seen")
+        detector, kept = evaluated_by(config)
         with Bar("evaluating", unit="rows", quiet=quiet) as bar:
             found = evaluate_held_out(
                 str(run_folder),
                 folder / "corpus",
+                detector=detector,
                 wordnet=wordnet,
-                settings=[f"train.precision={config.train.precision}", f"train.device={config.train.device}"],
+                settings=kept,
                 progress=bar.tell,
             )
         found.save(run_folder / FALSE_NEGATIVES)
