@@ -255,7 +255,7 @@ class ClineConfig:
     """Contrast the original with its views."""
     original: Literal["masked", "clean"] = option("masked", needs=OF_CONTRAST)
     """The original in the contrast: the masked text, which is read anyway (the authors' code), or the text itself (Eq.
-    5 and 6), which is one more row to read: a third more time a step."""
+    5 and 6), which is one more row to read: up to a third more time a step."""
     negatives: Literal["antonyms", "random"] = option("antonyms", needs=OF_VIEWS)
     """What the original is contrasted with: its antonym view, or another row ("w/o Hard Negative")."""
     similarity: Literal["dot", "cosine"] = option("dot", needs=OF_CONTRAST)

@@ -48,7 +48,7 @@ class Cline(Objective[Views, ClineBatch]):
     ``released``: three classes over the words that might have been replaced, and a binary cross-entropy of pooled
     vectors, as the authors' code has it (see ``contrast.released_loss``). By default the original is read masked, as
     the authors' code does: three rows a row. ``original="clean"`` contrasts the vector of the text itself, x_ori of
-    Eq. 5 and 6, which is one more row to read: about a third more time a step.
+    Eq. 5 and 6, which is one more row to read: up to a third more time a step.
 
     Args:
         masked_lm: Masking, with its correction and regularizers.
