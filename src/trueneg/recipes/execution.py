@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -66,8 +66,9 @@ def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] 
                         failed[name] = _failure(workspace, name, process.exitcode)
                         say(f"{name} failed: {failed[name]}")
                     else:
-                        _finish(workspace, name)
-                        say(f"{name}: done in {time.monotonic() - started:.0f} s")
+                        seconds = time.monotonic() - started
+                        _finish(workspace, name, seconds)
+                        say(f"{name}: done in {seconds:.0f} s")
         except KeyboardInterrupt:
             for process in running:
                 if process.pid is not None and process.is_alive():
@@ -135,8 +136,9 @@ def _end_with_parent() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _finish(workspace: Workspace, name: str) -> None:
-    write_json(workspace.folder(name) / FINISHED, asdict(workspace.finished(name)))
+def _finish(workspace: Workspace, name: str, seconds: float) -> None:
+    finished = replace(workspace.finished(name), seconds=round(seconds, 3))
+    write_json(workspace.folder(name) / FINISHED, asdict(finished))
 
 
 def _failure(workspace: Workspace, name: str, code: int) -> str:

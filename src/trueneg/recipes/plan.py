@@ -90,6 +90,8 @@ class Finished:
     command: list[str]
     data: dict[str, str]
     """Name of what it read to its digest."""
+    seconds: float | None = None
+    """That it took, the last time if it was resumed; None where a script ran it."""
     schema: int = SCHEMA
 
 
@@ -228,6 +230,16 @@ class Workspace:
         """Describe a job once it has finished."""
         data = {one.name: self.digests[one] for one in self.plan.jobs[name].inputs}
         return Finished(name, self.keys[name], ["trueneg", *self.arguments(name)], data)
+
+    def seconds(self, name: str) -> float:
+        """Tell how long a job took that has finished; 0 where nobody measured.
+
+        Raises:
+            ConfigError: for a ``job.json`` that is damaged.
+        """
+        folder = self.folder(name)
+        remedy = f"remove '{folder}' to have the job done again"
+        return read_record(Finished, folder / FINISHED, ConfigError, remedy).seconds or 0.0
 
     def state(self, name: str) -> State:
         """Tell whether a job has finished.
