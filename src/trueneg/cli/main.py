@@ -27,6 +27,7 @@ from trueneg.cli import (
     reproduce,
     runs,
     tokenizer,
+    try_text,
     views,
 )
 from trueneg.cli.options import WordNetPath
@@ -276,6 +277,7 @@ VERBS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, groups in GROUPS.items():
     for group, verbs in groups.items():
         app.add_typer(verbs, name=group, rich_help_panel=panel)
+app.command("try", rich_help_panel=START)(try_text.try_text)
 for panel, functions in VERBS.items():
     for function in functions:
         app.command(rich_help_panel=panel)(function)

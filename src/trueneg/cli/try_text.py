@@ -1,0 +1,111 @@
+"""``trueneg try``: does it help on my text?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trueneg.cli.options import Lines, TextField, WordNetPath, seeds_of
+from trueneg.cli.output import Json, Output, Quiet
+
+
+def try_text(
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            help="Your text: files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs or hub data "
+            "sets."
+        ),
+    ],
+    start_from: Annotated[
+        str, typer.Option("--from", help="The checkpoint to continue: a run, a Hugging Face folder or a hub name.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the trial: what is there is not done again.")] = Path("try"),
+    seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs an arm: seeds 1 to N, or those listed.")] = "3",
+    minutes: Annotated[
+        float,
+        typer.Option(
+            help="What everything may take on this machine: a step is measured, and the steps are chosen by it."
+        ),
+    ] = 60.0,
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="Ways of training, by comma, besides the baseline: lexical, in-context, in-context-drop, "
+            "regularization. By default lexical,in-context,regularization."
+        ),
+    ] = "",
+    data: Annotated[
+        str,
+        typer.Option(
+            help="Labelled data for the probe of --task; without --task GLUE's folder, for sentence similarity (STS-B)."
+        ),
+    ] = "",
+    task: Annotated[
+        str, typer.Option(help="Fine-tune every arm, and the checkpoint, as a probe: as finetune --task takes it.")
+    ] = "",
+    text_column: Annotated[str, typer.Option(help="Of the probe's data: the text.")] = "",
+    label_column: Annotated[str, typer.Option(help="Of the probe's data: the label.")] = "",
+    lines: Lines = False,
+    text_field: TextField = "text",
+    wordnet: WordNetPath = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their commands; run nothing.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Options of all runs, as pretrain takes them; train.steps instead of --minutes; finetune.KEY=VALUE "
+            "of the probe.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find out whether it helps on your text: train the baseline and the recommended arms alike, and compare.
+
+    A tenth of the text is held out. All arms take as many steps, with the same seeds. Then: loss on held-out text,
+    what the models write there, sentence similarity and a probe if their data are given, before and after, with
+    intervals over seeds and a verdict in words; in the terminal, in OUT/try.json and on one page, OUT/try.html. Ctrl-C
+    loses nothing that has finished: the same command goes on.
+
+    Example: `trueneg try my.txt --from bert-base-uncased --seeds 3 --minutes 60`
+    """
+    from trueneg.recipes.own_text import PAGE, ask, planned, run_trial
+    from trueneg.reporting.trial import headline, trial_tables
+
+    output = Output(as_json, quiet)
+    named = (("--text-column", text_column), ("--label-column", label_column))
+    own = ask(
+        text,
+        start_from,
+        seeds=seeds_of(seeds),
+        minutes=minutes,
+        arms=[name.strip() for name in arms.split(",") if name.strip()],
+        lines=lines,
+        text_field=text_field,
+        data=data,
+        task=task,
+        columns=[word for flag, value in named if value for word in (flag, value)],
+        wordnet=wordnet,
+        settings=settings or (),
+    )
+    if dry_run:
+        workspace, why = planned(own, out)
+        jobs: list[dict[str, Any]] = [
+            {"job": name, "state": workspace.state(name), "command": workspace.command(name)}
+            for name in workspace.plan.jobs
+        ]
+        output.table({"jobs": jobs, "steps": why}, ("job", "state", "command"), [tuple(job.values()) for job in jobs])
+        output.say(f"{len(jobs)} jobs, {len(workspace.missing())} left; {why}")
+        return
+    trial = run_trial(own, out, output.say)
+    if as_json:
+        output.result(vars(trial), "")
+        return
+    for table in trial_tables(trial):
+        output.show(table)
+        typer.echo()
+    output.result({}, "\n".join([headline(trial), "", *trial.notes, f"the page: {out / PAGE}"]))
