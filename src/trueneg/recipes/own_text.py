@@ -517,7 +517,7 @@ def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda
         whole = _whole(own, str(chosen.steps), chosen.passages)
         workspace = Workspace.open(folder, whole.plan)
         run_jobs(workspace, 1, say)
-        if whole.plan.keys() != workspace.keys:
+        if whole.plan.digests() != workspace.digests:
             raise TaskError("the text or the checkpoint changed meanwhile: run it again with another --out")
         trial = _read(own, workspace, whole, chosen)
         save(trial, folder)
@@ -671,7 +671,7 @@ def _read(own: OwnText, workspace: Workspace, whole: _Whole, chosen: Chosen) -> 
         notes=notes,
         warnings=_warnings(workspace),
         commands={name: workspace.command(name) for name in workspace.plan.jobs},
-        data=workspace.plan.data(),
+        data={one.name: found for one, found in workspace.digests.items()},
         versions=versions(),
     )
 

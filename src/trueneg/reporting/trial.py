@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Shown, Trial
+from trueneg.reporting.charts import Chart, Mark, Standing, forest_plot
 from trueneg.reporting.page import write_page
 from trueneg.reporting.tables import Column, Table
 
@@ -17,6 +18,9 @@ TEMPLATE = """{% extends "page" %}
 .said li { margin: .3rem 0; } mark { background: #d9822b33; color: inherit; padding: 0 .2rem; border-radius: 4px; }
 pre { overflow-x: auto; font-size: .85rem; } td.written { min-width: 9rem; } .gold-word { font-weight: 600; }
 .accepted::after { content: " ✓"; color: var(--good); }
+figure.forest { margin: 1.5rem 0; } figure.forest svg { max-width: 100%; height: auto; }
+figure.forest .narrow { display: none; }
+@media (max-width: 700px) { figure.forest .wide-only { display: none; } figure.forest .narrow { display: block; } }
 {% endblock %}
 {% block source %}made by trueneg try{% endblock %}
 {% block body %}
@@ -30,6 +34,8 @@ pre { overflow-x: auto; font-size: .85rem; } td.written { min-width: 9rem; } .go
 {{- answer.verdict }}</span> against {{ arms[answer.against] }}, {{ answer.measure }}: {{ answer.reason }}
 {%- if answer.p is not none %} (p {{ "%.3f" | format(answer.p) }} by Holm's method){% endif %}.</li>
 {% endfor %}</ul>
+{% if forest %}<figure class="forest"><div class="wide-only">{{ forest.svg | safe }}</div>
+<div class="narrow">{{ forest.narrow | safe }}</div></figure>{% endif %}
 {% for table in tables %}
 <h2>{{ table.title }}</h2>
 <div class="wide"><table><thead><tr>
@@ -71,6 +77,7 @@ itself.</p>
 {% endblock %}
 """
 
+_STANDINGS: dict[str, Standing] = {"helps": "better", "hurts": "worse", "no difference shown": "open"}
 _NAMES = {BEFORE: "the checkpoint as it was", BASELINE: "plain continued training"}
 
 
@@ -141,4 +148,18 @@ def write_trial(trial: Trial, out: Path) -> Path:
         tables=trial_tables(trial),
         examples=examples,
         columns=columns,
+        forest=_forest(trial),
     )
+
+
+def _forest(trial: Trial) -> Chart | None:
+    """Draw every judged difference with its interval, right of zero better; None with a single seed."""
+    marks = []
+    for one in trial.answers:
+        if one.interval is not None and one.verdict != "not judged":
+            sign = -1 if one.better == "less" else 1
+            low, high = sorted((sign * one.interval.low, sign * one.interval.high))
+            unit = one.unit if sign > 0 else f"{one.unit} less"
+            name = f"{one.arm} against {one.against}: {one.measure}"
+            marks.append(Mark(name, sign * one.interval.estimate, low, high, _STANDINGS[one.verdict], unit))
+    return forest_plot("Differences", marks) if marks else None
