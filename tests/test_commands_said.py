@@ -17,7 +17,6 @@ from trueneg.cli.main import app
 from trueneg.config.codec import full_name
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.errors import ConfigError
-from trueneg.recipes.pilot import PilotConfig
 from trueneg.recipes.planted_arms import PlantedConfig
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +24,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 PROGRAM: Any = typer.main.get_command(app)
-SETTINGS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig, "pilot": PilotConfig, "planted": PlantedConfig}
+SETTINGS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig, "planted": PlantedConfig}
 """Whose options ``--set`` of a verb, or of an experiment, names."""
 
 LEFT_OUT = "…"

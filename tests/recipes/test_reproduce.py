@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_list_names_every_recipe_with_its_source() -> None:
     recipes = {one["recipe"]: one for one in works("reproduce", "list", "--json").data["recipes"]}
-    assert {*TABLES, "planted", "pilot"} == recipes.keys()
+    assert {*TABLES, "planted"} == recipes.keys()
     assert recipes["tn-table3"]["source"].endswith("Table 3")
 
 
@@ -87,6 +87,10 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("tn-table3", "--scale", "tiny", "--format", "slurm"), "--dry-run"),
         (("tn-table3", "--scale", "tiny", "--dry-run", "--format", "slrm"), "slurm"),
         (("cline-table4", "--scale", "tiny", "--set", "select=test"), "contrast-set"),
+        (("cline-table2", "--scale", "tiny", "--set", "adversaries.imbd=x"), "imdb"),
+        (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
+        (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART"),
+        (("pilot",), "cline-table2"),
         (("planted", "--dry-run"), "--dry-run"),
         (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),
     ],
@@ -212,6 +216,16 @@ def test_settings_reach_all_runs(data: Path, tmp_path: Path) -> None:
         assert ("epochs=1" in command) == name.startswith("finetune-")
 
 
+def test_adversarial_examples_of_ones_own_are_taken(data: Path, tmp_path: Path) -> None:
+    given = tmp_path / "published.tsv"
+    given.write_text("first\toriginal\tadversarial\tlabel\n")
+    settings = [f"adversaries.imdb={given}"]
+    planned = plan_tables("cline-table2", tmp_path, scale="tiny", data=data, seeds=1, settings=settings, arms=["SMART"])
+    assert {"adversaries-BERT-base-snli"} == {n for n in planned.workspace.plan.jobs if n.startswith("adversaries")}
+    assert str(given) in planned.workspace.command("adversarial-BERT-SMART-imdb-s1")
+    assert "--adversarial smart" in planned.workspace.command("finetune-BERT-SMART-imdb-s1")
+
+
 def test_arms_beyond_the_paper_have_rows_without_its_figures(data: Path, tmp_path: Path) -> None:
     planned = plan_tables("tn-table6", tmp_path, scale="tiny", data=data, seeds=1, arms=["HC in context", "CLINE"])
     names = planned.workspace.plan.jobs
@@ -224,6 +238,7 @@ def test_no_scale_needs_the_data_of_another(tmp_path: Path) -> None:
         plan_tables("tn-table3", tmp_path, scale="paper")
 
 
+@pytest.mark.timeout(1800)
 def test_every_table_of_both_papers(tmp_path: Path) -> None:
     """Everything, at the scale that only shows that it runs."""
     said = trueneg("reproduce", "all", "--scale", "tiny", "--seeds", 1, "--out", tmp_path, "--workers", 2)

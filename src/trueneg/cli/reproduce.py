@@ -14,7 +14,7 @@ from trueneg.errors import ConfigError, unknown_name
 if TYPE_CHECKING:
     from trueneg.recipes.reproduction import Planned
 
-LIST = "list"
+LIST, PLANTED = "list", "planted"
 DEFAULT_OUT = Path("repro")
 FORMS = ("table", "shell", "slurm")
 _OF_OTHERS = {"corpus", "wordnet"}
@@ -37,7 +37,7 @@ def reproduce(
         str,
         typer.Option(
             help="Further ways of pre-training, by comma: HC in context,HC agree. planted: drop,marginal@0.5/0.25, "
-            "all, mlm, rtd, grid; pilot: freelb,smart."
+            "all, mlm, rtd, grid."
         ),
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 3,
@@ -68,20 +68,19 @@ def reproduce(
 
     To see that everything runs: `trueneg reproduce all --scale tiny --seeds 2 --out repro-tiny/`
     """
-    from trueneg.recipes import ABOUT, RECIPES
-    from trueneg.recipes.reproduction import ALL, TABLES, listed
-    from trueneg.registry import load
+    from trueneg.recipes import planted
+    from trueneg.recipes.reproduction import ALL, PILOT, TABLES, listed
 
     output = Output(as_json, quiet)
     if recipe == LIST:
-        rows = [*listed(), *((name, "trueneg", about) for name, about in ABOUT.items())]
+        rows = [*listed(), (PLANTED, "trueneg", "what to do with a false negative, where all are known")]
         names = ("recipe", "source", "shows")
         output.table({"recipes": [dict(zip(names, row, strict=True)) for row in rows]}, names, rows)
-    elif recipe in RECIPES:
+    elif recipe == PLANTED:
         refuse_given(context, _OF_TABLES, f"reproduce {recipe}")
         chosen = [name.strip() for name in (arms or "all").split(",")]
         out = out / recipe if out == DEFAULT_OUT else out
-        results, table = load("recipe", recipe, RECIPES)(
+        results, table = planted.reproduce(
             out,
             scale=scale,
             arms=chosen,
@@ -100,8 +99,10 @@ def reproduce(
         if form != "table" and not dry_run:
             raise ConfigError(f"--format {form} is of --dry-run: add it")
         _tables(recipe, out, scale, data, arms, seeds, workers, settings or [], dry_run, form, output)
+    elif recipe == "pilot":
+        raise ConfigError(PILOT)
     else:
-        raise ConfigError(unknown_name("recipe", recipe, [LIST, ALL, *TABLES, *RECIPES]))
+        raise ConfigError(unknown_name("recipe", recipe, [LIST, ALL, *TABLES, PLANTED]))
 
 
 def _tables(

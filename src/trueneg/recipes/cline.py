@@ -10,6 +10,7 @@ from trueneg.recipes.papers import CLINE_TABLE2, CLINE_TABLE3, CLINE_TABLE4, CLI
 from trueneg.recipes.plan import Argument, Command, Job, Workspace, safe_name
 from trueneg.recipes.setting import Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
+from trueneg.runs.finetuning import LEAST_NOISE
 
 ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
 """Name in the tables to the model; a scale may lack one."""
@@ -52,19 +53,23 @@ def _tuned(setting: Setting, name: str, task: str, seed: int, more: Command = ()
 
 FREELB = ("--adversarial", "freelb", "--set", "freelb.step_size=0.1", "--set", "freelb.magnitude=0.1")
 """The paper gives no hyper-parameters of FreeLB."""
+SMART = ("--adversarial", "smart", "--set", f"smart.noise={10 * LEAST_NOISE}")
+"""Noise that bf16 can represent."""
 
 
 def _adversarial_rows(
-    setting: Setting, names: Sequence[str], tasks: Sequence[str], with_contrast: bool
+    setting: Setting, names: Sequence[str], tasks: Sequence[str], arms: Sequence[str], *, with_contrast: bool
 ) -> dict[str, list[str]]:
     """Fine-tune plainly and with FreeLB, and evaluate on TextFooler's examples, and on contrast sets."""
     jobs: dict[str, list[str]] = {}
     for task in tasks:
         found = setting.adversaries(ENCODERS["BERT"], NAMES[task])
         for name in names:
-            for row, more in ((name, ()), (f"{name} FreeLB", FREELB)):
+            ways: dict[str, Command] = {"": (), "FreeLB": FREELB, **({"SMART": SMART} if "SMART" in arms else {})}
+            for way, more in ways.items():
+                row = f"{name} {way}".strip()
                 for seed in setting.all_seeds:
-                    job = _tuned(setting, name, NAMES[task], seed, more, "FreeLB" if more else "")
+                    job = _tuned(setting, name, NAMES[task], seed, more, way)
                     setting.of_model(job, "adversarial", ("attack",), "--load", found)
                     if with_contrast:
                         setting.contrast_set(job, NAMES[task])
@@ -83,7 +88,7 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
     """FreeLB on adversarial and on revised examples (Table 2)."""
     names, notes = _names(setting, tuple(ENCODERS))
     tasks = ("IMDB", "SNLI")
-    jobs = _adversarial_rows(setting, names, tasks, with_contrast=True)
+    jobs = _adversarial_rows(setting, names, tasks, arms, with_contrast=True)
     columns = [
         column
         for task in tasks
@@ -132,9 +137,9 @@ def _revisions_right(workspace: Workspace, setting: Setting, jobs: Sequence[str]
 
 def table5(setting: Setting, arms: Sequence[str]) -> Read:
     """Adversarial sets (Table 5)."""
-    names, notes = _names(setting, (*ENCODERS, "CLINE", *arms))
+    names, notes = _names(setting, (*ENCODERS, "CLINE", *(arm for arm in arms if arm != "SMART")))
     tasks = ("IMDB", "AG", "MR", "SNLI")
-    jobs = _adversarial_rows(setting, names, tasks, with_contrast=False)
+    jobs = _adversarial_rows(setting, names, tasks, arms, with_contrast=False)
     columns = [_adversarial(task, task) for task in tasks]
     pairs = [("CLINE", _base(setting)), ("CLINE FreeLB", f"{_base(setting)} FreeLB")]
     claims = [(*pair, column.name) for pair in pairs for column in columns]

@@ -25,6 +25,10 @@ from trueneg.reporting.reproduced import markdown, reproduced_tables
 TABLES: dict[str, Callable[[Setting, Sequence[str]], Read]] = {**true_negatives.RECIPES, **cline.RECIPES}
 """Name of a recipe to the function that plans its jobs and gives the one that reads their results."""
 ALL = "all"
+PILOT = (
+    "pilot is cline-table2 now: trueneg reproduce cline-table2 --data DIR --set encoder=CHECKPOINT "
+    "--set adversaries.imdb=FILE (without it, the examples are made)"
+)
 PLAN, MARKDOWN, MADE_UP = "plan.json", "table.md", "made-up-data"
 
 

@@ -29,6 +29,7 @@ ARMS: Mapping[str, str] = {
     "CLINE": "CLINE (Eq. 7)",
     "CLINE w/o RTD": "CLINE without replaced-token detection (Table 6)",
     "CLINE w/o hard negatives": "CLINE with another row as the negative (Table 6)",
+    "SMART": "fine-tuning with SMART, next to FreeLB (CLINE's Tables 2 and 5)",
 }
 """Ways of pre-training that tables compare; the baseline's name is empty."""
 
@@ -57,6 +58,7 @@ SOURCES = {
     "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
 }
 """Folder below the data folder to what belongs there."""
+_ADVERSARIES = "adversaries."
 SELECTIONS = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 
@@ -72,6 +74,8 @@ class Settings:
     select: str = "held-out"
     """What CLINE's Table 4 selects the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
     paper does, which is the test set."""
+    adversaries: tuple[tuple[str, str], ...] = ()
+    """Task and a file of adversarial examples, published or saved, to take instead of making them."""
     options: tuple[tuple[str, str], ...] = ()
     """Kind of run (``pretrain`` or ``finetune``) and an option of all its runs, as ``--set`` takes it."""
 
@@ -98,12 +102,17 @@ class Settings:
                 found = replace(found, encoder=value)
             elif key == "text" and equals:
                 found = replace(found, text=value)
+            elif key.startswith(_ADVERSARIES) and equals:
+                task = key.removeprefix(_ADVERSARIES)
+                if task not in CLINE_FOLDERS:
+                    raise ConfigError(f"--set {setting}: {unknown_name('task', task, CLINE_FOLDERS)}")
+                found = replace(found, adversaries=(*found.adversaries, (task, value)))
             elif key == "select" and equals:
                 if value not in SELECTIONS:
                     raise ConfigError(f"--set {setting}: {unknown_name('selection', value, SELECTIONS)}")
                 found = replace(found, select=value)
             else:
-                known = ["encoder", "text", "select", "pretrain.OPTION", "finetune.OPTION"]
+                known = ["encoder", "text", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION"]
                 raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, known)}")
         return found
 
@@ -265,8 +274,13 @@ class Setting:
         on: Argument = place if self.settings.select == "contrast-set" else self.settings.select
         return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
 
-    def adversaries(self, backbone: str, task: str) -> Output:
-        """Add adversarial examples of TextFooler against a model of its own seed, which no table shows."""
+    def adversaries(self, backbone: str, task: str) -> Argument:
+        """Add adversarial examples of TextFooler against a model of its own seed, which no table shows.
+
+        Those of the settings are taken where they have some.
+        """
+        if given := dict(self.settings.adversaries).get(task):
+            return Input(Path(given), f"adversarial examples of {task}", source=f"--set adversaries.{task}={given}")
         victim = self.finetune(self.checkpoint(backbone, 1), backbone, task, VICTIM_SEED)
         encoder: Argument = "none" if self.scale.is_made_up else self.encoder(ENCODER)
         command: Command = (
@@ -287,7 +301,7 @@ class Setting:
         return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *self.scale.cline)
 
     def _arm(self, arm: str, backbone: str, corpus: Output) -> tuple[Argument, ...]:
-        if arm not in ARMS:
+        if arm not in ARMS or arm == "SMART":
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
         if arm == "HC GloVe":
             vectors = self.file("vectors", "*.50d*.txt")
