@@ -170,7 +170,10 @@ def test_colours_follow_the_system_and_the_reader(show: Open, path: Path) -> Non
     light = page.evaluate(background)
     page.get_by_label("dark").check()
     assert light == "rgb(255, 255, 255)" and page.evaluate(background) == dark != light
-    assert show(path, color_scheme="light").evaluate(background) == light
+    other = show(path, color_scheme="light")
+    assert other.evaluate(background) == light
+    other.get_by_label("dark").check()
+    assert other.evaluate(background) == dark
 
 
 def test_pictures_and_tables_are_saved(show: Open, path: Path, tmp_path: Path) -> None:

@@ -72,6 +72,23 @@ def summary(findings: Sequence[Finding]) -> str:
     return f"{compared}: {num['better']:,} better than the baseline, {num['worse']:,} worse, {num['open']:,} not known."
 
 
+MOST_DRAWN = 24
+
+
+def drawn(findings: Sequence[Finding]) -> tuple[list[Mark], str]:
+    """Choose what the first picture draws: all, or as much as fits a screen or two, what is shown first.
+
+    Returns:
+        The rows in their order, and what to say of those that are left out; empty if none is.
+    """
+    marks = [one.gain for one in findings if one.gain is not None]
+    kept = sorted(range(len(marks)), key=lambda number: marks[number].standing == "open")[:MOST_DRAWN]
+    if len(marks) <= MOST_DRAWN:
+        return marks, ""
+    said = f"{MOST_DRAWN} of {len(marks):,} comparisons, those that show a difference first; the tables have all. "
+    return [marks[number] for number in sorted(kept)], said
+
+
 def of_comparison(comparison: Comparison) -> Iterator[Finding]:
     """Say what a comparison of fine-tuned models found, averages over tasks first."""
     for one in comparison.averages:
@@ -106,7 +123,7 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
     for table in tables:
         for claim in table.claims:
             mark = None
-            if claim.interval is not None:
+            if claim.interval is not None and claim.verdict != "not comparable":
                 is_shown = claim.verdict in ("replicated", "contradicted")
                 standing = _standing(claim.interval) if is_shown else "open"
                 name = f"{claim.row} − {claim.baseline}: {claim.column} ({claim.verdict})"

@@ -50,7 +50,7 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     read = {name: read_runs(folder) for name, folder in sources.results.items()}
     comparisons, notes = _comparisons(sources, read)
     found = [*notes, *_findings(sources, comparisons)]
-    drawn = [one.gain for one in found if one.gain is not None]
+    drawn, left_out = findings.drawn(found)
     records = list(_found(sources))
     common, facts = facts_of(sources.runs)
     parts = {
@@ -72,6 +72,7 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
         findings=found,
         sentences=findings.sentences,
         forest=forest_plot("Differences from the baseline", drawn) if drawn else None,
+        left_out=left_out,
         sections=[(id, name) for id, name in _SECTIONS.items() if parts.get(id, True)],
         **{name: part for name, part in parts.items() if name not in ("training", "corrections")},
         runs=sources.runs,

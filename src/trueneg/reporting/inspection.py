@@ -22,7 +22,7 @@ TEMPLATE = """{% extends "page" %}
 .pair { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: center; margin: .8rem 0; }
 .token { background: #7c4dff2e; border: 1px solid #7c4dff; border-radius: 999px; padding: .1rem .8rem; }
 .synonyms { border: 2px solid #2d7dd2; border-radius: 8px; padding: .4rem .9rem; margin: .8rem 0; }
-.accepts { color: var(--good); font-weight: 600; } .rejects { color: var(--bad); } .aside { opacity: .65; }
+.accepts { color: var(--good); font-weight: 600; } .rejects { color: var(--bad); } td.aside { opacity: .8; }
 section { margin-top: 2.2rem; } td.verdict { white-space: nowrap; font-variant-numeric: tabular-nums; }
 th.name { overflow-wrap: anywhere; min-width: 6rem; }
 {% endblock %}

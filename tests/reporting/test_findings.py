@@ -1,0 +1,184 @@
+"""What a report says first, against scipy and by hand; and what it takes for what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from page_reader import Page
+from scipy import stats
+from test_html import make_run
+
+from made_up_results import guesses, labels, write_model, write_result
+from trueneg.errors import TaskError, TruenegError
+from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, save_table
+from trueneg.evaluation.results.robustness import robustness
+from trueneg.evaluation.results.summary import read_runs
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.reporting import findings
+from trueneg.reporting.charts import Mark
+from trueneg.reporting.html import write_report
+from trueneg.reporting.sources import read_sources
+
+
+def of_runs(*folders: Path) -> Sequence[findings.Finding]:
+    return findings.of_runs(read_sources(folders).runs)
+
+
+def test_runs_that_differ_in_their_seed_only_are_one_arm(tmp_path: Path) -> None:
+    losses = {"base": [3.1, 3.3, 3.2], "hc": [3.0, 3.05, 3.1]}
+    more = {"base": (), "hc": ("correction.detector=",)}
+    folders = [
+        make_run(tmp_path, f"{arm}-{seed}", [4.0, loss], f"train.seed={seed}", *more[arm])
+        for arm in losses
+        for seed, loss in enumerate(losses[arm], 1)
+    ]
+    (found,) = of_runs(*folders)
+    assert (found.contender, found.baseline, found.standing) == ("hc", "base", "open")
+    tested = stats.ttest_rel(losses["base"], losses["hc"])
+    wanted = (tested.statistic * 0 + np.mean(np.subtract(losses["base"], losses["hc"])), *tested.confidence_interval())
+    assert found.gain is not None
+    assert (found.gain.value, found.gain.low, found.gain.high) == pytest.approx(wanted)
+    page = Page(write_report(folders, tmp_path / "page.html").read_text())
+    assert "hc (3 seeds)" in page.words and "1 comparison, and none of them shows a difference" in page.words
+
+
+def test_one_seed_or_other_text_say_nothing(tmp_path: Path) -> None:
+    base = make_run(tmp_path, "base", [4.0, 3.5])
+    (alone,) = of_runs(base, make_run(tmp_path, "one", [4.0, 3.0], "optimizer.learning_rate=1e-3"))
+    assert alone.gain is not None and alone.gain.value == pytest.approx(0.5)
+    assert (alone.gain.low, alone.standing) == (None, "open") and "another seed" in alone.reason
+    for name, setting, reason in (
+        ("corpus", "corpus.path=elsewhere", "corpora differ"),
+        ("length", "corpus.length=64", "lengths of rows differ"),
+        ("mask", "objective.masking.rate=0.3", "masking differ"),
+        ("seed", "train.seed=9", ""),
+    ):
+        (other,) = of_runs(base, make_run(tmp_path, name, [4.0, 3.0], setting, "optimizer.learning_rate=1e-3"))
+        assert other.gain is None and other.standing == "open" and reason in other.reason
+    (short,) = of_runs(base, make_run(tmp_path, "short", [4.0], "optimizer.learning_rate=1e-3"))
+    assert short.gain is None and "different steps (10, 20)" in short.reason
+
+
+def attacked(folder: Path, share: float, seeds: Sequence[int] = (1, 2, 3), num: int = 200) -> Path:
+    gold = labels(num)
+    for seed in seeds:
+        before, after = (guesses(gold, right, seed) for right in (0.9, share))
+        metrics = ("attack_success_rate", "accuracy_before", "accuracy_under_attack")
+        columns = {"gold": gold, "predicted": after, "predicted_before": before}
+        write_result(folder, "mr", seed, columns, split="attack-typos-default", metrics=metrics)
+    return folder
+
+
+def test_where_less_is_better_the_sign_is_turned(tmp_path: Path) -> None:
+    comparison = compare(attacked(tmp_path / "weak", 0.4), attacked(tmp_path / "strong", 0.7))
+    (row,) = comparison.rows
+    (found,) = findings.of_comparison(comparison)
+    assert row.metric == "attack_success_rate" and row.difference.interval.estimate < 0
+    assert found.gain is not None and found.standing == "better"
+    assert found.gain.value == pytest.approx(-100 * row.difference.interval.estimate)
+    assert (found.gain.low, found.gain.high) == pytest.approx(
+        (-100 * row.difference.interval.high, -100 * row.difference.interval.low)
+    )
+
+
+def test_robustness_is_the_mean_over_seeds_of_before_and_after(tmp_path: Path) -> None:
+    folder = attacked(tmp_path / "model", 0.5)
+    (found,) = robustness(read_runs(folder))
+    told = [json.loads(path.read_text())["metrics"] for path in sorted(folder.rglob("attack-*default.json"))]
+    before, after = (np.mean([metrics[f"accuracy_{when}"] for metrics in told]) for when in ("before", "under_attack"))
+    assert (found.task, found.attack, found.metric, found.num_seeds) == ("mr", "typos-default", "accuracy", 3)
+    assert (found.before, found.after) == pytest.approx((before, after))
+    assert found.change is not None and found.change.low < found.change.estimate < found.change.high < 0
+    assert found.change.estimate == pytest.approx(after - before)
+    (mixed,) = robustness(read_runs(attacked(folder, 0.5, seeds=[4], num=150)))
+    assert mixed.change is None and mixed.num_seeds == 4  # of other examples
+
+
+def table(**changes: Any) -> ReproducedTable:
+    cells = [
+        Cell("base", "MNLI", 80.0, {1: 61.0, 2: 62.0}),
+        Cell("HC", "MNLI", 80.6, {1: 63.5, 2: 64.0}),
+        Cell("HC", "QQP", 90.5),
+    ]
+    claims = [
+        Claim("HC", "base", "MNLI", 0.6, Interval(2.25, 1.0, 3.5, 2), 0.01, "replicated", "the same direction"),
+        Claim("HC", "base", "QQP", 0.5, None, None, "not comparable", "nothing was measured"),
+    ]
+    known: dict[str, Any] = {
+        **{"recipe": "tn-table3", "title": "GLUE <b>", "source": "True Negatives, Table 3", "scale": "tiny"},
+        **{"rows": ["base", "HC"], "columns": ["MNLI", "QQP"], "cells": cells, "claims": claims, "notes": ["smaller"]},
+        **{"commands": {"job": "trueneg pretrain"}, "data": {}, "versions": {"torch": "2"}},
+    }
+    return ReproducedTable(**known | changes)
+
+
+def test_a_reproduced_table_has_the_papers_figures_beside_ours(tmp_path: Path) -> None:
+    folder = tmp_path / "tn-table3"
+    write_model(folder / "results" / "a", 0.7)  # what a recipe leaves below its table is no part of the page
+    write_model(folder / "results" / "b", 0.7)
+    save_table(table(), folder)
+    text = write_report([folder], tmp_path / "page.html").read_text()
+    words = Page(text).words
+    for said in (
+        "GLUE <b>: True Negatives, Table 3",
+        "63.75",
+        "63.50–64.00",
+        "paper 80.6",
+        "paper 90.5",
+        "✓ replicated 1",
+    ):
+        assert said in words, said
+    assert "HC against base, True Negatives, Table 3: MNLI +2.25 [+1.00, +3.50] points" in words
+    assert 'class="number replicated"' in text and "trueneg reproduce tn-table3 --scale tiny" in words
+    assert "HC%2CMNLI%2C80.6%2C63.75%2C1%2C63.5" in text  # as CSV
+    found = list(findings.of_tables([table()]))
+    assert [one.standing for one in found] == ["better", "open"] and found[1].gain is None
+
+
+def test_independent_intervals_are_added_in_squares() -> None:
+    found = findings.independent_difference(Interval(0.7, 0.6, 0.78, 50), Interval(0.5, 0.42, 0.6, 40))
+    assert found.estimate == pytest.approx(0.2) and found.num == 40
+    assert found.low == pytest.approx(0.2 - np.hypot(0.1, 0.1))
+    assert found.high == pytest.approx(0.2 + np.hypot(0.08, 0.08))
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TruenegError, match=r"empty' holds no run and no results: name a run"):
+        (tmp_path / "empty").mkdir()
+        read_sources([tmp_path / "empty"])
+    hits = tmp_path / "hits.json"
+    hits.write_text('{"triplets": [{"checkpoint": "a", "way": "cls", "curve": ["high"]}]}')
+    with pytest.raises(TaskError, match=r"hits.json' is damaged: 'triplets.0.*: make it again, or leave it out"):
+        read_sources([hits])
+    hits.write_text('{"loss": 3}')
+    with pytest.raises(TruenegError, match="holds no run and no results"):
+        read_sources([hits])
+    save_table(table(schema=2), tmp_path)
+    with pytest.raises(TaskError, match="'schema' is 2"):
+        read_sources([tmp_path])
+
+
+def test_folders_that_share_no_task_are_not_known(tmp_path: Path) -> None:
+    gold = labels(50)
+    write_result(tmp_path / "other", "glue/mrpc", 1, {"gold": gold, "predicted": gold})
+    words = Page(
+        write_report([write_model(tmp_path / "base", 0.7), tmp_path / "other"], tmp_path / "p.html").read_text()
+    ).words
+    assert "other against base, fine-tuned models" in words and "no labelled task and split in common" in words
+
+
+def test_the_first_picture_keeps_what_shows_a_difference() -> None:
+    def finding(number: int) -> findings.Finding:
+        standing: Any = "better" if number % 10 == 9 else "open"
+        return findings.Finding("a", "b", "", "", Mark(str(number), 1.0, 0.5, 1.5, standing, "points"))
+
+    marks, said = findings.drawn([finding(number) for number in range(40)])
+    assert [mark.name for mark in marks] == [str(number) for number in range(40) if number < 22 or number % 10 == 9]
+    assert said.startswith("24 of 40 comparisons")
+    assert findings.drawn([finding(1)])[1] == ""
