@@ -82,7 +82,7 @@ def test_a_page_shows_intervals_and_fits_a_phone(folders: list[Path], tmp_path: 
     assert text.index("<svg ") < text.index("<table ") and '<div class="wide"><table class="stacked">' in text
     cells = re.findall(r'data-label="([^"]+)"', text)
     assert cells[:7] == ["task", "split", "metric", "base", "hc", "difference [95%]", "p (Holm)"]
-    assert "@media (max-width: 700px)" in text and "prefers-color-scheme: dark" in text
+    assert "@media (max-width: 700px)" in text and "color-scheme: light dark" in text
     assert not re.findall(r"(?:src|href)=", text)
 
 

@@ -70,20 +70,23 @@ def is_of_results(folder: Path) -> bool:
 
 def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
     """Print or write the table of results."""
+    from trueneg.reporting.glue_server import as_data, server_table
     from trueneg.reporting.results import results_table
     from trueneg.reporting.tables import JSON, form_of, write_tables
 
     form = form_of(form, out)
-    table = results_table(folders)
+    table, server = results_table(folders), server_table(folders)
     columns = [column.name for column in table.columns]
-    data = {"columns": columns, "rows": table.rows, "title": table.title, "notes": table.notes}
+    data = {"columns": columns, "rows": table.rows, "title": table.title, "notes": table.notes, **as_data(server)}
     if out is not None:
-        write_tables([table], out, form, data)
+        write_tables([table, server] if server else [table], out, form, data)
         output.result({"report": out, "format": form}, str(out))
     elif output.as_json or form == JSON:
         Output(as_json=True).result(data, "")
     else:
         output.show(table, form)
+        if server:
+            output.show(server, form, after_another=True)
 
 
 def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:
