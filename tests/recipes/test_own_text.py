@@ -166,6 +166,17 @@ def test_too_little_time_is_refused_with_what_would_be_needed() -> None:
     assert choose_steps(COST, 6, 3, 1000)[0] >= MIN_STEPS
 
 
+def test_the_first_steps_do_not_count_if_there_are_others(tmp_path: Path) -> None:
+    """Five steps of 9, 7, 2, 1 and 3 s: the last three have 2 s each; of one or two steps all count."""
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        json.dumps({"step": n, "kind": "train", "seconds": s}) for n, s in enumerate((9.0, 16.0, 18.0, 19.0, 22.0))
+    ]
+    for num, expected in ((5, (2.0, 22.0)), (2, (8.0, 16.0)), (1, (9.0, 9.0))):
+        path.write_text("\n".join([*lines[:num], ""]))
+        assert own_text._timed(path) == expected
+
+
 def test_a_small_text_is_not_read_for_ever() -> None:
     steps, why = choose_steps(COST, 60, 3, 5)
     assert steps == MAX_EPOCHS * 5

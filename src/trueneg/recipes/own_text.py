@@ -53,6 +53,8 @@ MIN_TRAINING, MIN_HELD_OUT = 4_000, 500
 MIN_STEPS, MAX_EPOCHS = 50, 20
 TIMED_STEPS, UNTIMED_STEPS = 12, 2
 """Steps of a run that measures their time, and those at its beginning that do not count."""
+MOST_TIMING = 1.0
+"""Minutes after which such a run stops, however few steps it took."""
 RESERVE = 0.1
 """Share of the time that is kept back: a machine is not always equally fast."""
 EVALUATED_ROWS = 2_000
@@ -135,7 +137,7 @@ def choose_steps(cost: Cost, minutes: float, num_seeds: int, steps_an_epoch: int
             f"{needed}, or fewer --arms or --seeds"
         )
     steps = min(fits, most)
-    why = f"{runs}, a step measured at {measured} in {TIMED_STEPS - UNTIMED_STEPS} steps of each on this machine"
+    why = f"{runs}, a step measured at {measured} on this machine"
     if steps < fits:
         why += f"; {fits:,} would fit, but {steps:,} read the text {MAX_EPOCHS} times already"
     return steps, f"{why}; about {cost.minutes(steps, num_seeds) * (1 - RESERVE):.0f} minutes in all"
@@ -386,7 +388,7 @@ class _Jobs:
             *("--out", Output("run"), "--seed", seed, "--steps", steps, "--warmup", warmup),
             *_arm(arm, notes, self.own.wordnet),
             *("--set", "corpus.eval_rows=0", "--set", "train.save_every=0"),
-            *(("--set", "train.log_every=1") if is_timing else ()),
+            *(("--set", "train.log_every=1", "--set", f"train.max_minutes={MOST_TIMING}") if is_timing else ()),
             *(word for setting in self.own.settings for word in ("--set", setting)),
         )
         name = safe_name("time", arm) if is_timing else safe_name("pretrain", arm, f"s{seed}")
@@ -599,8 +601,8 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, say: Callable[[str], N
     a_step, a_start = {}, {}
     for arm in own.all_arms:
         name = safe_name("time", arm)
-        a_step[arm] = _seconds_a_step(workspace.path(Output(f"run/{STEP_RECORDS}", name)))
-        a_start[arm] = max(1.0, workspace.seconds(name) - TIMED_STEPS * a_step[arm])
+        a_step[arm], training = _timed(workspace.path(Output(f"run/{STEP_RECORDS}", name)))
+        a_start[arm] = max(1.0, workspace.seconds(name) - training)
     annotating = 0.0
     if is_part and notes is not None:
         annotating = _START + rows / ANNOTATED_ROWS * max(0.5, workspace.seconds("annotate-part") - _START) / 2
@@ -608,12 +610,16 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, say: Callable[[str], N
     inspecting = PASSAGES * _START * (len(own.all_arms) + 1)
     spent = sum(workspace.seconds(name) for name in workspace.plan.jobs)
     a_run = sum(workspace.seconds(name) for name in measured if name)
+    if measured[1] and own.is_sentence_encoder:  # which is measured again beside every run that continues it
+        a_run += workspace.seconds(measured[1])
     return Cost(a_step, a_start, a_run, annotating + probes + inspecting + 2 * _START, spent)
 
 
-def _seconds_a_step(path: Path) -> float:
-    times = [record["seconds"] for record in read_metrics(path) if record["kind"] == "train"][UNTIMED_STEPS - 1 :]
-    return max(1e-4, float(times[-1] - times[0]) / (len(times) - 1))
+def _timed(path: Path) -> tuple[float, float]:
+    """Give the seconds of a step, those at the beginning left out if there are others, and of all steps."""
+    times = [float(record["seconds"]) for record in read_metrics(path) if record["kind"] == "train"]
+    kept = times[UNTIMED_STEPS - 1 :] if len(times) > UNTIMED_STEPS else [0.0, *times]
+    return max(1e-4, (kept[-1] - kept[0]) / (len(kept) - 1)), times[-1]
 
 
 def _passages(corpus: Path) -> list[str]:
@@ -638,9 +644,11 @@ def _passages(corpus: Path) -> list[str]:
 def _read(own: OwnText, workspace: Workspace, whole: _Whole, chosen: Chosen) -> Trial:
     measures = [*_held_out(own, workspace, whole), *_similarity(own, workspace, whole), *_probe(own, workspace, whole)]
     took = sum(workspace.seconds(name) for name in workspace.plan.jobs) / 60
+    before = output_of(workspace, whole.trained[BEFORE, own.seeds[0]].held_out)["records"][0]
     notes = [
         "All arms saw the same text in the same order, the same masks, and took as many steps; seeds are paired.",
-        "Held-out documents are a tenth of the text, chosen at random; no arm trained on them.",
+        f"Held-out documents are a tenth of the text, chosen at random; no arm trained on them. Measured on "
+        f"{before['num_rows']:,} rows of them, {before['counts']['masked']:,} masked tokens.",
         f"Training and measuring took {took:.1f} minutes.",
     ]
     if own.is_head_new:
