@@ -46,6 +46,7 @@ SMALLER = [
     (r"(trueneg try .*) --minutes[ =]\d+", r"\1 --arms lexical"),
     # The hand-made WordNet that other tests put in place has no counts of senses.
     (r"--objective cline", "--objective cline --set cline.views.senses=all"),
+    (r"--task triplets", "--task triplets --set senses=all"),
 ]
 # Files a page supposes its reader to have.
 FILES = {
@@ -63,6 +64,10 @@ FILES = {
             for number, word in enumerate(["movie", "film", "house", "day"] * 5)
         )
         for split in ("train", "dev")
+    },
+    **{
+        f"rt-polaritydata/rt-polarity.{side}": "".join(f"a big film , happy people stay {n} days\n" for n in range(20))
+        for side in ("pos", "neg")
     },
     "glue/STS-B/dev.tsv": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
     + "".join(

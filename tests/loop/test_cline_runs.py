@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -91,6 +92,34 @@ def test_views_of_another_wordnet_are_refused(configure: Configure, tmp_path: Pa
     other = configure("train.steps=2", f"correction.wordnet={changed_wordnet(tmp_path / 'changed')}")
     with pytest.raises(CheckpointError, match="was trained with other tables"):
         pretrain(other, tmp_path / "run", resume=True, quiet=True)
+
+
+def test_other_settings_of_views_have_another_table(
+    configure: Configure, tagged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of other settings in the cache is not taken for theirs, and theirs is found again."""
+    monkeypatch.setenv("TRUENEG_CACHE", str(tmp_path))
+    rows, tokenizer = row_index(configure(), Corpus.open(tagged)), load_tokenizer(tagged / "tokenizer")
+    settings = ["min_count=2", "min_count=20", "min_ratio=0.9", "words=tagged", "preset=paper", "random=any"]
+    digests = [
+        (setting, reader_of(configure(f"cline.views.{setting}"), rows, tokenizer).digest)  # type: ignore[attr-defined]
+        for setting in [*settings, *settings]
+    ]
+    assert digests[: len(settings)] == digests[len(settings) :]
+    assert len(list((tmp_path / "replacements").iterdir())) == len(settings)
+    assert len({digest for _, digest in digests}) >= 4  # in some the tiny text has the same words
+    with pytest.raises(LexiconError, match=r"lower views\.min_count=5000 or views\.min_ratio=0\.01, or if the text"):
+        reader_of(configure("cline.views.min_count=5000"), rows, tokenizer)
+
+
+def test_the_released_variant_is_recorded_with_its_views(configure: Configure, tmp_path: Path) -> None:
+    pretrain(configure("train.steps=2", "cline.variant=released"), tmp_path / "run", quiet=True)
+    views = json.loads((tmp_path / "run" / "config.json").read_text())["objective"]["cline"]["views"]
+    used = {"preset": "released", "min_count": 0, "min_ratio": 0.0, "agree": False, "multiword": True, "random": "any"}
+    assert views | used == views
+    ours = configure("train.steps=2", "cline.variant=released", "cline.views.preset=trueneg", "cline.views.senses=all")
+    with pytest.raises(CheckpointError):
+        pretrain(ours, tmp_path / "run", resume=True, quiet=True)
 
 
 def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Path) -> None:

@@ -149,8 +149,14 @@ def _read_or_made(
         sentences, tagger, lexicon = _sentences(path), make_tagger("pattern"), WordNet.load(wordnet or None)
         triplets = make_triplets(sentences, tagger, lexicon, config=config)
         output.say(f"{len(triplets):,} triplets of {len(sentences):,} sentences: {form_of(triplets)}")
-        about = {"made": asdict(config), "num_sentences": len(sentences), "num_made": len(triplets)}
-        about |= {"tagger": tagger.name, "wordnet_digest": lexicon.digest}
+        about = {
+            "made": asdict(config),
+            "settings": list(settings),
+            "num_sentences": len(sentences),
+            "num_made": len(triplets),
+            "tagger": tagger.name,
+            "wordnet_digest": lexicon.digest,
+        }
     triplets = _subset(triplets, limit)
     return triplets, {"form": form_of(triplets), "num_triplets": len(triplets), **about}
 

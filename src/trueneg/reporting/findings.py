@@ -143,13 +143,14 @@ def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def of_hits(records: Sequence[Layers]) -> Iterator[Finding]:
-    """Compare the Hits of encoders with those of the first, by each similarity."""
-    for way in dict.fromkeys(record.way for record in records):
-        first, *others = (record for record in records if record.way == way)
-        names = short_checkpoints(records)
+    """Compare the Hits of encoders with those of the first, by each similarity and on the same kind of triplets."""
+    names = short_checkpoints(records)
+    for way, triplets in dict.fromkeys((record.way, record.triplets) for record in records):
+        first, *others = (record for record in records if (record.way, record.triplets) == (way, triplets))
         for one in others:
             gain = independent_difference(one.chosen, first.chosen)
-            yield _paired(names[one.checkpoint], names[first.checkpoint], f"triplets by {way}", "Hits", gain, _APART)
+            where = f"triplets ({triplets}) by {way}"
+            yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Hits", gain, _APART)
 
 
 def of_similarity(records: Sequence[Similarity]) -> Iterator[Finding]:

@@ -88,6 +88,8 @@ def _of_files(sources: Sources) -> Iterator[Row]:
                 "--data",
                 file.read.data or "DATA",
             ]
+            made = getattr(getattr(file.read, what)[0], "settings", [])
+            command += [part for setting in made for part in ("--set", setting)]
             yield (file.name, f"encoders: {what}", "–", *_versions(file.read.versions), shlex.join(command))
     for file in sources.files["detectors"]:
         command = ["trueneg", "detect", "swords", "--data", *file.read.data]

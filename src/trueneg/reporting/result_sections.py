@@ -71,7 +71,7 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
     names = short_checkpoints(layers) | short_checkpoints(similar)
     charts, tables = [], []
     order = list(dict.fromkeys(one.checkpoint for one in layers))
-    for way in dict.fromkeys(one.way for one in layers):
+    for way, triplets in dict.fromkeys((one.way, one.triplets) for one in layers):
         lines = [
             Line(
                 names[one.checkpoint],
@@ -79,20 +79,22 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
                 order.index(one.checkpoint),
             )
             for one in layers
-            if one.way == way
+            if (one.way, one.triplets) == (way, triplets)
         ]
-        charts.append(line_chart(f"Hits by {way}, %", "layer", lines))
+        charts.append(line_chart(f"Hits by {way}, % ({triplets})", "layer", lines))
     if layers:
         rows = [
             [
-                *(names[one.checkpoint], one.way, f"{percent(one.curve[one.paper_layer])} (layer {one.paper_layer})"),
+                *(names[one.checkpoint], one.triplets, one.way),
+                f"{percent(one.curve[one.paper_layer])} (layer {one.paper_layer})",
                 f"{percent(one.chosen.estimate)} [{percent(one.chosen.low)}, {percent(one.chosen.high)}]"
                 f" (layer {one.chosen_layer})",
                 f"{one.chosen_ties:.2%}",
             ]
             for one in layers
         ]
-        heading = ["encoder", "by", "Hits, best layer (as the paper)", "Hits, layer chosen on a fifth [95%]", "ties"]
+        best, chosen = "Hits, best layer (as the paper)", "Hits, layer chosen on a fifth [95%]"
+        heading = ["encoder", "words replaced", "by", best, chosen, "ties"]
         tables.append(shown_table(text_table(heading, rows), "hits"))
     if similar:
         rows = [

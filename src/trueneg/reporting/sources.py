@@ -63,6 +63,15 @@ class Layers:
     chosen: Interval
     """Hits at ``chosen_layer``, on sentences that did not choose it."""
     chosen_ties: float
+    form: str = "not said"
+    """How many words the triplets replace."""
+    settings: list[str] = field(default_factory=list)
+    """With what they were made of sentences."""
+
+    @property
+    def triplets(self) -> str:
+        """What tells triplets from others: Hits are compared among the same only."""
+        return ", ".join([self.form, *self.settings])
 
 
 @dataclass(frozen=True)

@@ -168,9 +168,12 @@ def _check_coverage(table: ReplacementTable, tags: Tags) -> None:
     if num_words >= FEWEST_WORDS and share < LEAST_COVERAGE:
         source = table.provenance["source"]
         english = ", which is English" if source == "WordNet" else ""
+        asked, usual = ReplacementOptions(**json.loads(table.provenance["options"])), ReplacementOptions()
+        rare = f"lower views.min_count={asked.min_count} or views.min_ratio={asked.min_ratio}, or "
+        is_strict = asked.min_count > usual.min_count or asked.min_ratio > usual.min_ratio
         raise LexiconError(
             f"only {share:.1%} of the nouns, verbs, adjectives and adverbs of '{tags.corpus.path}' have anything in "
-            f"{source}{english}, to be replaced by: if the text is in another "
+            f"{source}{english}, to be replaced by: {rare if is_strict else ''}if the text is in another "
             f"language, name a lexicon of it, views.lexicon=wn:LEXICON, and tag it with --tagger spacy:MODEL"
         )
 
