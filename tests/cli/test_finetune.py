@@ -251,6 +251,8 @@ def test_a_sweep_selected_on_the_contrast_set_is_labelled_in_every_table(
     assert all(result["selection"] == f"last; optimizer.learning_rate: {rule}" for result in done["results"])
     assert works("report", tmp_path / "a", "--format", "csv").out.count(rule) == 6, "each metric of each split"
     assert rule in works("evaluate", tmp_path / "a" / "imdb").err
+    attacked = works("attack", tmp_path / "a" / "imdb", "--attack", "typos")
+    assert rule in attacked.err
     works("finetune", world.run, *on_films(films), "--seeds", 1, "--out", tmp_path / "b")
     notes = works("compare", tmp_path / "b", tmp_path / "a", "--resamples", 50, "--json").data["rows"][0]["notes"]
     note = "of a, optimizer.learning_rate is the best of 2 by group_consistency on contrast-test"

@@ -110,6 +110,8 @@ def _remarks(one: AttackResult) -> Iterator[str]:
             f"{where}: {num:,} of {one.result.num_examples:,} were changed in nothing that the model reads (at most "
             f"{one.result.config['task']['length']} tokens), and count as they are"
         )
+    if "sweep" in one.result.train:
+        yield f"{where}: {one.result.selection}"
     if invalid := counts.get("invalid"):
         yield f"{where}: {invalid:,} of {one.result.num_examples:,} are noted as invalid, and count"
 
@@ -128,6 +130,7 @@ def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> Non
                 "num_examples": one.result.num_examples,
                 "metrics": one.result.metrics,
                 "counts": one.result.counts,
+                "selection": one.result.selection,
                 "drops": [asdict(drop) for drop in one.drops],
             }
             for one in done
