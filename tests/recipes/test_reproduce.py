@@ -67,6 +67,8 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
     assert f"{len(stamps)} jobs, {len(stamps)} of them done before" in again.err
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
 
+    assert str(tmp_path) not in (tmp_path / "tn-table4" / "table.json").read_text()
+
     folders = [tmp_path / "tn-table4" / "rows" / row for row in ("ELECTRA-small", "ELECTRA-small-HC")]
     assert works("compare", *folders, "--json").data["rows"]
 

@@ -119,8 +119,8 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
                 share = sum(bool(one[key] > other[key]) for key in one) / len(one)
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
         claims = [(rows[0], rows[1], "IMDB Rev")]
-        folders = [workspace.path(setting.model(of_row[0])) for of_row in jobs.values()]
-        notes = [f"The examples: trueneg compare {folders[0]} {folders[1]} --examples examples.csv"]
+        folders = [workspace.told_path(setting.model(of_row[0])) for of_row in jobs.values()]
+        notes = [f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv"]
         return assemble(workspace, recipe, scale, CLINE_TABLE3, rows, ["IMDB Rev"], measured, claims, notes)
 
     return read

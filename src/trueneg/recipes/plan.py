@@ -226,6 +226,23 @@ class Workspace:
         """Write a job's command as a shell takes it."""
         return shlex.join(["trueneg", *self.arguments(name)])
 
+    def told(self, name: str) -> str:
+        """Write a job's command for a table that others read: names of data and jobs, and no place of this machine."""
+        words = []
+        for argument in self.plan.jobs[name].command:
+            if isinstance(argument, Output):
+                word = f"{argument.prefix}{self.told_path(argument, name)}{argument.suffix}"
+            elif isinstance(argument, Input):
+                word = f"{argument.prefix}DATA/{argument.name}{argument.suffix}"
+            else:
+                word = argument
+            words.append(word)
+        return shlex.join(["trueneg", *words])
+
+    def told_path(self, output: Output, job: str = "") -> str:
+        """Name what a job leaves, from the folder of recipes on."""
+        return f"OUT/{self.path(output, job).relative_to(self.root)}".removesuffix("/.")
+
     def finished(self, name: str) -> Finished:
         """Describe a job once it has finished."""
         data = {one.name: self.digests[one] for one in self.plan.jobs[name].inputs}

@@ -156,7 +156,7 @@ def assemble(
             for row in rows for column in columns
         ],
         judged, list(notes),
-        {name: workspace.command(name) for name in workspace.plan.jobs},
+        {name: workspace.told(name) for name in workspace.plan.jobs},
         {one.name: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
 
