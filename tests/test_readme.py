@@ -247,3 +247,9 @@ def test_hub_names_are_replaced_whole_only() -> None:
 
 def test_every_exception_says_why() -> None:
     assert all(reason for reason in NOT_RUN.values())
+
+
+def test_reproduced_tables_are_what_the_files_of_results_say() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "write-results"), "--check"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run(script, env=environment, check=False).returncode == 0

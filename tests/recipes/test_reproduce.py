@@ -218,6 +218,19 @@ def test_settings_reach_all_runs(data: Path, tmp_path: Path) -> None:
         assert ("epochs=1" in command) == name.startswith("finetune-")
 
 
+def test_scores_of_glues_server_are_read_back(data: Path, tmp_path: Path) -> None:
+    planned = plan_tables("tn-table7", tmp_path, scale="tiny", data=data, seeds=1)
+    read = planned.readers["tn-table7"]
+    assert "GLUE's server" in read(planned.workspace, "tn-table7", "mini").claims[0].reason
+    names = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "QNLI", "RTE")
+    lines = "".join(f"{name},{50 + number}\n" for number, name in enumerate(names))
+    (tmp_path / "tn-table7" / "rows" / "ELECTRA-small" / "glue-test.csv").write_text(f"task,score\n{lines}")
+    table = read(planned.workspace, "tn-table7", "mini")
+    cells = {column: table.cell("ELECTRA-small", column) for column in ("SST", "MNLI", "Average")}
+    assert {column: cell.mean for column, cell in cells.items() if cell} == {"SST": 51, "MNLI": 55, "Average": 53.5}
+    assert table.claims[0].verdict == "not comparable"
+
+
 def test_adversarial_examples_of_ones_own_are_taken(data: Path, tmp_path: Path) -> None:
     given = tmp_path / "published.tsv"
     given.write_text("first\toriginal\tadversarial\tlabel\n")

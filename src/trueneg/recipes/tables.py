@@ -241,9 +241,14 @@ def _percent(interval: Interval) -> Interval:
     return Interval(100 * interval.estimate, 100 * interval.low, 100 * interval.high, interval.num)
 
 
+def rows_folder(workspace: Workspace, recipe: str, row: str) -> Path:
+    """Name the folder of a row's results."""
+    return workspace.root / recipe / ROWS / row.replace(" ", "-").replace("/", "-")
+
+
 def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]) -> Path:
     """Copy a row's results into one folder, as ``compare`` and ``report`` read them."""
-    folder = workspace.root / recipe / ROWS / row.replace(" ", "-").replace("/", "-")
+    folder = rows_folder(workspace, recipe, row)
     if folder.is_dir():
         shutil.rmtree(folder)
     for one in jobs:
