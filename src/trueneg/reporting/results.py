@@ -6,10 +6,9 @@ import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
-from trueneg.evaluation.results.examples import DifferingExample
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
@@ -17,6 +16,9 @@ from trueneg.files.names import tell_apart
 from trueneg.reporting.tables import Column, Table
 from trueneg.tasks.metrics import METRICS
 from trueneg.terminal.printable import printable
+
+if TYPE_CHECKING:
+    from trueneg.evaluation.results.examples import DifferingExample
 
 
 def percent(share: float) -> str:
