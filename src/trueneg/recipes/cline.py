@@ -236,7 +236,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
                 else setting.checkpoint(backbone, seed)
             )
             command: Command = (
-                *("evaluate", "encoder", run, "--task", "triplets"),
+                *("evaluate", "encoder", run, "--task", "triplets", "--set", "preset=paper"),
                 *("--data", setting.input("cline_eval/rt-polaritydata"), "--rows", str(setting.scale.limit), "--json"),
             )
             jobs[row, seed] = setting.plan.add(Job(safe_name("hits", row.replace(" ", "-"), f"s{seed}"), command))
