@@ -252,6 +252,8 @@ def test_a_trial_is_interrupted_and_goes_on_with_the_same_plan(world: tuple[Path
     assert (out / "try.json").read_bytes() == before
     with pytest.raises(ConfigError, match=r"holds results of other settings \(arms: in-context -> lexical\)"):
         run_trial(asked(world), out)
+    with pytest.raises(ConfigError, match="holds a trial of 4 steps a run: give these"):
+        run_trial(asked(world, arms=("in-context",), settings=(*SMALL, "train.steps=5")), out)
 
 
 def test_the_time_is_measured_and_kept(

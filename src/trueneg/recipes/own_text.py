@@ -58,6 +58,7 @@ MOST_TIMING = 1.0
 RESERVE = 0.1
 """Share of the time that is kept back: a machine is not always equally fast."""
 EVALUATED_ROWS = 2_000
+PROTOTYPE_ROWS = "4000"
 ANNOTATED_ROWS, ALL_ANNOTATED_AT = 256, 2_000
 PASSAGES, PASSAGE_TOKENS, EXAMPLES = 3, 44, 12
 _START = 3.0
@@ -67,7 +68,7 @@ _TIMING_SEED = "1"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a folder's trial is about; its seeds may grow."""
+    """What a folder's trial is about; its seeds may grow, and its time until the steps are chosen."""
 
     text: str
     text_digest: str
@@ -193,7 +194,7 @@ class OwnText:
             ",".join(self.arms),
             " ".join(self.corpus),
             " ".join(str(one.path) if isinstance(one, Input) else str(one) for one in (*self.probe, self.glue or "")),
-            " ".join([*self.settings, *self.wordnet, *([f"train.steps={self.steps}"] if self.steps else [])]),
+            " ".join([*self.settings, *self.wordnet]),
         )
 
 
@@ -366,10 +367,9 @@ class _Jobs:
         return cls(own, plan, Output("corpus", "corpus"))
 
     def prototypes(self) -> Output:
-        """Read how the checkpoint sees each word; fewer rows where there is less time."""
-        rows = max(500, min(20_000, round(300 * self.own.minutes)))
+        """Read how the checkpoint sees each word."""
         command: Command = ("detect", "prototypes", "--encoder", self.own.checkpoint, "--corpus", self.corpus)
-        command = (*command, "--rows", str(rows), "--out", Output("prototypes.safetensors"))
+        command = (*command, "--rows", PROTOTYPE_ROWS, "--out", Output("prototypes.safetensors"))
         return Output("prototypes.safetensors", self.plan.add(Job("prototypes", command)))
 
     def notes(self, max_rows: int = 0) -> Output:
@@ -540,16 +540,17 @@ def _chosen(own: OwnText, folder: Path) -> Chosen | None:
     """Read what was chosen before.
 
     Raises:
-        ConfigError: if it was for another time.
+        ConfigError: if it was for another time, or other steps.
     """
     path = folder / CHOSEN
     if not path.is_file():
         return None
     chosen = read_record(Chosen, path, ConfigError, f"remove '{path}' to have the steps chosen again")
-    if chosen.minutes and chosen.minutes != own.minutes:
+    is_same = chosen.steps == own.steps if own.steps else chosen.minutes in (0.0, own.minutes)
+    if not is_same:
+        of_time = f", chosen for --minutes {chosen.minutes:g}" if chosen.minutes else ""
         raise ConfigError(
-            f"'{folder}' holds a trial of {chosen.steps:,} steps a run, chosen for --minutes {chosen.minutes:g}: give "
-            f"that to go on, or another --out"
+            f"'{folder}' holds a trial of {chosen.steps:,} steps a run{of_time}: give these to go on, or another --out"
         )
     return chosen
 
