@@ -785,6 +785,6 @@ def _warnings(workspace: Workspace) -> list[str]:
         log = workspace.folder(name) / LOG
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         for line in dict.fromkeys(line for line in lines if line.startswith("warning: ")):
-            text = line.removeprefix("warning: ").replace(str(workspace.folder(name)), name)
+            text = line.removeprefix("warning: ").replace(str(workspace.path(Output("run", name))), "RUN")
             said[text] = said.get(text, 0) + 1
     return [f"{text} ({num} jobs)" if num > 1 else text for text, num in said.items()]

@@ -38,11 +38,12 @@ figure.forest .narrow { display: none; }
 <div class="narrow">{{ forest.narrow | safe }}</div></figure>{% endif %}
 {% for table in tables %}
 <h2>{{ table.title }}</h2>
-<div class="wide"><table><thead><tr>
+<div class="wide"><table class="stacked"><thead><tr>
 {% for column in table.columns %}<th class="{{ "number" if column.is_number }}">{{ column.name }}</th>{% endfor %}
 </tr></thead><tbody>
 {% for row in table.rows %}<tr>{% for cell in row %}
-<td class="{{ "number" if table.columns[loop.index0].is_number }}">{{ "" if cell is none else cell }}</td>
+<td class="{{ "number" if table.columns[loop.index0].is_number }}"
+data-label="{{ table.columns[loop.index0].name }}">{{ "" if cell is none else cell }}</td>
 {% endfor %}</tr>
 {% endfor %}</tbody></table></div>
 {% for note in table.notes %}<p class="aside">{{ note }}</p>{% endfor %}
@@ -52,10 +53,11 @@ figure.forest .narrow { display: none; }
 <p class="aside">Words of held-out text that were masked one at a time, those first at which the arms of seed
 {{ trial.seeds[0] }} differ most. Examples, no evidence. ✓: WordNet's table accepts the word for gold; bold: gold
 itself.</p>
-<div class="wide"><table><thead><tr><th>masked</th>{% for arm in columns %}<th>{{ arm }}</th>{% endfor %}</tr></thead>
-<tbody>
+<div class="wide"><table class="stacked"><thead><tr><th>masked</th>
+{% for arm in columns %}<th>{{ arm }}</th>{% endfor %}</tr></thead><tbody>
 {% for shown in examples %}<tr><td class="context">{{ shown.before }}<mark>{{ shown.gold }}</mark>{{ shown.after }}</td>
-{% for arm in columns %}<td class="written">{% for word, probability, is_accepted in shown.written.get(arm, []) %}
+{% for arm in columns %}<td class="written" data-label="{{ arm }}">
+{% for word, probability, is_accepted in shown.written.get(arm, []) %}
 <span class="{{ "accepted" if is_accepted }} {{ "gold-word" if word | lower == shown.gold | lower }}">{{ word }}</span>
 <span class="aside">{{ "%.0f" | format(100 * probability) }} %</span><br>{% endfor %}</td>
 {% endfor %}</tr>
