@@ -42,7 +42,9 @@ from trueneg.evaluation.detectors.swords import read_benchmark
 from trueneg.evaluation.encoders.similarity_record import read_similarity
 from trueneg.evaluation.encoders.triplets import read_triplets
 from trueneg.evaluation.masked_lm.corrections import load_false_negatives
+from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import load_predictions, load_result
+from trueneg.evaluation.results.trial import load_trial
 from trueneg.files import arrays
 from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.files.lock import locked
@@ -50,11 +52,17 @@ from trueneg.files.verified import Expected, verify
 from trueneg.models.loading import load_masked_lm
 from trueneg.models.origin import read_origin
 from trueneg.models.sentence_modules import read_modules
+from trueneg.recipes.own_text import read_chosen
+from trueneg.recipes.plan import Job, Plan, Workspace
 from trueneg.recipes.planted import Settings, load_results
+from trueneg.recipes.reproduction import read_plan
+from trueneg.recipes.tables import output_of
+from trueneg.reporting.glue_server import server_scores
 from trueneg.reporting.html import write_report
 from trueneg.reporting.sources import read_sources
 from trueneg.runs.finetuned_models import finetuned_task
 from trueneg.runs.pretraining import load_run_config
+from trueneg.runs.sweeps import read_selection
 from trueneg.tasks import make_task
 from trueneg.tasks.contrast_sets import read_contrast_set
 from trueneg.tasks.records import read_records
@@ -183,6 +191,22 @@ def _lock(path: Path) -> object:
             return refused
 
 
+def _workspace(path: Path) -> Workspace:
+    """One whose only job lies where the file does."""
+    folder = path.parent / "jobs" / "job-key"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, folder / path.name)
+    return Workspace(path.parent, Plan({"job": Job("job", ("list",))}), {}, {"job": "key"})
+
+
+def _job(path: Path) -> object:
+    return _workspace(path).state("job"), _workspace(path).seconds("job")
+
+
+def _job_output(path: Path) -> object:
+    return output_of(_workspace(path), "job")
+
+
 FORMATS = {
     each.name: each
     for each in (
@@ -233,7 +257,17 @@ FORMATS = {
         Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _of_folder(read_modules)),
         Format("false-negatives.json", ("evaluation.masked_lm.corrections",), "judged/false-negatives.json",
                load_false_negatives),
-        Format("head of a file of arrays", ("files.arrays",), "about/about.json", _about),
+        Format("server's scores", ("reporting.glue_server",), "given/glue-test.json", _of_folder(server_scores)),
+        Format("table.json of a recipe", ("evaluation.results.reproduction",), "given/table.json",
+               _of_folder(load_table)),
+        Format("try.json", ("evaluation.results.trial",), "given/try.json", _of_folder(load_trial)),
+        Format("steps.json of a trial", ("recipes.own_text",), "given/steps.json", _of_folder(read_chosen)),
+        Format("selection.json of a sweep", ("runs.sweeps",), "given/selection.json", _of_folder(read_selection)),
+        Format("job.json", ("recipes.plan",), "given/job.json", _job),
+        Format("plan.json of recipes", ("recipes.reproduction",), "given/plan.json", _of_folder(read_plan)),
+        Format("what a job wrote", ("recipes.tables",), "given/output.txt", _job_output),
+        # Options of a table of replacements are in such a head, too.
+        Format("head of a file of arrays", ("files.arrays", "corruption.views.rows"), "about/about.json", _about),
         Format("notes of what was verified", ("files.verified",), "noted/notes.json", _noted),
         Format("lock", ("files.lock",), "given/.lock", _lock),
     )

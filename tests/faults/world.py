@@ -7,12 +7,18 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from safetensors import safe_open
 
 from faults.processes import Fault, run
+from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable
+from trueneg.evaluation.results.trial import Answer, Measure, Shown, Trial
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.recipes.own_text import Chosen
+from trueneg.recipes.plan import Finished
+from trueneg.runs.sweeps import Combination, Selection
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 SENTENCES = (
@@ -91,6 +97,42 @@ def _make_reviews(world: World, path: Path) -> None:
         (path / f"{split}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
 
 
+_INTERVAL = Interval(0.6, 0.2, 1.0, 5)
+_CLAIM = Claim("HC", "base", "CoLA", 1.0, _INTERVAL, 0.01, "replicated", "the same direction")
+_CELLS = [Cell("base", "CoLA", 56.8, {1: 10.0, 2: 12.0}), Cell("HC", "CoLA", None)]
+_TABLE = ReproducedTable(
+    *(
+        "tn-table3",
+        "GLUE",
+        "Zhang et al. 2023, Table 3",
+        "mini",
+        ["base", "HC"],
+        ["CoLA"],
+        _CELLS,
+        [_CLAIM],
+        ["a note"],
+    ),
+    *({"corpus": "trueneg corpus build"}, {"glue": "0" * 64}, {"trueneg": "0"}),
+)
+_TRIAL = Trial(
+    *(["my.txt"], "bert", {"baseline": "plain"}, [1, 2], 50, "timed", 60.0),
+    [Measure("loss", "nats", {"baseline": {1: 2.0, 2: 2.1}}, "less")],
+    [Answer("loss", "nats", "lexical", "baseline", _INTERVAL, 0.01, "hurts", "it does", "less")],
+    [Shown("a", "big", "film", {"baseline": [("large", 0.5, True)]})],
+    *(["a note"], ["a warning"], {"corpus": "trueneg corpus build"}, {"text": "0" * 64}, {"trueneg": "0"}),
+)
+_SELECTION = Selection(
+    *("glue/rte", "held-out", "accuracy", "the highest mean", [1, 2]),
+    [
+        Combination(
+            {"optimizer.learning_rate": 1e-5}, "sweep/lr", {1: 0.5, 2: 0.6}, 0.55, {"dev": {1: {"accuracy": 0.5}}}
+        )
+    ],
+    selected=0,
+)
+_JOB = Finished("job", "key", ["trueneg", "list"], {"text": "0" * 64})
+
+
 def _make_given(world: World, path: Path) -> None:
     """What others write and we read."""
     path.mkdir()
@@ -120,6 +162,14 @@ def _make_given(world: World, path: Path) -> None:
             "after": {"cls": 0.5, "mean": 0.25},
             "before": {},
         },
+        "glue-test.json": {"CoLA": 52.1, "SST-2": 93.5, "MNLI-m": 84.1},
+        "table.json": asdict(_TABLE),
+        "try.json": asdict(_TRIAL),
+        "steps.json": asdict(Chosen(60, "given", 1.0, ["We see a big film ."])),
+        "selection.json": asdict(_SELECTION),
+        "job.json": asdict(_JOB),
+        "plan.json": {"job": asdict(_JOB)},
+        "output.txt": {"arms": [{"name": "baseline", "ratio": 1.0}]},
         "hits.json": {"triplets": [hits, hits], "data": "triplets.jsonl", "versions": {"trueneg": "1"}},
         ".lock": {"pid": 1, "host": "here", "doing": "pretrain", "since": "2026-11-22 08:00:00"},
         "perspectrum_with_answers_v1.0.json": [

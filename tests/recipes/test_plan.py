@@ -110,7 +110,7 @@ def test_jobs_run_once_and_what_changed_runs_again(text: Path, tmp_path: Path) -
     said.clear()
     again = Workspace.open(tmp_path / "repro", small_plan(text, valid="0.2"))
     assert again.missing() == ["corpus"]
-    before = {name: {"key": first.keys[name], "data": first.finished(name).data} for name in first.plan.jobs}
+    before = {name: first.finished(name) for name in first.plan.jobs}
     assert list(changes(before, again)) == ["corpus: its command changed"]
     run_jobs(again, 1, said.append)
     assert [line for line in said if "of 1" in line] == ["1 of 1: corpus"]
@@ -120,7 +120,7 @@ def test_jobs_run_once_and_what_changed_runs_again(text: Path, tmp_path: Path) -
 
 def test_changed_data_are_named(text: Path, tmp_path: Path) -> None:
     first = Workspace.open(tmp_path, small_plan(text))
-    before = {name: {"key": first.keys[name], "data": first.finished(name).data} for name in first.plan.jobs}
+    before = {name: first.finished(name) for name in first.plan.jobs}
     text.write_text("another text\n")
     said = list(changes(before, Workspace.open(tmp_path, small_plan(text))))
     assert said == ["tokenizer: the data of text changed", "corpus: the data of text changed"]

@@ -536,16 +536,27 @@ def _check_folder(own: OwnText, folder: Path) -> None:
             raise ConfigError(f"--out {folder} holds something else ('{min(names)}'): name another folder")
 
 
+def read_chosen(folder: Path) -> Chosen | None:
+    """Read ``steps.json`` of a trial's folder; None if there is none.
+
+    Raises:
+        ConfigError: if it is damaged.
+    """
+    path = folder / CHOSEN
+    if not path.is_file():
+        return None
+    return read_record(Chosen, path, ConfigError, f"remove '{path}' to have the steps chosen again")
+
+
 def _chosen(own: OwnText, folder: Path) -> Chosen | None:
     """Read what was chosen before.
 
     Raises:
         ConfigError: if it was for another time, or other steps.
     """
-    path = folder / CHOSEN
-    if not path.is_file():
+    chosen = read_chosen(folder)
+    if chosen is None:
         return None
-    chosen = read_record(Chosen, path, ConfigError, f"remove '{path}' to have the steps chosen again")
     is_same = chosen.steps == own.steps if own.steps else chosen.minutes in (0.0, own.minutes)
     if not is_same:
         of_time = f", chosen for --minutes {chosen.minutes:g}" if chosen.minutes else ""

@@ -303,17 +303,17 @@ def with_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
 
 
-def changes(before: Mapping[str, Mapping[str, Any]], workspace: Workspace) -> Sequence[str]:
+def changes(before: Mapping[str, Finished], workspace: Workspace) -> Sequence[str]:
     """Say which jobs of the last time have another key now, and why, where that is not for a job that they need."""
     said = []
     for name, job in workspace.plan.jobs.items():
         old = before.get(name)
-        if old is None or old["key"] == workspace.keys[name]:
+        if old is None or old.key == workspace.keys[name]:
             continue
         now = workspace.finished(name)
-        data = sorted(one for one in now.data if old["data"].get(one, now.data[one]) != now.data[one])
+        data = sorted(one for one in now.data if old.data.get(one, now.data[one]) != now.data[one])
         if data:
             said.append(f"{name}: the data of {', '.join(data)} changed")
-        elif not any(before.get(need, {}).get("key") != workspace.keys[need] for need in job.needs):
+        elif all(need in before and before[need].key == workspace.keys[need] for need in job.needs):
             said.append(f"{name}: its command changed")
     return said

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.results.reproduction import ReproducedTable, save_table
@@ -16,7 +15,7 @@ from trueneg.files.whole import write_json, write_whole
 from trueneg.recipes import cline, true_negatives
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.plan import Workspace, changes
+from trueneg.recipes.plan import Finished, Workspace, changes
 from trueneg.recipes.scales import find_scale
 from trueneg.recipes.setting import ARMS, Setting, Settings
 from trueneg.recipes.tables import Read
@@ -112,17 +111,25 @@ def run_tables(
         return found
 
 
+def read_plan(root: Path) -> dict[str, Finished]:
+    """Read the jobs of all recipes that were ever run in a folder, by name, as they were planned last.
+
+    Raises:
+        ConfigError: for a damaged ``plan.json``.
+    """
+    path = root / PLAN
+    return read_record(dict[str, Finished], path, ConfigError, f"remove '{path}'") if path.is_file() else {}
+
+
 @contextmanager
 def _noted(workspace: Workspace, say: Callable[[str], None]) -> Iterator[None]:
     """Say what changed since the last time, and note the plan of this time."""
-    path = workspace.root / PLAN
-    before: dict[str, Any] = {}
-    if path.is_file():
-        before = read_record(dict[str, Any], path, ConfigError, f"remove '{path}'")
-        for change in changes(before, workspace):
-            say(f"{change}: it and what needs it are done again")
+    before = read_plan(workspace.root)
+    for change in changes(before, workspace):
+        say(f"{change}: it and what needs it are done again")
     workspace.root.mkdir(parents=True, exist_ok=True)
-    write_json(path, before | {name: asdict(workspace.finished(name)) for name in workspace.plan.jobs})
+    plan = before | {name: workspace.finished(name) for name in workspace.plan.jobs}
+    write_json(workspace.root / PLAN, {name: asdict(job) for name, job in plan.items()})
     yield
 
 
