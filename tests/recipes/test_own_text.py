@@ -122,6 +122,12 @@ def test_an_interval_that_excludes_zero_is_not_enough_among_many() -> None:
     assert "Holm" in reason
 
 
+def test_arms_that_are_the_same_are_told_as_such() -> None:
+    verdict, reason = judge(Interval(0.0, 0.0, 0.0, 3), 1.0, "less", "nats")
+    assert verdict == "no difference shown"
+    assert "changed nothing" in reason
+
+
 def test_one_seed_shows_nothing() -> None:
     [first, second] = compare_arms([Measure("loss", "nats", LOSSES, "less")], ["good"], [1])
     assert first.verdict == second.verdict == "no difference shown"

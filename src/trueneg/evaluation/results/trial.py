@@ -167,6 +167,8 @@ def judge(
     if interval is None:
         verdict: Verdict = "not judged" if better == "neither" else "no difference shown"
         return verdict, "one seed says nothing about another: give --seeds 3 or more"
+    if interval.low == interval.high == 0 and better != "neither":
+        return "no difference shown", "the same figure with every seed: it changed nothing in so few steps"
     found = f"{interval} {unit}"
     if better == "neither":
         return "not judged", f"{found}; neither more nor less is better by itself"
