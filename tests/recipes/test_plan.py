@@ -157,7 +157,21 @@ def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None
     path = f"{bin_folder}:{os.environ['PATH']}"
     subprocess.run(["sh", "-c", shell_script(workspace)], check=True, env=os.environ | {"PATH": path})
     assert workspace.missing() == []
-    assert shell_script(workspace) == "#!/bin/sh\nset -e\n"
+    assert "job.json" not in shell_script(workspace)
+
+
+def test_the_shell_script_stops_at_a_failure_and_goes_on(text: Path, tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "repro", small_plan(text))
+    script, program = tmp_path / "jobs.sh", tmp_path / "trueneg"
+    script.write_text(shell_script(workspace))
+    program.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/given\n[ "$1" != corpus ] || [ -f {tmp_path}/works ]\n')
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["sh", str(script)], env=environment).returncode == 1
+    assert (tmp_path / "given").read_text().split() == ["tokenizer", "corpus"]
+    (tmp_path / "works").touch()
+    assert subprocess.run(["sh", str(script)], env=environment).returncode == 0
+    assert (tmp_path / "given").read_text().split() == ["tokenizer", "corpus", "corpus", "list"]
 
 
 def test_the_slurm_script_hands_dependencies_on(text: Path, tmp_path: Path) -> None:
@@ -165,14 +179,14 @@ def test_the_slurm_script_hands_dependencies_on(text: Path, tmp_path: Path) -> N
     workspace = Workspace.open(tmp_path / "repro", small_plan(text))
     log, program = tmp_path / "sbatch.log", tmp_path / "sbatch"
     program.write_text(
-        f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word" >> {log}; done\necho 4$(wc -l < {log})\n'
+        f'#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word" >> {log}; done\necho 4$(grep -c -e --job-name {log})\n'
     )
     program.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(["sh", "-c", slurm_script(workspace)], check=True, env=os.environ | {"PATH": path})
     words = log.read_text().splitlines()
     assert [word for word in words if word.startswith("--job-name")] == [f"--job-name={n}" for n in workspace.plan.jobs]
-    assert [word for word in words if word.startswith("--dependency")] == ["--dependency=afterok:43"]
+    assert [word for word in words if word.startswith("--dependency")] == ["--dependency=afterok:41"]
 
 
 def test_an_interrupted_plan_goes_on(text: Path, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 from trueneg.cli.main import app
 from trueneg.errors import ConfigError, Interrupted, TruenegDeprecationWarning
-from trueneg.recipes import RECIPES, planted
+from trueneg.recipes import planted
 from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, reproduce
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
-from trueneg.registry import load
 
 SMALL = ("num_words=12", "steps=2", "eval_rows=8", "length=20")
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
@@ -37,10 +36,6 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr(planted, "run_arm", run)
     return done
-
-
-def test_the_recipe_is_in_the_table() -> None:
-    assert load("recipe", "planted", RECIPES) is reproduce
 
 
 def test_groups_and_grid() -> None:

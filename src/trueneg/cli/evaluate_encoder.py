@@ -189,10 +189,12 @@ def _hits(
 
 
 def _sentences(path: Path) -> list[str]:
+    from trueneg.tasks.cline import decoded
+
     files = sorted(path.glob("rt-polarity.*")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
         raise ConfigError(f"--data {path}: no such file: give {_DATA['triplets']}")
-    texts = [file.read_bytes().decode("utf-8", "replace") for file in files]
+    texts = [decoded(file.read_bytes())[0] for file in files]
     return [line.strip() for text in texts for line in text.split("\n") if line.strip()]
 
 

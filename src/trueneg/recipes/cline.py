@@ -31,7 +31,7 @@ def _model(setting: Setting, name: str, seed: int) -> Argument:
     if name in ENCODERS:
         return setting.checkpoint(ENCODERS[name], seed)
     backbone = ENCODERS[_base(setting)]
-    return setting.pretrain(backbone, "" if name == "continued" else name, seed)
+    return setting.pretrain(backbone, name, seed)
 
 
 def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -48,6 +48,7 @@ def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]
 
 
 def _tuned(setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "") -> str:
+    more = ("--preset", "cline", *more)
     return setting.finetune(_model(setting, name, seed), f"{name} {label}".strip(), task, seed, more)
 
 
@@ -230,11 +231,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
     for row, (name, arm) in rows.items():
         for seed in setting.all_seeds:
             backbone = ENCODERS[name]
-            run = (
-                setting.pretrain(backbone, "" if arm == "continued" else arm, seed)
-                if arm
-                else setting.checkpoint(backbone, seed)
-            )
+            run = setting.pretrain(backbone, arm, seed) if arm else setting.checkpoint(backbone, seed)
             command: Command = (
                 *("evaluate", "encoder", run, "--task", "triplets", "--set", "preset=paper"),
                 *("--data", setting.input("cline_eval/rt-polaritydata"), "--rows", str(setting.scale.limit), "--json"),

@@ -149,16 +149,27 @@ def _failure(workspace: Workspace, name: str, code: int) -> str:
     return f"{why} (see '{log}')"
 
 
+_HEADER = [
+    "#!/bin/sh",
+    "set -e",
+    "# When all jobs are done, the same trueneg reproduce without --dry-run reads their results.",
+]
+_OF_SLURM = [
+    '# Options of all jobs: SBATCH="--gpus 1 --requeue" sh SCRIPT. What runs out of time is given again and goes on;',
+    "# trueneg list presets tells how long runs take.",
+]
+
+
 def shell_script(workspace: Workspace) -> str:
-    """Write the jobs that are left as a script, which runs them one after another."""
-    return "\n".join(["#!/bin/sh", "set -e", *(_scripted(workspace, name) for name in workspace.missing()), ""])
+    """Write the jobs that are left as a script, which runs them one after another, and goes on where it was stopped."""
+    return "\n".join([*_HEADER, *(_scripted(workspace, name) for name in workspace.missing()), ""])
 
 
 def slurm_script(workspace: Workspace) -> str:
     """Write the jobs that are left as a script that hands them to Slurm; options of sbatch are taken from SBATCH."""
     left = workspace.missing()
     number = {name: f"job{position}" for position, name in enumerate(left)}
-    lines = ["#!/bin/sh", "set -e", '# Options for every job: SBATCH="--gpus 1 --time 8:00:00" sh SCRIPT']
+    lines = [*_HEADER, *_OF_SLURM]
     for name in left:
         needs = [f"${number[need]}" for need in workspace.plan.jobs[name].needs if need in number]
         dependency = f"--dependency=afterok:{':'.join(needs)} " if needs else ""
@@ -170,12 +181,17 @@ def slurm_script(workspace: Workspace) -> str:
 
 
 def _scripted(workspace: Workspace, name: str) -> str:
-    folder = workspace.folder(name)
+    """Write a job as lines of a shell, which do nothing once it has finished."""
+    folder, resumes = workspace.folder(name), workspace.plan.jobs[name].resumes
     record = json.dumps(asdict(workspace.finished(name)))
-    resume = " --resume" if workspace.state(name) == "begun" and workspace.plan.jobs[name].resumes else ""
+    whole, made = shlex.quote(str(folder)), shlex.quote(str(folder / OUT))
     out, log, finished = (shlex.quote(str(folder / file)) for file in (OUTPUT, LOG, FINISHED))
-    made = shlex.quote(str(folder / OUT))
-    return (
-        f"mkdir -p {made} && {workspace.command(name)}{resume} > {out} 2> {log} && "
-        f"printf '%s' {shlex.quote(record)} > {finished}"
+    return "\n".join(
+        [
+            f"if [ ! -f {finished} ]; then",
+            f"  mkdir -p {made} || exit 1" if resumes else f"  rm -rf {whole} && mkdir -p {made} || exit 1",
+            f"  {workspace.command(name)}{' --resume' if resumes else ''} > {out} 2> {log} || exit 1",
+            f"  printf '%s' {shlex.quote(record)} > {finished}",
+            "fi",
+        ]
     )

@@ -17,7 +17,7 @@ from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.plan import Finished, Workspace, changes
 from trueneg.recipes.scales import find_scale
-from trueneg.recipes.setting import ARMS, Setting, Settings
+from trueneg.recipes.setting import ARMS, SOURCES, Setting, Settings
 from trueneg.recipes.tables import Read
 from trueneg.reporting.reproduced import markdown, reproduced_tables
 
@@ -74,10 +74,13 @@ def plan_tables(
         if not arm or arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
     sizes, folder = find_scale(scale), Path(out)
+    if folder.is_file():
+        raise ConfigError(f"--out {folder} is a file: name a folder")
     if sizes.is_made_up and not data:
         data = made_up_data(folder / MADE_UP)
     if not data or not Path(data).is_dir():
-        raise ConfigError(f"--data {data}: name the folder that holds corpus/, glue/, squad/, cline_eval/, …")
+        given = f"--data {data}: no such folder" if data else f"--scale {scale} reads --data"
+        raise ConfigError(f"{given}: name the folder that holds {', '.join(f'{place}/' for place in SOURCES)}")
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, got {seeds}")
     setting = Setting(sizes, Path(data), seeds, Settings.parse(settings))

@@ -33,6 +33,10 @@ class Scale:
     """The tables' rows that this scale has."""
     cline: tuple[str, ...] = ()
     """Arguments of ``trueneg pretrain`` for CLINE, after the backbone's."""
+    cline_steps: int = 0
+    """Steps of CLINE and of its control, masked language modelling alone; 0 for the backbone's or the preset's."""
+    tagger: str = ""
+    """Tags words for CLINE; empty for ours."""
     finetune: Mapping[str, object] = field(default_factory=dict)
     """Settings of fine-tuning."""
     lengths: Mapping[str, int] = field(default_factory=dict)
@@ -116,7 +120,7 @@ SCALES = {
             "ELECTRA-small-512": Backbone(("tn-electra-small-512", "--steps", "25000"), _BERT),
             "RoBERTa-base": Backbone(("cline-roberta-base",), _ROBERTA, _ROBERTA),
         },
-        cline=("--steps", "2000"),
+        cline_steps=2000,
         minutes=5,
     ),
     "paper": Scale(
@@ -129,6 +133,7 @@ SCALES = {
             "ELECTRA-base": Backbone(("tn-electra-base",), "google/electra-base-discriminator"),
             "RoBERTa-base": Backbone(("cline-roberta-base",), _ROBERTA, _ROBERTA),
         },
+        tagger="spacy:en_core_web_sm",
         minutes=30,
     ),
 }  # fmt: skip

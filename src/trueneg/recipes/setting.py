@@ -27,6 +27,7 @@ ARMS: Mapping[str, str] = {
     "SR sentence": "soft regularization of sentences (section 5)",
     "soft in context": "the target spread over what prototypes accept",
     "CLINE": "CLINE (Eq. 7)",
+    "continued": "CLINE's control: as many steps of masked language modelling alone",
     "CLINE w/o RTD": "CLINE without replaced-token detection (Table 6)",
     "CLINE w/o hard negatives": "CLINE with another row as the negative (Table 6)",
     "SMART": "fine-tuning with SMART, next to FreeLB (CLINE's Tables 2 and 5)",
@@ -59,6 +60,8 @@ SOURCES = {
 }
 """Folder below the data folder to what belongs there."""
 _ADVERSARIES = "adversaries."
+KNOWN = ("encoder", "text", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
+"""What ``--set`` changes."""
 SELECTIONS = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 
@@ -69,6 +72,8 @@ class Settings:
 
     encoder: str = ""
     """The checkpoint that ``mini`` continues; by default the one that comes with the extra ``demo``."""
+    tagger: str = ""
+    """Who tags words for CLINE, as in ``corpus build``."""
     text: str = ""
     """Text for pre-training instead of the data's corpus/."""
     select: str = "held-out"
@@ -100,6 +105,8 @@ class Settings:
                 found = replace(found, options=(*found.options, (prefix[:-1], option)))
             elif key == "encoder" and equals:
                 found = replace(found, encoder=value)
+            elif key == "tagger" and equals:
+                found = replace(found, tagger=value)
             elif key == "text" and equals:
                 found = replace(found, text=value)
             elif key.startswith(_ADVERSARIES) and equals:
@@ -112,8 +119,7 @@ class Settings:
                     raise ConfigError(f"--set {setting}: {unknown_name('selection', value, SELECTIONS)}")
                 found = replace(found, select=value)
             else:
-                known = ["encoder", "text", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION"]
-                raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, known)}")
+                raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, KNOWN)}")
         return found
 
     def words(self, kind: str) -> tuple[str, ...]:
@@ -193,12 +199,16 @@ class Setting:
         command: Command = (
             *("corpus", "build", *self.texts(), "--tokenizer", tokenizer, "--out", Output("corpus")),
             *("--valid", "0.1" if self.scale.is_made_up else "0.01"),
-            *(("--tag",) if is_tagged else ()),
+            *self._tagging(is_tagged),
         )
         # A tokenizer's name is not part of a job's: models with the same one share their corpus.
         shared = next((job.name for job in self.plan.jobs.values() if job.command == command), "")
         name = shared or safe_name("corpus", backbone, "tagged" if is_tagged else "")
         return Output("corpus", self.plan.add(Job(name, command, minutes=5)))
+
+    def _tagging(self, is_tagged: bool) -> Command:
+        tagger = self.settings.tagger or self.scale.tagger
+        return ("--tagger", tagger) if is_tagged and tagger else ("--tag",) if is_tagged else ()
 
     def pretrain(self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "") -> Output:
         """Add a run.
@@ -212,11 +222,9 @@ class Setting:
         """
         model = self.scale.backbones[backbone]
         name = safe_name("pretrain", backbone, arm.replace(" ", "-"), label, f"s{seed}")
-        is_cline = arm.startswith("CLINE")
+        is_cline, is_control = arm.startswith("CLINE"), arm == "continued"
         corpus = self.corpus(backbone, is_tagged=is_cline)
-        arguments = self._cline(model.pretrain) if is_cline else model.pretrain
-        if arguments[0].startswith("cline-") and not is_cline:
-            arguments = (*arguments, "--objective", "mlm")
+        arguments = self._cline(model.pretrain, is_control) if is_cline or is_control else model.pretrain
         command: Command = (
             "pretrain",
             *(self.encoder(word) if word == ENCODER else word for word in arguments),
@@ -291,13 +299,17 @@ class Setting:
         name = safe_name("adversaries", backbone, task)
         return Output("adversaries.jsonl", self.plan.add(Job(name, command, minutes=5 * self.scale.minutes)))
 
-    def _cline(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Make a model's arguments CLINE's: the preset of the paper, or its objective."""
-        if arguments[0].startswith("tn-"):
-            return (arguments[0].replace("tn-", "cline-"), *self.scale.cline)
+    def _cline(self, arguments: Sequence[str], is_control: bool) -> tuple[str, ...]:
+        """Make a model's arguments CLINE's, or its control's: the preset of the paper, or the model's own sizes."""
         words = list(arguments)
+        if words[0].startswith(_PAPERS):
+            words = [words[0].replace("tn-", "cline-")]  # with CLINE's steps, not those of another paper
         if "--objective" in words:
             del words[words.index("--objective") : words.index("--objective") + 2]
+        if self.scale.cline_steps:
+            words += ["--steps", str(self.scale.cline_steps)]
+        if is_control:
+            return (*words, "--objective", "mlm")
         return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *self.scale.cline)
 
     def _arm(self, arm: str, backbone: str, corpus: Output) -> tuple[Argument, ...]:

@@ -141,12 +141,17 @@ def assemble(
     found = [measured.difference(*claim) for claim in claims]
     if find_scale(scale).is_made_up:
         found = [(interval, p, "the data are made up") for interval, p, _ in found]
-    tested = [number for number, (interval, _, obstacle) in enumerate(found) if interval and not obstacle]
+    printed_of = [(printed.figure(row, column), printed.figure(baseline, column)) for row, baseline, column in claims]
+    tested = [
+        number
+        for number, (interval, _, obstacle) in enumerate(found)
+        if interval and not obstacle and None not in printed_of[number]
+    ]
     adjusted = dict(zip(tested, holm([found[number][1] for number in tested]), strict=True))
     judged = []
     for number, ((row, baseline, column), (interval, _, obstacle)) in enumerate(zip(claims, found, strict=True)):
-        figures = printed.figure(row, column), printed.figure(baseline, column)
-        paper = None if None in figures else round(figures[0] - figures[1], 6)  # type: ignore[operator]
+        ours, theirs = printed_of[number]
+        paper = None if ours is None or theirs is None else round(ours - theirs, 6)
         verdict, reason = judge(paper, interval, adjusted.get(number), obstacle)
         judged.append(Claim(row, baseline, column, paper, interval, adjusted.get(number), verdict, reason))
     return ReproducedTable(

@@ -98,7 +98,7 @@ def _imdb(place: Path, split: str) -> Records:
     num_latin = 0
     for side, label in zip(("neg", "pos"), _SENTIMENT, strict=True):
         for path in (place / split / side).glob("*.txt"):
-            text, is_latin = _decoded(path.read_bytes())
+            text, is_latin = decoded(path.read_bytes())
             num_latin += is_latin
             found.append((f"{side}/{path.stem}", text, label))
     if not found:
@@ -108,7 +108,7 @@ def _imdb(place: Path, split: str) -> Records:
     return replace(records, counts={**records.counts, "latin1_texts": num_latin})
 
 
-def _decoded(content: bytes) -> tuple[str, bool]:
+def decoded(content: bytes) -> tuple[str, bool]:
     """Decode a text, and tell whether it was in Latin-1, as some releases are."""
     try:
         return content.decode("utf-8"), False
@@ -167,7 +167,7 @@ def _mr(place: Path, split: str) -> Records:
         path = place / f"rt-polarity.{side}"
         if not path.is_file():
             raise TaskError(f"--data {place}: no {path.name} in it: it holds {listing(place)}")
-        text, is_latin = _decoded(path.read_bytes())
+        text, is_latin = decoded(path.read_bytes())
         num_latin += is_latin
         lines = [line.strip() for line in text.split("\n")]
         rows += [(n, (f"{side}/{n}", line, label)) if line else (n, ("", "", "")) for n, line in enumerate(lines, 1)]

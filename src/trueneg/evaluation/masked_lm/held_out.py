@@ -390,10 +390,15 @@ def _check_settings(configs: Collection[PretrainConfig], settings: Sequence[str]
 def _config(
     checkpoint: str, run: PretrainConfig | None, detector: str, wordnet: str, settings: Sequence[str]
 ) -> PretrainConfig:
-    """Take rows and masks from the run: a generator that saw no random tokens takes them for gold."""
+    """Take rows, masks and forms of synonyms from the run.
+
+    A generator that saw no random tokens takes them for gold.
+    """
     base = with_objective(PretrainConfig(), "mlm")
     if run is not None:
-        base = replace(base, corpus=run.corpus, objective=replace(base.objective, masking=run.objective.masking))
+        forms = replace(base.objective.correction, forms=run.objective.correction.forms)
+        objective = replace(base.objective, masking=run.objective.masking, correction=forms)
+        base = replace(base, corpus=run.corpus, objective=objective)
     chosen = (
         f"objective.correction.detector={detector}",
         f"objective.correction.wordnet={wordnet}",

@@ -103,9 +103,10 @@ def judge(paper: float | None, interval: Interval | None, p: float | None, obsta
     """
     if obstacle or interval is None:
         return "not comparable", obstacle or "nothing was measured"
-    if not paper:
-        return "not comparable", "the paper has no such figure" if paper is None else "the paper shows no difference"
     found = f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+    if not paper:
+        lacking = "the paper has no such figure" if paper is None else "the paper shows no difference"
+        return "not comparable", f"{lacking}; ours: {found}"
     if interval.excludes_zero and p is not None and p < 0.05:
         is_same = (interval.estimate > 0) == (paper > 0)
         return ("replicated", f"the same direction: {found}") if is_same else ("contradicted", f"the opposite: {found}")
