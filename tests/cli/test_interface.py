@@ -112,6 +112,9 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
         *("--out", out / "planted", "--set", "num_words=5", "--set", "steps=2", "--set", "length=16"),
         *("--set", "eval_rows=4"),
     ],
+    ("try",): lambda world, out: [
+        *(world.text, "--from", world.run, "--out", out / "try", "--dry-run", "--set", "train.steps=60")
+    ],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
     ("export",): lambda world, out: [world.run, "--out", out / "exported"],
     ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],
@@ -157,7 +160,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
     speaking = {
-        *["pretrain", "finetune", "demo", "bench", "reproduce", "export"],
+        *["pretrain", "finetune", "demo", "bench", "reproduce", "export", "try"],
         "evaluate masked-lm",
         "detect swords",
     }

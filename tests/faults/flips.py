@@ -48,7 +48,7 @@ class Tally:
     faults: list[str] = field(default_factory=list)
 
 
-WHOLE_EPOCH = ("--batch-size", 64, "--set", "train.save_every=0", "--set", "corpus.eval_rows=0")
+WHOLE_EPOCH = ("--batch-size", 64, "--set", "train.save_every=0", "--set", "corpus.eval_rows=1")
 MLM = ("--objective", "mlm", "--set", "model.architecture=bert", *WHOLE_EPOCH)
 
 
