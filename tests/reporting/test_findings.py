@@ -182,3 +182,25 @@ def test_the_first_picture_keeps_what_shows_a_difference() -> None:
     assert [mark.name for mark in marks] == [str(number) for number in range(40) if number < 22 or number % 10 == 9]
     assert said.startswith("24 of 40 comparisons")
     assert findings.drawn([finding(1)])[1] == ""
+
+
+def test_what_cannot_be_compared_is_not_counted_among_comparisons() -> None:
+    interval = Interval(0.5, 0.2, 0.8, 5)
+    shown = findings.Finding("hc", "base", "rte", "accuracy", findings._mark("hc", interval, "better", "points"))
+    lacking = findings.Finding("sr", "base", "rte", "accuracy", None, "one seed")
+    assert findings.summary([shown, lacking, lacking]).startswith("1 comparison: 1 better")
+    assert "2 more cannot be compared" in findings.summary([shown, lacking, lacking])
+    assert findings.summary([lacking]).startswith("Nothing of what is here can be compared")
+
+
+def test_a_folder_of_recipes_is_all_of_its_tables_and_a_trial_is_sent_to_its_page(tmp_path: Path) -> None:
+    table = ReproducedTable(
+        "tn-cost", "t", "s", "mini", ["HC"], ["ratio"], [Cell("HC", "ratio", 1.02)], [], [], {}, {}, {}
+    )
+    for name in ("tn-cost", "again"):
+        save_table(table, tmp_path / "repro" / name)
+    assert list(read_sources([tmp_path / "repro"]).tables) == ["repro/again", "repro/tn-cost"]
+    (tmp_path / "try").mkdir()
+    (tmp_path / "try" / "try.json").write_text("{}")
+    with pytest.raises(TruenegError, match=r"try\.html"):
+        read_sources([tmp_path / "try"])

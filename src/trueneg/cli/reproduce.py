@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +129,10 @@ def _tables(
         return
     found = run_tables(planned, workers, output.say)
     texts = [markdown(reproduced_tables(table)) for table in found.values()]
-    output.result({"tables": list(found.values())}, "\n".join([*texts, f"written below '{out}'"]))
+    output.result(
+        {"tables": list(found.values())},
+        "\n".join([*texts, f"written below '{out}': trueneg report {shlex.quote(str(out))} makes a page of it"]),
+    )
 
 
 def _show_plan(planned: Planned, form: str, output: Output) -> None:

@@ -65,11 +65,17 @@ def summary(findings: Sequence[Finding]) -> str:
     """
     if not findings:
         return "Nothing is compared here: name a baseline first, and then at least one other folder of the same kind."
-    num = {kind: sum(finding.standing == kind for finding in findings) for kind in ("better", "worse", "open")}
-    compared = "1 comparison" if len(findings) == 1 else f"{len(findings):,} comparisons"
+    comparable = [finding for finding in findings if finding.gain is not None]
+    num = {kind: sum(finding.standing == kind for finding in comparable) for kind in ("better", "worse", "open")}
+    rest = len(findings) - len(comparable)
+    more = f" {rest:,} more cannot be compared: see why." if rest else ""
+    if not comparable:
+        return f"Nothing of what is here can be compared ({rest:,} pairs): see why."
+    compared = "1 comparison" if len(comparable) == 1 else f"{len(comparable):,} comparisons"
     if not num["better"] + num["worse"]:
-        return f"{compared}, and none of them shows a difference: see what is not known, and why."
-    return f"{compared}: {num['better']:,} better than the baseline, {num['worse']:,} worse, {num['open']:,} not known."
+        return f"{compared}, and none of them shows a difference: see what is not known, and why.{more}"
+    shown = f"{num['better']:,} better than the baseline, {num['worse']:,} worse, {num['open']:,} not known"
+    return f"{compared}: {shown}.{more}"
 
 
 MOST_DRAWN = 24

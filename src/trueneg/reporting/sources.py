@@ -15,6 +15,7 @@ from trueneg.evaluation.masked_lm.corrections import FalseNegativeRecord, load_f
 from trueneg.evaluation.results.provenance import Provenance
 from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table
 from trueneg.evaluation.results.store import find_results
+from trueneg.evaluation.results.trial import TRIAL
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.names import tell_apart
 from trueneg.files.records import read_record
@@ -188,6 +189,12 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
             found.tables[name] = load_table(place)
             continue
         before = found.num
+        for table in sorted(place.glob(f"*/{TABLE}")):  # the folder of several recipes
+            found.tables[f"{name}/{table.parent.name}"] = load_table(table.parent)
+        if before != found.num:
+            continue
+        if (place / TRIAL).is_file():
+            raise TruenegError(f"'{place}' is a trial's, which has a page of its own: open '{place / 'try.html'}'")
         if (place / METRICS).is_file() and not place.name.startswith("seed-"):
             found.runs.append(read_run(place, name))
         if place.is_dir() and any(find_results(place)):
