@@ -16,6 +16,8 @@ from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, sa
 from trueneg.recipes.scales import ENCODER, Scale
 from trueneg.runs.demo import find_encoder
 
+VECTORS = "*.50d*.txt"
+"""File of GloVe's vectors (footnote 11)."""
 RETRIEVED = "lexical[forms=retrieved]"
 ARMS: Mapping[str, str] = {
     "": "the baseline",
@@ -316,7 +318,7 @@ class Setting:
         if arm not in ARMS or arm == "SMART":
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
         if arm == "HC GloVe":
-            vectors = self.file("vectors", "*.50d*.txt")
+            vectors = self.file("vectors", VECTORS)
             return ("--hard-correction", replace(vectors, prefix='neighbours:"', suffix='"[among=whole-vocabulary]'))
         if arm.endswith("in context"):
             notes = self._annotations(backbone, corpus)

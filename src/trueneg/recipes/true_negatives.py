@@ -17,7 +17,7 @@ from trueneg.recipes.papers import (
     PrintedTable,
 )
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
-from trueneg.recipes.setting import GLUE, RETRIEVED, Setting
+from trueneg.recipes.setting import GLUE, RETRIEVED, VECTORS, Setting
 from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, output_of, reader, rows_folder
 from trueneg.reporting.glue_server import FILES, server_scores
 
@@ -83,6 +83,8 @@ def _glue(printed: PrintedTable, rows: Mapping[str, tuple[str, str]], setting: S
                 job = setting.finetune(run, label, f"glue/{task}", seed, tuned_as(backbone))
                 jobs.setdefault(row, []).append(job)
     columns = [column for column in _GLUE_COLUMNS if column.task.removeprefix("glue/") in tasks]
+    if any(arm == "HC GloVe" for _, arm in rows.values()):
+        notes.append(f"Word vectors of HC GloVe: {setting.file('vectors', VECTORS).name}.")
     if len(tasks) < len(GLUE):
         notes.append(f"Average of {len(tasks)} of {len(GLUE)} tasks: {', '.join(column.name for column in columns)}.")
     baselines = {backbone: row for row, (backbone, arm) in rows.items() if not arm}
