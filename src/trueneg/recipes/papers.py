@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-TRUE_NEGATIVES = "Zhang et al. 2023 (Language Model Pre-training on True Negatives)"
+TRUE_NEGATIVES = "Zhang et al. 2023 (True Negatives)"
 CLINE = "Wang et al. 2021 (CLINE)"
 
 
