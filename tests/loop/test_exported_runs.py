@@ -164,7 +164,7 @@ def test_sts_of_a_continued_sentence_encoder_is_measured_before_and_after(
     (tmp_path / "STS-B").mkdir()
     (tmp_path / "STS-B/dev.tsv").write_text("".join("\t".join(row) + "\n" for row in [heading, *rows]))
     out = tmp_path / "sts.json"
-    evaluate_encoders([str(run)], "sts", str(tmp_path), [], "", 0, out, Output(as_json=True))
+    evaluate_encoders([str(run)], "sts", str(tmp_path), [], "", (), 0, out, Output(as_json=True))
     assert f"'{sentence_encoder}' is measured, too" in capsys.readouterr().err
     assert out.read_text().count('"spearman"') == 4
     card = (run / "hf" / "README.md").read_text()

@@ -12,10 +12,10 @@ import pytest
 
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.attacks.word_substitution.neighbours import neighbours_by_vectors
+from trueneg.config.options import TripletConfig
 from trueneg.errors import ConfigError
 from trueneg.evaluation.encoders.triplet_making import make_triplets
 from trueneg.lexicon.pattern_tagger import with_safe_rules
-from trueneg.lexicon.replacements import ReplacementOptions
 from trueneg.lexicon.vectors import load_vectors
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.recipes.made_up_data import made_up_data
@@ -97,8 +97,8 @@ def test_a_small_wordnet_knows_synonyms_and_antonyms(data: Path, wordnet: WordNe
     tagger = with_safe_rules()
     sentences = (data / "corpus" / "made-up.txt").read_text().replace("\n\n", " ").split(". ")
     assert len(sentences) > 300
-    options = ReplacementOptions(senses="first", min_count=0, min_ratio=0.0)  # it has no counts of senses
-    assert len(make_triplets(sentences, tagger, wordnet, options=options)) > len(sentences) / 2
+    config = TripletConfig(senses="first")  # it has no counts of senses
+    assert len(make_triplets(sentences, tagger, wordnet, config=config)) > len(sentences) / 2
     examples = SquadTask(data / "squad").read("dev").examples
     attacked = swap_synonyms(examples, seed=0, wordnet=wordnet, tagger=tagger, options=SwapOptions.textflint())
     assert {one.outcome for one in attacked} == {"changed"}

@@ -225,7 +225,7 @@ if __name__ == "__main__":
 
 def training_plan(text: Path) -> Plan:
     plan = small_plan(text)
-    command = ("pretrain", "electra-tiny", "--corpus", Output("corpus", "corpus"), "--length", "24", "--steps", "300")
+    command = ("pretrain", "electra-tiny", "--corpus", Output("corpus", "corpus"), "--length", "24", "--steps", "2000")
     quiet = ("--set", "train.log_every=1", "--set", "corpus.eval_rows=0", "--batch-size", "2")
     plan.add(Job("run", (*command, *quiet, "--out", Output("run")), resumes=True))
     return plan

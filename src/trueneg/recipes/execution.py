@@ -108,13 +108,15 @@ def _start(workspace: Workspace, name: str, context: multiprocessing.context.For
         else:
             shutil.rmtree(folder)
     (folder / OUT).mkdir(parents=True, exist_ok=True)
-    process = context.Process(target=_run, args=(arguments, folder))
+    process = context.Process(target=_run, args=(arguments, folder, dict(os.environ)))
     process.start()
     return process
 
 
-def _run(arguments: Sequence[str], folder: Path) -> None:
-    """Run a command line in this process."""
+def _run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a command line in this process, under the parent's environment: the server has that of its own start."""
+    os.environ.clear()
+    os.environ.update(environment)
     os.setpgrp()  # Ctrl-C reaches the parent alone, which passes it on once
     for descriptor, name in ((sys.stdout.fileno(), OUTPUT), (sys.stderr.fileno(), LOG)):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)

@@ -60,7 +60,7 @@ from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
 from trueneg.training.step import Run
 
-_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard"}
+_OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard", PROVENANCE}
 """Besides names with a dot in front: locks, and what is being written."""
 
 
