@@ -97,7 +97,7 @@ def test_every_format_is_read_or_refused(name: str, places: dict[str, Place]) ->
 
 
 def test_every_module_that_decodes_json_has_its_formats_here() -> None:
-    decodes = re.compile(r"\bjson\.loads?\(|\b(parse_record|read_record|read_record_lines)\(")
+    decodes = re.compile(r"\bjson\.loads?\(|\b(parse_record|read_record|read_record_lines|read_versioned)\(")
     found = {
         ".".join(path.relative_to(SRC).with_suffix("").parts)
         for path in SRC.rglob("*.py")

@@ -98,6 +98,18 @@ def read_record(
     return parse_record(kind, content, f"'{path}'", error, remedy, ignores_others=ignores_others)
 
 
+def read_versioned(kind: type[T], path: Path, schema: int, error: type[TruenegError], remedy: str) -> T:
+    """Decode a JSON file that says the version of its schema, in its field ``schema``: see ``parse_record``.
+
+    Raises:
+        TruenegError: of class ``error``: for another version, before anything else that is wrong is named.
+    """
+    found = read_record(dict[str, Any], path, error, remedy).get("schema")
+    if found != schema:
+        raise error(f"'{path}': 'schema' is {found!r}, and this version of trueneg reads {schema}: {remedy}")
+    return read_record(kind, path, error, remedy)
+
+
 def read_record_lines(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> Iterator[tuple[int, T]]:
     """Decode a file of one JSON record a line; blank lines are passed over.
 

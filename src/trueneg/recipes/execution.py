@@ -23,8 +23,6 @@ from trueneg.errors import Interrupted, JobError
 from trueneg.files.whole import write_json
 from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Workspace
 
-INTERRUPTED = 130
-"""Exit code of a command that was interrupted and has saved."""
 _PRELOADED = ["torch", "transformers", "trueneg.cli.main", "trueneg.runs.pretraining", "trueneg.runs.finetuning"]
 _SHOWN_LOG = 1000
 

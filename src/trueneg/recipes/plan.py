@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from trueneg.errors import ConfigError
 from trueneg.files.digests import checksum, fingerprint_of
-from trueneg.files.records import read_record
+from trueneg.files.records import read_versioned
 
 SCHEMA = 1
 JOBS, FINISHED, OUT, OUTPUT, LOG = "jobs", "job.json", "out", "output.txt", "log.txt"
@@ -213,14 +213,18 @@ class Workspace:
 
     def arguments(self, name: str) -> list[str]:
         """Write a job's command, without ``trueneg``."""
-        written = []
-        for argument in self.plan.jobs[name].command:
-            if isinstance(argument, Output):
-                argument = f"{argument.prefix}{self.path(argument, name)}{argument.suffix}"
-            written.append(
-                f"{argument.prefix}{argument.path}{argument.suffix}" if isinstance(argument, Input) else argument
-            )
-        return written
+        return self._words(name, lambda output: str(self.path(output, name)), lambda data: str(data.path))
+
+    def _words(self, name: str, place: Callable[[Output], str], source: Callable[[Input], str]) -> list[str]:
+        """Write a job's arguments, with the places of what jobs leave and of data as they are to be named."""
+
+        def word(argument: Argument) -> str:
+            if isinstance(argument, str):
+                return argument
+            named = place(argument) if isinstance(argument, Output) else source(argument)
+            return f"{argument.prefix}{named}{argument.suffix}"
+
+        return [word(argument) for argument in self.plan.jobs[name].command]
 
     def command(self, name: str) -> str:
         """Write a job's command as a shell takes it."""
@@ -228,15 +232,7 @@ class Workspace:
 
     def told(self, name: str) -> str:
         """Write a job's command for a table that others read: names of data and jobs, and no place of this machine."""
-        words = []
-        for argument in self.plan.jobs[name].command:
-            if isinstance(argument, Output):
-                word = f"{argument.prefix}{self.told_path(argument, name)}{argument.suffix}"
-            elif isinstance(argument, Input):
-                word = f"{argument.prefix}DATA/{argument.name}{argument.suffix}"
-            else:
-                word = argument
-            words.append(word)
+        words = self._words(name, lambda output: self.told_path(output, name), lambda data: f"DATA/{data.name}")
         return shlex.join(["trueneg", *words])
 
     def told_path(self, output: Output, job: str = "") -> str:
@@ -254,9 +250,7 @@ class Workspace:
         Raises:
             ConfigError: for a ``job.json`` that is damaged.
         """
-        folder = self.folder(name)
-        remedy = f"remove '{folder}' to have the job done again"
-        return read_record(Finished, folder / FINISHED, ConfigError, remedy).seconds or 0.0
+        return self._record(name).seconds or 0.0
 
     def state(self, name: str) -> State:
         """Tell whether a job has finished.
@@ -267,20 +261,22 @@ class Workspace:
         folder = self.folder(name)
         if not (folder / FINISHED).is_file():
             return "begun" if folder.is_dir() else "to do"
-        remedy = f"remove '{folder}' to have the job done again"
-        schema = read_record(dict[str, Any], folder / FINISHED, ConfigError, remedy).get("schema")
-        if schema != SCHEMA:
-            raise ConfigError(
-                f"'{folder / FINISHED}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {remedy}"
-            )
-        found = read_record(Finished, folder / FINISHED, ConfigError, remedy)
+        found = self._record(name)
         if found.key != self.keys[name]:
-            raise ConfigError(f"'{folder / FINISHED}' is of another job ({found.name}): {remedy}")
+            raise ConfigError(f"'{folder / FINISHED}' is of another job ({found.name}): {_again(folder)}")
         return "done"
+
+    def _record(self, name: str) -> Finished:
+        folder = self.folder(name)
+        return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, _again(folder))
 
     def missing(self) -> list[str]:
         """List the jobs that have not finished, in order."""
         return [name for name in self.plan.jobs if self.state(name) != "done"]
+
+
+def _again(folder: Path) -> str:
+    return f"remove '{folder}' to have the job done again"
 
 
 def safe_name(*parts: str) -> str:

@@ -250,7 +250,7 @@ def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mappin
     gains = [ours["gold_loss"] - theirs["gold_loss"] for ours, theirs in last]
     if len(gains) == 1:
         mark = Mark(f"{name}: held-out loss", gains[0], None, None, "open", NATS, "nats of held-out loss")
-        reason = "one run of each: another seed may turn it round"
+        reason = "one run of each: another seed may reverse it"
     else:
         interval = t_interval(gains)
         mark = _mark(f"{name}: held-out loss", interval, _standing(interval), NATS, "nats of held-out loss")
@@ -267,7 +267,7 @@ def _paired(name: str, baseline: str, where: str, measure: str, gain: Interval, 
 
 
 def _oriented(interval: Interval, scale: float, is_less: bool) -> Interval:
-    """Scale an interval, and turn it round where less is better."""
+    """Scale an interval, and reverse its sign where less is better."""
     ends = [scale * value for value in (interval.estimate, interval.low, interval.high)]
     estimate, low, high = [-ends[0], -ends[2], -ends[1]] if is_less else ends
     return Interval(estimate, low, high, interval.num)

@@ -37,7 +37,7 @@ from trueneg.evaluation.results.store import (
     load_predictions,
     load_result,
 )
-from trueneg.files.records import read_record
+from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
 from trueneg.runs.finetuned_models import evaluate_contrast_set
 from trueneg.runs.finetuning import Finetuned, check_finetuning, finetune_seeds, folder_of
@@ -349,11 +349,7 @@ def read_selection(folder: str | Path) -> Selection:
     Raises:
         TaskError: if no sweep selected them, or the file is damaged or of another version.
     """
-    path = Path(folder) / SELECTION
-    remedy = "run the same sweep again"
-    if (schema := read_record(dict[str, Any], path, TaskError, remedy).get("schema")) != SCHEMA:
-        raise TaskError(f"'{path}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {remedy}")
-    return read_record(Selection, path, TaskError, remedy)
+    return read_versioned(Selection, Path(folder) / SELECTION, SCHEMA, TaskError, "run the same sweep again")
 
 
 def _folder(values: Mapping[str, Any]) -> str:

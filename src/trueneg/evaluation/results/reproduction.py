@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.files.records import read_record
+from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
 from trueneg.version import __version__
 
@@ -130,10 +129,4 @@ def load_table(folder: Path) -> ReproducedTable:
     Raises:
         TaskError: if there is none, it is damaged, or a newer version of trueneg wrote it.
     """
-    path = folder / TABLE
-    schema: Mapping[str, Any] = read_record(dict[str, Any], path, TaskError, REMEDY)
-    if schema.get("schema") != SCHEMA:
-        raise TaskError(
-            f"'{path}': 'schema' is {schema.get('schema')!r}, and this version of trueneg reads {SCHEMA}: {REMEDY}"
-        )
-    return read_record(ReproducedTable, path, TaskError, REMEDY)
+    return read_versioned(ReproducedTable, folder / TABLE, SCHEMA, TaskError, REMEDY)

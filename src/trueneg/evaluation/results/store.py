@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trueneg.errors import TaskError, TruenegDeprecationWarning
-from trueneg.files.records import read_record, read_record_lines
+from trueneg.files.records import read_record_lines, read_versioned
 from trueneg.files.whole import write_json, write_whole
 from trueneg.tasks.metrics import Columns
 from trueneg.version import __version__
@@ -112,10 +112,7 @@ def load_result(path: Path) -> Result:
     Raises:
         TaskError: if it is not one, naming the field, or was written by another version of the schema.
     """
-    schema = read_record(dict[str, Any], path, TaskError, REMEDY).get("schema")
-    if schema != SCHEMA:
-        raise TaskError(f"'{path}': 'schema' is {schema!r}, and this version of trueneg reads {SCHEMA}: {REMEDY}")
-    return _renamed(path, read_record(Result, path, TaskError, REMEDY))
+    return _renamed(path, read_versioned(Result, path, SCHEMA, TaskError, REMEDY))
 
 
 def _renamed(path: Path, result: Result) -> Result:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from scipy.stats import ttest_1samp
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.evaluation.statistics.significance import holm
-from trueneg.files.records import read_record
+from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
 from trueneg.version import __version__
 
@@ -207,10 +207,4 @@ def load_trial(folder: Path) -> Trial:
     Raises:
         TaskError: if there is none, it is damaged, or another version of trueneg wrote it.
     """
-    path, remedy = folder / TRIAL, "run the same trueneg try again"
-    schema: Mapping[str, Any] = read_record(dict[str, Any], path, TaskError, remedy)
-    if schema.get("schema") != SCHEMA:
-        raise TaskError(
-            f"'{path}': 'schema' is {schema.get('schema')!r}, and this version of trueneg reads {SCHEMA}: {remedy}"
-        )
-    return read_record(Trial, path, TaskError, remedy)
+    return read_versioned(Trial, folder / TRIAL, SCHEMA, TaskError, "run the same trueneg try again")
