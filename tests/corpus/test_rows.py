@@ -68,6 +68,7 @@ def test_rows_are_those_of_a_plain_loop(corpus: Corpus, length: int, pack: bool)
         assert (batch.segments[row] > 0).sum() == len(ids)
         assert batch.segments[row].max() == len(parts)
     assert rows.mean_fill == pytest.approx((batch.segments > 0).mean())
+    assert rows.is_full == (not pack and bool((batch.segments > 0).all())) == (not pack and length == 3)
 
 
 @pytest.mark.parametrize("block", [1, 7, 200])

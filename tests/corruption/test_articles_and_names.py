@@ -84,9 +84,7 @@ def rows_of(texts: list[str], tokenizer: PreTrainedTokenizerFast, length: int = 
             is_article = word.lower() in ("a", "an") and before != "vitamin"
             found += [number("DT" if is_article else "NN" if word[0].isalpha() else "")] * len(pieces)
         tags[line, 1 : len(found) + 1] = found
-    return TextRows(
-        *build(rows, length), tags, example_keys(0, torch.arange(len(texts))), is_full=False, is_packed=False
-    )
+    return TextRows(*build(rows, length), tags, example_keys(0, torch.arange(len(texts))), is_packed=False)
 
 
 def text_of(view: View, line: int, tokenizer: PreTrainedTokenizerFast) -> str:

@@ -74,7 +74,7 @@ def make_rows(texts: list[str], length: int = 24, seed: int = 0, is_noun: bool =
     ids, segments, starts, special = build(pieces, length)
     tags = np.where(special, 0, NOUN if is_noun else OTHER).astype(np.uint8)
     keys = example_keys(seed, torch.arange(len(texts)))
-    return TextRows(ids, segments, starts, special, tags, keys, is_full=False, is_packed=False)
+    return TextRows(ids, segments, starts, special, tags, keys, is_packed=False)
 
 
 def text_of(view: View, line: int) -> list[str]:

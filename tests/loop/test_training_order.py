@@ -70,6 +70,19 @@ def test_an_epoch_has_every_row_once(
     assert epochs[0] != epochs[1] != epochs[2]
 
 
+def test_whether_rows_are_full_is_the_same_for_all_batches_of_a_run(corpus: Path, index: RowIndex) -> None:
+    (one_by_one,) = orders(index, 1, 1, batch_size=1)
+    batches = [rows for step in range(100) for rows in one_by_one.micro_batches(step)]
+    has_padding = {bool((rows.segments == 0).any()) for rows in batches}
+    assert has_padding == {True, False}, "a batch without padding is what this is about"
+    assert {(rows.is_full, rows.is_packed) for rows in batches} == {(False, False)}
+    kinds = {"full": RowIndex(Corpus.open(corpus), 3), "packed": RowIndex(Corpus.open(corpus), 24, pack=True)}
+    flags = {
+        kind: (rows.is_full, rows.is_packed) for kind, of in kinds.items() for rows in step_of(orders(of, 1, 1), 0)
+    }
+    assert flags == {"full": (True, False), "packed": (False, True)}
+
+
 def test_no_two_examples_have_the_same_key(index: RowIndex) -> None:
     (order,) = orders(index, 1, 1)
     keys = torch.cat([rows.keys for step in range(200) for rows in order.micro_batches(step)])

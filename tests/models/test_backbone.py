@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from tiny_checkpoints import ARCHITECTURES, DEBERTA, EAGER, MAIN, make_masked_lm, make_rows, make_tokenizer, tiny
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from trueneg.errors import ModelError
@@ -76,6 +78,33 @@ def test_a_packed_document_is_encoded_as_if_alone(architecture: str, attention: 
     unpacked = model.encode(ids, replace(rows, segments=(rows.segments > 0).long(), is_packed=False))
     assert not close(hidden[0, 4:], unpacked[0, 4:])
     check_packing(model)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "electra", "distilbert", "albert", "modernbert"])
+def test_padding_alone_makes_no_mask_of_pairs(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused, masks = functional.scaled_dot_product_attention, []
+
+    def plain(*heads: Tensor, attn_mask: Tensor, **others: Any) -> Tensor:
+        masks.append(attn_mask)
+        return fused(*heads, attn_mask=attn_mask, **others)
+
+    def expanded(*heads: Tensor, attn_mask: Tensor, **others: Any) -> Tensor:
+        return fused(*heads, attn_mask=attn_mask.expand(-1, -1, LENGTH, -1), **others)
+
+    model = Encoder(make_masked_lm(architecture, **settings(architecture)))
+    ids, rows = make_rows((LENGTH,), (13,), (5,), length=LENGTH)
+    found = []
+    for attention in (plain, expanded):
+        monkeypatch.setattr(functional, "scaled_dot_product_attention", attention)
+        model.zero_grad()
+        hidden = model.encode(ids, rows)[rows.segments > 0]
+        hidden.square().sum().backward()
+        found.append([hidden.detach(), *[weight.grad for weight in model.parameters() if weight.grad is not None]])
+    assert len(found[0]) > 10
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    assert masks[0].shape == (3, 1, 1, LENGTH)
+    # ModernBERT's local layers have a window, which is one of pairs.
+    assert {mask.shape[2] for mask in masks} == ({1, LENGTH} if architecture == "modernbert" else {1})
 
 
 @torch.no_grad()

@@ -118,6 +118,8 @@ class RowIndex:
         sizes = np.diff(corpus.offsets)
         self._layout = _packed(sizes, length, min_piece) if pack else _one_document_a_row(sizes, length)
         self._num_rows = int(self._layout.last_row[-1]) + 1
+        num_pieces = int((self._layout.last_row - self._layout.row + 1).sum())
+        self._num_filled = corpus.num_tokens + 2 * num_pieces
 
     def __len__(self) -> int:
         """Number of rows, which is also the number of rows in an epoch."""
@@ -126,8 +128,15 @@ class RowIndex:
     @property
     def mean_fill(self) -> float:
         """The share of a row, on average, that is not padding."""
-        num_pieces = int((self._layout.last_row - self._layout.row + 1).sum())
-        return (self.corpus.num_tokens + 2 * num_pieces) / (len(self) * self.length)
+        return self._num_filled / (len(self) * self.length)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row is one piece without padding, so that attention needs no mask.
+
+        Of all rows, not of those that a batch happens to have: a step is compiled for the one or the other.
+        """
+        return not self.is_packed and self._num_filled == len(self) * self.length
 
     def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
         """Read rows, in the given order.

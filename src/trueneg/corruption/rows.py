@@ -73,7 +73,8 @@ class Rows(Batch):
     keys: Tensor
     """int64: what the row's random draws are functions of (``keyed.example_keys``)."""
     is_full: bool = False
-    """No row has padding or more than one piece, so attention needs no mask."""
+    """No row has padding or more than one piece, so attention needs no mask. As ``is_packed``, the same for all batches
+    of a run, for which a step is compiled."""
     is_packed: bool = False
     """Some row may have more than one piece, so attention must stop at their borders."""
     substitutes: Substitutes | None = None
@@ -128,7 +129,7 @@ def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) 
         is_word_start=torch.from_numpy(batch.is_word_start),
         is_whole_word=torch.from_numpy(batch.is_whole_word),
         keys=example_keys(seed, torch.from_numpy(positions)),
-        is_full=not index.is_packed and bool((batch.segments > 0).all()),
+        is_full=index.is_full,
         is_packed=index.is_packed,
         substitutes=substitutes,
     )

@@ -164,8 +164,9 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any]
     if rows.is_packed:
         may_attend = _is_same_segment(rows.segments).unsqueeze(1)
     else:
-        # In the form that attention takes: of a mask of tokens transformers asks whether it hides any, and waits.
-        may_attend = (rows.segments > 0)[:, None, None, :].expand(-1, -1, rows.segments.shape[1], -1)
+        # In the form that attention takes: of a mask of tokens transformers asks whether it hides any, and waits. One
+        # row for all queries: expanded, it would be written out as a mask of pairs.
+        may_attend = (rows.segments > 0)[:, None, None, :]
     if config.model_type != "modernbert":
         return {"attention_mask": _as_attention_mask(model, may_attend)}
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)

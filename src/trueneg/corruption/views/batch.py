@@ -45,6 +45,7 @@ class View(Batch):
     is_candidate: Tensor
     """bool: a token of a word that might have been replaced, or was."""
     is_full: bool = False
+    """Never of views that are made: words that get shorter leave padding."""
     is_packed: bool = False
     source: Tensor | None = None
     """int64: the column of the original that a token comes from, or whose word it replaces; -1 at padding. Who judges

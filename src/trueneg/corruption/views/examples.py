@@ -115,7 +115,7 @@ def _rows(text: str, tokenizer: PreTrainedTokenizerFast, tagger: str, num: int, 
     tokens[:, inside], starts[:, inside], special[:, inside] = encoded.tokens, encoded.is_word_start, False
     tags[:, inside], segments[:, : size + 2] = encoded.tagged.tags, 1
     keys = example_keys(seed, torch.arange(num))
-    return TextRows(tokens, segments, starts, special, tags, keys, is_full=False, is_packed=False)
+    return TextRows(tokens, segments, starts, special, tags, keys, is_packed=False)
 
 
 def _words(view: View, line: int, tokenizer: PreTrainedTokenizerFast) -> list[ShownWord]:

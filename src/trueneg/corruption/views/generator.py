@@ -93,7 +93,6 @@ class TextRows:
     tags: NDArray[np.uint8]
     keys: torch.Tensor
     """int64 ``[rows]``: what draws are functions of."""
-    is_full: bool
     is_packed: bool
 
 
@@ -204,7 +203,6 @@ class ViewGenerator:
             torch.from_numpy(written.segments.astype(np.int64)),
             torch.from_numpy(np.where(written.is_replaced, label, KEPT)),
             torch.from_numpy(np.take(is_candidate_at, first + written.source, mode="wrap") & is_text),
-            is_full=rows.is_full and bool(is_text.all()),
             is_packed=rows.is_packed,
             source=torch.from_numpy(written.source),
             num_cut=torch.from_numpy(written.num_cut),

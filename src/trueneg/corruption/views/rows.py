@@ -73,7 +73,6 @@ class ViewReader:
             batch.is_special,
             batch.tags,
             rows.keys,
-            is_full=rows.is_full,
             is_packed=rows.is_packed,
         )
         return Views(rows, *self.substitution.views(text))
