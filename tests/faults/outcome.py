@@ -12,6 +12,7 @@ from typing import Any
 from safetensors import safe_open
 
 CLOCK = {"seconds", "tokens_per_second", "revision", "since", "examples_per_second"}
+CLOCK |= {"positions_per_second", "mfu", "data_wait", "seconds_left"}
 """Readings of the clock, and of the code's state."""
 
 

@@ -21,6 +21,8 @@ from trueneg.objectives.rtd import ReplacedTokenDetection
 from trueneg.runs.pretraining import pretrain
 from trueneg.training.batches import held_out_batches
 from trueneg.training.distributed import Processes, choose_device
+from trueneg.training.log import read_metrics
+from trueneg.training.step import Run
 
 
 def test_an_evaluation_never_takes_more_rows_at_once_than_training(
@@ -69,8 +71,37 @@ def test_a_lack_of_memory_in_training_names_what_to_change(
     allocate: Callable[[int], object], config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_step(monkeypatch, 3, lambda run: allocate(1 << 54))  # type: ignore[func-returns-value]
-    with pytest.raises(OutOfMemoryError, match=r"on cpu at step 4 .*train\.accumulation.*train\.batch_size"):
-        pretrain(config_of("mlm"), tmp_path / "run", quiet=True)
+    advice = (
+        r"train\.batch_size=8 in micro-batches of 8: set train\.accumulation=2 for micro-batches of 4, or train\.grad"
+    )
+    with pytest.raises(OutOfMemoryError, match=rf"on cpu at step 4 .*: {advice}"):
+        pretrain(config_of("mlm", "train.batch_size=8"), tmp_path / "run", quiet=True)
+
+
+def test_a_gpu_without_memory_names_what_to_change_with_numbers(
+    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(run: Run) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has 1 GiB")
+
+    before_step(monkeypatch, 1, lack)
+    settings = ["train.batch_size=12", "train.accumulation=4", "train.gradient_checkpointing=true"]
+    with pytest.raises(OutOfMemoryError) as raised:
+        pretrain(config_of("mlm", *settings), tmp_path / "run", quiet=True)
+    assert str(raised.value) == (
+        "out of memory on cpu at step 2 (CUDA out of memory. Tried to allocate 2.00 GiB.): train.batch_size=12 in "
+        "micro-batches of 3: set train.accumulation=12 for micro-batches of 1, then go on with --resume"
+    )
+    assert isinstance(raised.value.__cause__, torch.OutOfMemoryError)
+
+
+def test_a_row_that_is_too_much_is_told_as_such(
+    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_step(monkeypatch, 0, lambda run: torch.empty(1 << 54))  # type: ignore[func-returns-value]
+    settings = ["train.batch_size=2", "train.accumulation=2", "train.gradient_checkpointing=true"]
+    with pytest.raises(OutOfMemoryError, match="a row alone is too much: fewer tokens a row"):
+        pretrain(config_of("mlm", *settings), tmp_path / "run", quiet=True)
 
 
 def empty(hf: Path) -> None:
@@ -137,3 +168,24 @@ def test_held_out_rows_are_a_sample_and_always_the_same(corpus: Path) -> None:
 def test_a_device_that_training_cannot_use_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"train\.device=mps"):
         choose_device("mps")
+
+
+def test_records_say_how_fast_and_where_the_time_goes(config_of: MakeConfig, tmp_path: Path) -> None:
+    settings = ("train.steps=6", "train.log_every=3", "train.batch_size=4", "corpus.length=24")
+    pretrain(config_of("mlm", *settings), tmp_path / "run", quiet=True)
+    first, last = (one for one in read_metrics(tmp_path / "run" / "metrics.jsonl") if one["kind"] == "train")
+    for record in (first, last):
+        useful = record["tokens_per_second"] / record["positions_per_second"]
+        assert record["padding"] == pytest.approx(1 - useful) and 0 < record["padding"] < 1
+        assert 0 < record["mfu"] < 1 and 0 <= record["data_wait"] <= 1
+    assert first["seconds_left"] == pytest.approx(3 * 4 * 24 / first["positions_per_second"], abs=0.06)
+    assert last["seconds_left"] == 0
+
+
+def test_a_run_says_what_its_speed_is_a_share_of(
+    config_of: MakeConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretrain(config_of("mlm", "train.steps=1"), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert "speed: mfu is the model's share of" in said and "measured on this CPU, matrix products in fp32" in said
+    assert all(f"  {name} " in said for name in ("positions_per_second", "mfu", "padding", "data_wait"))

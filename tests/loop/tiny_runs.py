@@ -38,7 +38,7 @@ MakeConfig = Callable[..., PretrainConfig]
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 
-TIMES = {"seconds", "tokens_per_second"}
+TIMES = {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait", "seconds_left"}
 """Readings of the clock."""
 
 SENTENCES = (

@@ -57,14 +57,14 @@ def cost_of(config: PretrainConfig) -> Cost:
         )
         head_width = model.hidden_size * model.generator_width
     else:
-        passes = _forward(model, 1.0, 1.0, length) * _num_readings(config)
+        passes = _forward(model, 1.0, 1.0, length) * num_readings(config)
         head_width = model.hidden_size
     flops = 3 * tokens * (passes + objective.masking.rate * _head(model, head_width))
     rate = PEAK_FLOPS * UTILISATION * min(1.0, model.hidden_size / FULL_WIDTH)
     return Cost(tokens, flops, flops / rate / 3600)
 
 
-def _num_readings(config: PretrainConfig) -> int:
+def num_readings(config: PretrainConfig) -> int:
     """How often the encoder reads a row."""
     cline = config.objective.cline
     if config.objective.name != "cline":

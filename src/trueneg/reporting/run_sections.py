@@ -76,6 +76,10 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
             "steps": f"{run.step:,} of {config.train.steps:,}",
             "time": _duration(seconds) if isinstance(seconds, int | float) else "not known",
             "tokens a second": _number(last.get("tokens_per_second"), ",.0f"),
+            # Of runs logged before they were measured these are not known.
+            "share of the device's peak": _number(last.get("mfu"), ".1%"),
+            "padding": _number(last.get("padding"), ".1%"),
+            "time spent waiting for data": _number(last.get("data_wait"), ".1%"),
             "gold loss, training": _number(last.get("gold_loss"), ".3f"),
             "gold loss, held out": _number(run.last("eval").get("gold_loss"), ".3f"),
             "sentence similarity": _similarity(run),

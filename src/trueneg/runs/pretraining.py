@@ -15,6 +15,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, full_name, load_config, override, save_config
+from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
@@ -29,7 +30,8 @@ from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
-from trueneg.models.backbone import check_length, check_packing
+from trueneg.models.backbone import Encoder, check_length, check_packing
+from trueneg.models.flops import training_flops
 from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
 from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import objective_kind, with_objective
@@ -58,6 +60,7 @@ from trueneg.training.folder import (
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
+from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
 
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard", PROVENANCE}
@@ -298,6 +301,8 @@ def pretrain(
                 _warn_of_steps_not_kept(config, run.step, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
+            workload = _workload(config, kind.encoders(model), device)
+            display.say(f"speed: mfu is the model's share of {workload.peak}")
             if note := _warmup_note(config):
                 display.say(note)
             loop = Loop(
@@ -314,6 +319,7 @@ def pretrain(
                 tracker=tracker,
                 seconds_before=found[1].seconds if found else 0.0,
                 tables=tables,
+                workload=workload,
             )
             try:
                 ending = loop.train()
@@ -414,6 +420,12 @@ def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: 
         f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
         f"{run.device.type} x {run.processes.world_size}, {train.precision}"
     )
+
+
+def _workload(config: PretrainConfig, encoders: Sequence[Encoder], device: torch.device) -> Workload:
+    """What a position costs, and what this device could do."""
+    flops = training_flops(encoders, config.corpus.length, config.objective.masking.rate, num_readings(config))
+    return Workload(flops, peak_of(device, config.train.precision))
 
 
 def _warmup_note(config: PretrainConfig) -> str:

@@ -72,6 +72,11 @@ class BatchLoader(ABC, Generic[Given]):
     def tokens_per_step(self) -> float:
         """Tokens, on average, that a step of all processes sees and that are not padding."""
 
+    @property
+    def positions_per_step(self) -> float | None:
+        """Tokens with padding, on average, that a step of all processes sees; None where that is not known."""
+        return None
+
     @abstractmethod
     def micro_batches(self, step: int) -> list[Given]:
         """What one optimizer step sees, as many as ``accumulation``."""
@@ -144,7 +149,12 @@ class CorpusBatches(BatchLoader[Any]):
     @property
     def tokens_per_step(self) -> float:
         """Tokens that are not padding, on average."""
-        return self.config.batch_size * self._index.length * self._index.mean_fill
+        return self.positions_per_step * self._index.mean_fill
+
+    @property
+    def positions_per_step(self) -> float:
+        """Tokens with padding: every row has as many."""
+        return float(self.config.batch_size * self._index.length)
 
     def micro_batches(self, step: int) -> list[Any]:
         """Rows of one optimizer step, as many as ``accumulation``."""

@@ -23,12 +23,15 @@ from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
+from trueneg.training.speed import Waiting, Workload
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
 """How often processes agree on whether to stop: it makes a GPU wait, and a launcher's patience is short."""
 
-SHOWN = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy", "tokens_per_second")
+LEARNED = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy")
+SPEED = ("tokens_per_second", "positions_per_second", "mfu", "padding", "data_wait")
+"""Readings that a line shows, of what is learned and of how fast."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class _Clock:
     has_warned: bool = False
     held_out: Mapping[str, float] = field(default_factory=dict)
     """Readings of the last evaluation."""
+    waiting: Waiting = field(default_factory=Waiting)
+    """For data, since the last record."""
 
 
 @dataclass
@@ -83,6 +88,8 @@ class Loop:
     seconds_before: float = 0.0
     tables: str = ""
     """What is looked up and not learned: ``checkpoint.tables_digest``."""
+    workload: Workload | None = None
+    """What a position costs; None to leave the share of the device's peak out."""
     _clock: _Clock = field(init=False)
 
     def train(self) -> Ending:
@@ -99,7 +106,7 @@ class Loop:
         shares = {} if self.on_keep is None else steps_to_keep(config)
         pin_memory = run.device.type == "cuda"
         with _stop_signals() as is_stopped, self._closing(), self._explaining_memory():
-            for micro_batches in self.batches.from_step(run.step, config.steps, pin_memory):
+            for micro_batches in self._clock.waiting.timed(self.batches.from_step(run.step, config.steps, pin_memory)):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
                 if run.device.type == "cpu":
@@ -139,8 +146,7 @@ class Loop:
             what = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise OutOfMemoryError(
                 f"out of memory on {self.run.device.type} at step {self.run.step + 1} ({what}): "
-                f"raise train.accumulation (now {self._train.accumulation}), which leaves the curve as it is, or lower "
-                f"train.batch_size (now {self._train.batch_size}) or the tokens of a row, then go on with --resume"
+                f"{_memory_advice(self._train, self.batches.micro_batch, self.run.processes.world_size)}"
             ) from error
 
     @property
@@ -169,7 +175,7 @@ class Loop:
         self._clock.held_out = {"step": self.run.step, **readings}
         self._write({"step": self.run.step, "kind": "eval", **readings})
         # A task's own metrics are few, and all of them matter.
-        shown = SHOWN if "loss" in readings else tuple(readings)
+        shown = LEARNED if "loss" in readings else tuple(readings)
         self.display.show(_shown(self.run.step, readings, shown), "held out")
         self._clock.seconds_apart += time.monotonic() - started
 
@@ -177,17 +183,17 @@ class Loop:
         run = self.run
         self._check_finite()
         readings = run.meter.read(run.processes, run.objective.weights)
-        readings["tokens_per_second"] = self._tokens_per_second()
+        readings |= self._speed()
         readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
         readings |= run.objective.expensive_metrics(run.module.model)
         readings |= {} if run.passes is None else run.passes.readings()
         self._raise_warning(run.objective.warning_for(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:
-            self.display.show(_shown(run.step, readings, SHOWN))
+            self.display.show(_shown(run.step, readings, LEARNED + SPEED))
 
-    def _tokens_per_second(self) -> float:
-        """Tokens that are not padding, by the time spent on steps since the last record."""
+    def _speed(self) -> dict[str, float]:
+        """Readings of the clock since the last record, of the time spent on steps."""
         run, clock, now = self.run, self._clock, time.monotonic()
         num_steps = run.step - clock.logged_step
         seconds = max(now - clock.logged_at - clock.seconds_apart, 1e-9)
@@ -196,7 +202,14 @@ class Loop:
         # Steps of seconds are voted on each; of milliseconds, every tenth.
         step_seconds = float(mean) / run.processes.world_size
         self._clock.vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
-        return num_steps * self.batches.tokens_per_step / seconds
+        tokens, positions = self.batches.tokens_per_step, self.batches.positions_per_step
+        readings = {"tokens_per_second": num_steps * tokens / seconds}
+        if positions is not None:
+            speed = num_steps * positions / seconds
+            readings |= {"positions_per_second": speed, "padding": 1 - tokens / positions}
+            readings |= {} if self.workload is None else self.workload.mfu(speed, run.processes.world_size)
+        left = (self._train.steps - run.step) * seconds / num_steps
+        return readings | {"data_wait": min(1.0, clock.waiting.take() / seconds), "seconds_left": round(left, 1)}
 
     def _write(self, record: dict[str, float | int | str]) -> None:
         if self.metrics is not None:
@@ -254,6 +267,27 @@ class Loop:
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._clock.started
+
+
+def _memory_advice(config: TrainConfig, micro_batch: int, world_size: int) -> str:
+    """Say what takes less memory, with numbers, what leaves the curve as it is first.
+
+    Example:
+        >>> print(_memory_advice(TrainConfig(batch_size=256, gradient_checkpointing=True), 256, 1))
+        train.batch_size=256 in micro-batches of 256: set train.accumulation=2 for micro-batches of 128, then go on \
+with --resume
+    """
+    rows = f"train.batch_size={config.batch_size} in micro-batches of {micro_batch}"
+    more = config.accumulation * next((n for n in range(2, micro_batch + 1) if micro_batch % n == 0), 1)
+    ways = []
+    if micro_batch > 1:
+        smaller = config.batch_size // (more * world_size)
+        ways.append(f"set train.accumulation={more} for micro-batches of {smaller}")
+    if not config.gradient_checkpointing:
+        ways.append("train.gradient_checkpointing=true, which computes activations twice")
+    if not ways:
+        ways.append("a row alone is too much: fewer tokens a row, a smaller model, or a machine with more memory")
+    return f"{rows}: {', or '.join(ways)}, then go on with --resume"
 
 
 def _shown(step: int, readings: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

@@ -1,0 +1,115 @@
+"""How fast a run is: useful tokens, positions, and the share of what the device could compute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+import torch
+
+from trueneg.config.devices import find_gpu
+
+T = TypeVar("T")
+
+_WIDTH, _LEAST_SECONDS, _MOST_TURNS = 1024, 0.1, 10
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What one device could compute at most."""
+
+    flops: float
+    """Operations a second; 0 if not known."""
+    source: str
+    """Where the figure is from, or why there is none."""
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return f"{self.flops / 1e12:,.3g} TFLOP/s, {self.source}" if self.flops else self.source
+
+
+def peak_of(device: torch.device, precision: str) -> Peak:
+    """Find what a device can compute: of a GPU by its data sheet in bf16, of a CPU as measured in this precision."""
+    if device.type == "cpu":
+        rate = matrix_rate(device, precision)
+        source = f"measured on this CPU, matrix products in {precision}, {torch.get_num_threads()} threads"
+        return Peak(rate, source)
+    name = torch.cuda.get_device_name(device)
+    gpu = find_gpu(name)
+    if gpu is None or not gpu.bf16:
+        why = "is in no table of bf16 rates" if gpu is None else "has no bfloat16"
+        return Peak(0.0, f"a peak that is not known: '{name}' {why}; mfu is left out")
+    return Peak(gpu.bf16, f"the data sheet's dense bf16 of {gpu.name}")
+
+
+@lru_cache
+def matrix_rate(device: torch.device, precision: str) -> float:
+    """Measure the operations a second of a large matrix product: the best of a tenth of a second's turns.
+
+    Args:
+        device: Where.
+        precision: ``fp32`` or ``bf16``.
+    """
+    kind = torch.bfloat16 if precision == "bf16" else torch.float32
+    matrix = torch.full((_WIDTH, _WIDTH), 1 / _WIDTH, dtype=kind, device=device)
+    best, spent = float("inf"), 0.0
+    for turn in range(_MOST_TURNS + 1):
+        wait_for(device)
+        started = time.perf_counter()
+        matrix @ matrix
+        wait_for(device)
+        seconds = time.perf_counter() - started
+        if turn:  # the first one makes ready
+            best, spent = min(best, seconds), spent + seconds
+            if spent > _LEAST_SECONDS:
+                break
+    return 2 * _WIDTH**3 / best
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a position costs, and what the device could do."""
+
+    flops_per_position: float
+    """Forward and backward: see ``models.flops``."""
+    peak: Peak
+
+    def mfu(self, positions_per_second: float, world_size: int = 1) -> dict[str, float]:
+        """Give the model's share of the devices' peak, as a reading; none if the peak is not known.
+
+        Example:
+            >>> Workload(6e9, Peak(100e12, "")).mfu(5_000)
+            {'mfu': 0.3}
+        """
+        if not self.peak.flops:
+            return {}
+        return {"mfu": positions_per_second * self.flops_per_position / (self.peak.flops * world_size)}
+
+
+@dataclass
+class Waiting:
+    """Time that was spent waiting for something to be handed on."""
+
+    seconds: float = field(default=0.0)
+
+    def timed(self, items: Iterable[T]) -> Iterator[T]:
+        """Hand items on, and add up how long each let wait."""
+        started = time.monotonic()
+        for item in items:
+            self.seconds += time.monotonic() - started
+            yield item
+            started = time.monotonic()
+
+    def take(self) -> float:
+        """Give the seconds until now, and start again from nothing."""
+        seconds, self.seconds = self.seconds, 0.0
+        return seconds
