@@ -32,7 +32,19 @@ def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 # What trains, attacks, kills processes or starts the command line again and again: left out by `make check`.
-SLOW_FOLDERS = {"attacks", "browser", "cli", "corpus", "faults", "integrations", "loop", "models", "parity", "recipes"}
+SLOW_FOLDERS = {
+    "attacks",
+    "browser",
+    "cli",
+    "corpus",
+    "device",
+    "faults",
+    "integrations",
+    "loop",
+    "models",
+    "parity",
+    "recipes",
+}
 SLOW_FILES = {
     "test_checkpoint.py",
     "test_streams.py",
