@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from command_line import World, fails, similar, trueneg, works
 
-from trueneg.recipes import own_text
+from trueneg.recipes import trial, trial_steps
 
 SMALL = ("--set", "corpus.length=24", "--set", "train.batch_size=4", "--set", "train.precision=fp32", "--seeds", 2)
 
 
 @pytest.fixture(autouse=True)
 def little_text_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_text, "MIN_TRAINING", 100)
-    monkeypatch.setattr(own_text, "MIN_HELD_OUT", 24)
-    monkeypatch.setattr(own_text, "PASSAGES", 1)
+    monkeypatch.setattr(trial, "MIN_TRAINING", 100)
+    monkeypatch.setattr(trial, "MIN_HELD_OUT", 24)
+    monkeypatch.setattr(trial_steps, "PASSAGES", 1)
 
 
 def test_a_trial_with_similarity_and_a_probe(world: World, tmp_path: Path) -> None:

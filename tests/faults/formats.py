@@ -52,11 +52,11 @@ from trueneg.files.verified import Expected, verify
 from trueneg.models.loading import load_masked_lm
 from trueneg.models.origin import read_origin
 from trueneg.models.sentence_modules import read_modules
-from trueneg.recipes.own_text import read_chosen
 from trueneg.recipes.plan import Job, Plan, Workspace
 from trueneg.recipes.planted import Settings, load_results
 from trueneg.recipes.reproduction import read_plan
 from trueneg.recipes.tables import output_of
+from trueneg.recipes.trial_steps import read_chosen
 from trueneg.reporting.glue_server import server_scores
 from trueneg.reporting.html import write_report
 from trueneg.reporting.sources import read_sources
@@ -261,7 +261,7 @@ FORMATS = {
         Format("table.json of a recipe", ("evaluation.results.reproduction",), "given/table.json",
                _of_folder(load_table)),
         Format("try.json", ("evaluation.results.trial",), "given/try.json", _of_folder(load_trial)),
-        Format("steps.json of a trial", ("recipes.own_text",), "given/steps.json", _of_folder(read_chosen)),
+        Format("steps.json of a trial", ("recipes.trial_steps",), "given/steps.json", _of_folder(read_chosen)),
         Format("selection.json of a sweep", ("runs.sweeps",), "given/selection.json", _of_folder(read_selection)),
         Format("job.json", ("recipes.plan",), "given/job.json", _job),
         Format("plan.json of recipes", ("recipes.reproduction",), "given/plan.json", _of_folder(read_plan)),

@@ -16,8 +16,8 @@ from faults.processes import Fault, run
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable
 from trueneg.evaluation.results.trial import Answer, Measure, Shown, Trial
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.recipes.own_text import Chosen
 from trueneg.recipes.plan import Finished
+from trueneg.recipes.trial_steps import Chosen
 from trueneg.runs.sweeps import Combination, Selection
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"

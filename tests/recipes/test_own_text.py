@@ -29,10 +29,12 @@ from trueneg.evaluation.results.trial import (
     save_trial,
 )
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.recipes import own_text
+from trueneg.recipes import trial_steps
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.own_text import MAX_EPOCHS, MIN_STEPS, Cost, OwnText, ask, choose_steps, planned, run_trial
+from trueneg.recipes.own_text import OwnText, ask
 from trueneg.recipes.plan import FINISHED
+from trueneg.recipes.trial import planned, run_trial
+from trueneg.recipes.trial_steps import MAX_EPOCHS, MIN_STEPS, Cost, choose_steps
 from trueneg.reporting.trial import headline, trial_tables, write_trial
 from trueneg.runs.pretraining import configure, pretrain
 from trueneg.training.log import read_metrics
@@ -44,7 +46,7 @@ SMALL = ("corpus.length=24", "train.batch_size=4", "train.precision=fp32")
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The hand-made WordNet, a cache of our own, and one passage to look at."""
-    monkeypatch.setattr(own_text, "PASSAGES", 1)
+    monkeypatch.setattr(trial_steps, "PASSAGES", 1)
     monkeypatch.setenv("WNSEARCHDIR", str(WORDNET))
     monkeypatch.setenv("TRUENEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
@@ -179,7 +181,7 @@ def test_the_first_steps_do_not_count_if_there_are_others(tmp_path: Path) -> Non
     ]
     for num, expected in ((5, (2.0, 22.0)), (2, (8.0, 16.0)), (1, (9.0, 9.0))):
         path.write_text("\n".join([*lines[:num], ""]))
-        assert own_text._timed(path) == expected
+        assert trial_steps._timed(path) == expected
 
 
 def test_a_small_text_is_not_read_for_ever() -> None:
@@ -265,8 +267,8 @@ def test_the_time_is_measured_and_kept(
     world: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps are chosen once; another time is another plan."""
-    monkeypatch.setattr(own_text, "MAX_EPOCHS", 1)
-    monkeypatch.setattr(own_text, "MIN_STEPS", 1)
+    monkeypatch.setattr(trial_steps, "MAX_EPOCHS", 1)
+    monkeypatch.setattr(trial_steps, "MIN_STEPS", 1)
     own, out = asked(world, settings=(*SMALL, "train.batch_size=128"), minutes=30, seeds=(1,)), tmp_path / "try"
     trial = run_trial(own, out)
     assert 1 < trial.steps < 20
@@ -276,9 +278,29 @@ def test_the_time_is_measured_and_kept(
     with pytest.raises(ConfigError, match="chosen for --minutes 30"):
         run_trial(asked(world, settings=(*SMALL, "train.batch_size=128"), minutes=31, seeds=(1,)), out)
     (out / "steps.json").unlink()
-    monkeypatch.setattr(own_text, "MIN_STEPS", 10**9)
+    monkeypatch.setattr(trial_steps, "MIN_STEPS", 10**9)
     with pytest.raises(ConfigError, match=r"--minutes 30: .* steps a run would fit"):
         run_trial(own, out)
+
+
+def test_measuring_ends_with_the_time(world: tuple[Path, Path], tmp_path: Path) -> None:
+    """A minute's trial whose corpus alone took two stops before the next job, and goes on with more time."""
+    settings = (*SMALL, "train.batch_size=128")
+    own, out = asked(world, settings=settings, minutes=1, seeds=(1,)), tmp_path / "try"
+    said: list[str] = []
+
+    def stop_after_corpus(message: str) -> None:
+        said.append(message)
+        if "time-baseline" in message:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        run_trial(own, out, stop_after_corpus)
+    (record,) = out.glob(f"jobs/corpus-*/{FINISHED}")
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"seconds": 120.0}))
+    with pytest.raises(ConfigError, match=r"--minutes 1: 2\.0 minutes went into .*time-baseline is still to come"):
+        run_trial(own, out)
+    assert not list(out.glob(f"jobs/time-*/{FINISHED}"))
 
 
 # ---- bad input

@@ -73,7 +73,8 @@ def try_text(
 
     Example: `trueneg try my.txt --from bert-base-uncased --seeds 3 --minutes 60`
     """
-    from trueneg.recipes.own_text import PAGE, ask, planned, run_trial
+    from trueneg.recipes.own_text import ask
+    from trueneg.recipes.trial import PAGE, planned, run_trial
     from trueneg.reporting.trial import headline, trial_tables
 
     output = Output(as_json, quiet)

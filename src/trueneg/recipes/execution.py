@@ -27,7 +27,12 @@ _PRELOADED = ["torch", "transformers", "trueneg.cli.main", "trueneg.runs.pretrai
 _SHOWN_LOG = 1000
 
 
-def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] = lambda message: None) -> None:
+def run_jobs(
+    workspace: Workspace,
+    workers: int = 1,
+    say: Callable[[str], None] = lambda message: None,
+    before_each: Callable[[str], None] = lambda name: None,
+) -> None:
     """Run the jobs of a plan that have not finished.
 
     What does not need a failed job goes on.
@@ -36,6 +41,8 @@ def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] 
         workspace: The plan and its folder.
         workers: Jobs at once; the processors are shared out evenly.
         say: Called with a line for each job.
+        before_each: Called with the name of a job that is about to start. What it raises ends the plan before
+            that job, when none is under way.
 
     Raises:
         JobError: naming the jobs that failed, once all others are done.
@@ -53,6 +60,8 @@ def run_jobs(workspace: Workspace, workers: int = 1, say: Callable[[str], None] 
                         waiting.add(name)
                         left.remove(name)
                     elif len(running) < workers and not needs & {*left, *(one for one, _ in running.values())}:
+                        if not running:
+                            before_each(name)
                         left.remove(name)
                         say(f"{total - len(left)} of {total}: {name}")
                         running[_start(workspace, name, context)] = (name, time.monotonic())

@@ -1,0 +1,209 @@
+"""How many steps fit into the time of a trial: measured on this machine, chosen once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.store import Corpus
+from trueneg.errors import ConfigError
+from trueneg.files.records import read_record
+from trueneg.files.whole import write_json
+from trueneg.recipes.execution import run_jobs
+from trueneg.recipes.own_text import OwnText
+from trueneg.recipes.plan import Output, Workspace, safe_name
+from trueneg.recipes.trial_jobs import TrialJobs
+from trueneg.training.folder import METRICS as STEP_RECORDS
+from trueneg.training.log import read_metrics
+
+CHOSEN = "steps.json"
+MIN_STEPS, MAX_EPOCHS = 50, 20
+TIMED_STEPS, UNTIMED_STEPS = 12, 2
+"""Steps of a run that measures their time, and those at its beginning that do not count."""
+RESERVE = 0.1
+"""Share of the time that is kept back: a machine is not always equally fast."""
+ANNOTATED_ROWS, ALL_ANNOTATED_AT = 256, 2_000
+PASSAGES, PASSAGE_TOKENS = 3, 44
+_START = 3.0
+"""Seconds that a command needs before it works, for those that are not measured."""
+_TIMING_SEED = "1"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """``steps.json``: what was chosen once, so that the same command goes on with the same plan."""
+
+    steps: int
+    why: str
+    """What the number rests on."""
+    minutes: float
+    """The time that it was chosen for; 0 where it was given."""
+    passages: list[str]
+    """Held-out text whose words are masked to show what models write."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that were measured on this machine."""
+
+    a_step: Mapping[str, float]
+    """By arm."""
+    a_start: Mapping[str, float]
+    """Of a run, besides its steps, by arm."""
+    a_run: float
+    """Of what is measured on each run."""
+    once: float
+    """Of what is left to do once."""
+    spent: float
+
+    def steps(self, minutes: float, num_seeds: int) -> int:
+        """Compute the steps of a run that fit into the time, which may be none."""
+        left = (1 - RESERVE) * 60 * minutes - self.spent - self.once
+        left -= num_seeds * (sum(self.a_start.values()) + len(self.a_step) * self.a_run)
+        return max(0, math.floor(left / (num_seeds * sum(self.a_step.values()))))
+
+    def minutes(self, steps: int, num_seeds: int) -> float:
+        """Compute the time that so many steps a run need, all in all."""
+        a_seed = sum(self.a_start.values()) + len(self.a_step) * self.a_run + steps * sum(self.a_step.values())
+        return (self.spent + self.once + num_seeds * a_seed) / (1 - RESERVE) / 60
+
+
+def choose_steps(cost: Cost, minutes: float, num_seeds: int, steps_an_epoch: int) -> tuple[int, str]:
+    """Choose how many steps every run takes, and say what that rests on.
+
+    Raises:
+        ConfigError: if fewer than ``MIN_STEPS`` fit, with the time that would be needed.
+    """
+    fits, most = cost.steps(minutes, num_seeds), MAX_EPOCHS * steps_an_epoch
+    measured = ", ".join(f"{arm} {seconds:.2f} s" for arm, seconds in cost.a_step.items())
+    runs = f"{num_seeds * len(cost.a_step)} runs ({len(cost.a_step)} arms, {num_seeds} seeds)"
+    if fits < MIN_STEPS:
+        needed = math.ceil(cost.minutes(MIN_STEPS, num_seeds))
+        raise ConfigError(
+            f"--minutes {minutes:g}: {fits} steps a run would fit, and fewer than {MIN_STEPS} show nothing: {runs}, a "
+            f"step of each measured at {measured}, {cost.spent / 60:.1f} minutes spent already: give --minutes "
+            f"{needed}, or fewer --arms or --seeds"
+        )
+    steps = min(fits, most)
+    why = f"{runs}, a step measured at {measured} on this machine"
+    if steps < fits:
+        why += f"; {fits:,} would fit, but {steps:,} read the text {MAX_EPOCHS} times already"
+    return steps, f"{why}; about {cost.minutes(steps, num_seeds) * (1 - RESERVE):.0f} minutes in all"
+
+
+def read_chosen(folder: Path) -> Chosen | None:
+    """Read ``steps.json`` of a trial's folder; None if there is none.
+
+    Raises:
+        ConfigError: if it is damaged.
+    """
+    path = folder / CHOSEN
+    if not path.is_file():
+        return None
+    return read_record(Chosen, path, ConfigError, f"remove '{path}' to have the steps chosen again")
+
+
+def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
+    """Read what was chosen before.
+
+    Raises:
+        ConfigError: if it was for another time, or other steps.
+    """
+    chosen = read_chosen(folder)
+    if chosen is None:
+        return None
+    is_same = chosen.steps == own.steps if own.steps else chosen.minutes in (0.0, own.minutes)
+    if not is_same:
+        of_time = f", chosen for --minutes {chosen.minutes:g}" if chosen.minutes else ""
+        raise ConfigError(
+            f"'{folder}' holds a trial of {chosen.steps:,} steps a run{of_time}: give these to go on, or another --out"
+        )
+    return chosen
+
+
+def choose(own: OwnText, folder: Path, corpus: Path, say: Callable[[str], None]) -> Chosen:
+    """Choose steps and passages, once."""
+    rows = len(RowIndex(Corpus.open(corpus), own.config.corpus.length, pack=own.config.corpus.pack))
+    if own.steps:
+        chosen = Chosen(own.steps, f"as given; {_epochs(own, own.steps, rows)}", 0.0, _passages(corpus))
+    else:
+        say(f"measuring how long a step of each arm takes here, to fit all into {own.minutes:g} minutes")
+        cost = _measured_cost(own, folder, rows, say)
+        an_epoch = math.ceil(rows / own.config.train.batch_size)
+        steps, why = choose_steps(cost, own.minutes, len(own.seeds), an_epoch)
+        chosen = Chosen(steps, f"{why}; {_epochs(own, steps, rows)}", own.minutes, _passages(corpus))
+    write_json(folder / CHOSEN, asdict(chosen))
+    return chosen
+
+
+def _epochs(own: OwnText, steps: int, rows: int) -> str:
+    return f"the text is read {steps * own.config.train.batch_size / rows:.1f} times"
+
+
+def _measured_cost(own: OwnText, folder: Path, rows: int, say: Callable[[str], None]) -> Cost:
+    """Train each arm for a few steps, and measure the checkpoint as it is."""
+    jobs, is_part = TrialJobs.begin(own), rows > ALL_ANNOTATED_AT
+    notes = jobs.notes(ANNOTATED_ROWS if is_part else 0) if own.is_in_context else None
+    for arm in own.all_arms:
+        jobs.run(arm, _TIMING_SEED, str(TIMED_STEPS), notes, is_timing=True)
+    measured = [
+        jobs.held_out("before" if notes is None or not is_part else "before-part", own.checkpoint, notes),
+        jobs.similarity("before", own.checkpoint),
+        jobs.probe(f"before-s{own.seeds[0]}", own.checkpoint, own.seeds[0]),
+    ]
+    workspace = Workspace.open(folder, jobs.plan)
+    run_jobs(workspace, 1, say, before_each=partial(_check_time, workspace, own.minutes))
+    a_step, a_start = {}, {}
+    for arm in own.all_arms:
+        name = safe_name("time", arm)
+        a_step[arm], training = _timed(workspace.path(Output(f"run/{STEP_RECORDS}", name)))
+        a_start[arm] = max(1.0, workspace.seconds(name) - training)
+    annotating = 0.0
+    if is_part and notes is not None:
+        annotating = _START + rows / ANNOTATED_ROWS * max(0.5, workspace.seconds("annotate-part") - _START) / 2
+    probes = workspace.seconds(measured[2]) * (len(own.seeds) - 1) if measured[2] else 0.0
+    inspecting = PASSAGES * _START * (len(own.all_arms) + 1)
+    spent = sum(workspace.seconds(name) for name in workspace.plan.jobs)
+    a_run = sum(workspace.seconds(name) for name in measured if name)
+    if measured[1] and own.is_sentence_encoder:  # which is measured again beside every run that continues it
+        a_run += workspace.seconds(measured[1])
+    return Cost(a_step, a_start, a_run, annotating + probes + inspecting + 2 * _START, spent)
+
+
+def _check_time(workspace: Workspace, minutes: float, name: str) -> None:
+    """Stop measuring once that alone has taken the time of the trial."""
+    done = [job for job in workspace.plan.jobs if workspace.state(job) == "done"]
+    spent = sum(map(workspace.seconds, done)) / 60
+    if spent > (1 - RESERVE) * minutes:
+        raise ConfigError(
+            f"--minutes {minutes:g}: {spent:.1f} minutes went into the corpus and into measuring steps, and {name} is "
+            f"still to come before an arm is trained: give more --minutes, less text or fewer --arms; the same command "
+            f"goes on from here"
+        )
+
+
+def _timed(path: Path) -> tuple[float, float]:
+    """Give the seconds of a step, those at the beginning left out if there are others, and of all steps."""
+    times = [float(record["seconds"]) for record in read_metrics(path) if record["kind"] == "train"]
+    kept = times[UNTIMED_STEPS - 1 :] if len(times) > UNTIMED_STEPS else [0.0, *times]
+    return max(1e-4, (kept[-1] - kept[0]) / (len(kept) - 1)), times[-1]
+
+
+def _passages(corpus: Path) -> list[str]:
+    """Choose the beginnings of a few held-out documents, spread over them all."""
+    held_out = Corpus.open(corpus, "valid", verify=False)
+    tokenizer = held_out.load_tokenizer()
+    found: list[str] = []
+    for number in range(held_out.num_documents):
+        ids = held_out.document(number)[:PASSAGE_TOKENS].tolist()
+        text = " ".join(str(tokenizer.decode(ids)).split())
+        end = max(text.rfind(mark) for mark in (". ", "? ", "! "))
+        text = text[: end + 1] if end > len(text) // 3 else text
+        is_plain = tokenizer.unk_token_id not in ids and str(tokenizer.mask_token) not in text
+        if is_plain and len(text.split()) >= 6 and text not in found:
+            found.append(text)
+    return found[:: max(1, len(found) // PASSAGES)][:PASSAGES]
