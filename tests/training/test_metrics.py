@@ -111,3 +111,36 @@ def test_meter_adds_in_float64() -> None:
     meter.add(Outcome({"mlm": torch.tensor(2.0**24)}, {}), {"mlm": torch.tensor(1.0)})
     meter.add(Outcome({"mlm": torch.tensor(1.0)}, {}), {"mlm": torch.tensor(0.0)})
     assert meter.read(Processes(), {})["loss"] == 2**24 + 1
+
+
+def test_meter_goes_on_with_what_a_checkpoint_had_under_the_same_names() -> None:
+    """In another order, with a name too many and one too few: nothing is lost, nothing is put elsewhere."""
+    meter = Meter({"stat/num_masked": 20.0, "count/mlm": 20.0, "stat/num_rows": 5.0, "term/mlm": 40.0})
+    meter.add(Outcome({"mlm": torch.tensor(8.0)}, {"num_mispredicted": torch.tensor(3.0)}), {"mlm": torch.tensor(4.0)})
+    wanted = {"term/mlm": 48.0, "count/mlm": 24.0, "stat/num_mispredicted": 3.0, "stat/num_masked": 20.0}
+    assert meter.gather(Processes()) == wanted | {"stat/num_rows": 5.0}
+    assert meter.read(Processes(), {})["mispredicted"] == 3 / 20
+
+
+def test_meter_keeps_numbers_of_any_type_whole() -> None:
+    meter = Meter()
+    counts = {"mlm": torch.tensor(2**24 + 1), "rtd": torch.tensor(1.0)}
+    terms = {"mlm": torch.tensor(1 / 3, dtype=torch.float64), "rtd": torch.tensor(1 / 3)}
+    meter.add(Outcome(terms, {}), counts)
+    sums = meter.gather(Processes())
+    assert sums == {
+        "term/mlm": 1 / 3,
+        "term/rtd": torch.tensor(1 / 3).item(),
+        "count/mlm": 2**24 + 1,
+        "count/rtd": 1.0,
+    }
+
+
+def test_what_is_read_beside_comes_back_as_it_is() -> None:
+    meter = Meter()
+    meter.add(*outcome())
+    norm, bad = torch.tensor(0.1), torch.tensor(-1)
+    found = meter.read(Processes(), {"rtd": 50.0}, {"norm": norm, "bad": bad})
+    assert found.pop("norm") == float(norm)
+    assert found.pop("bad") == -1
+    assert found == pytest.approx(readings(SUMS, {"rtd": 50.0}))

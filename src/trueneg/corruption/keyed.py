@@ -32,7 +32,8 @@ def example_keys(seed: int, positions: Tensor) -> Tensor:
 
 def bits(keys: Tensor, stream: int, num: int) -> Tensor:
     """``num`` random non-negative 62-bit integers for each key: int64 ``[*keys, num]``."""
-    counter = torch.arange(num, device=keys.device, dtype=torch.int64) + (stream << 32)
+    # Or, not plus: Inductor takes sums and multiples of a counter for an index, and an index does not wrap.
+    counter = torch.arange(num, device=keys.device, dtype=torch.int64) | (stream << 32)
     return _logical_shift(_mix(keys.unsqueeze(-1) + counter * _signed(GOLDEN)), 2)
 
 

@@ -41,21 +41,22 @@ class EmaDetector(Detector):
         self.threshold = threshold
         self.top = top
         self.teacher: nn.Module | None = None
+        self._pairs: tuple[list[Tensor], list[Tensor]] = [], []
+        """The average's parameters and the model's, listed once."""
 
     def attach(self, model: nn.Module) -> None:
         """Begin with a copy of the model."""
         if not isinstance(model, MaskedLanguageModel):
             raise ConfigError("detector 'ema' averages a masked language model, and this objective trains none")
         self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
+        self._pairs = list(self.teacher.parameters()), list(model.parameters())
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:
         """Move the average towards the model."""
         if self.teacher is None:
             raise AssertionError("attach was not called")
-        averages: list[Tensor] = list(self.teacher.parameters())
-        current: list[Tensor] = [parameter.detach() for parameter in model.parameters()]
-        torch._foreach_lerp_(averages, current, 1 - self.momentum)
+        torch._foreach_lerp_(*self._pairs, 1 - self.momentum)
 
     def train(self, mode: bool = True) -> Self:
         """The average never trains: it has no dropout."""

@@ -39,6 +39,14 @@ class Processes:
         torch.distributed.all_reduce(stacked)
         return dict(zip(names, stacked.unbind(), strict=True))
 
+    def sum_of(self, values: Tensor) -> Tensor:
+        """Sum a tensor, of a shape that all processes share, over them; what was given stays as it is."""
+        if self.world_size == 1:
+            return values
+        total = values.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
     def any_of(self, flags: Sequence[bool], device: torch.device) -> list[bool]:
         """Whether any process says so, of each of several things, in one message."""
         if self.world_size == 1:
@@ -74,6 +82,42 @@ class Processes:
         """Wait for all."""
         if self.world_size > 1:
             torch.distributed.barrier()
+
+
+class Votes:
+    """Whether any process says so, of several things: asked at one step, answered when asked again.
+
+    Between the two the answer is under way, so neither a process nor its device waits for the others. All processes
+    ask at the same steps and get the same answers. A process that is alone has its answer at once.
+    """
+
+    def __init__(self, processes: Processes, device: torch.device) -> None:
+        self._processes, self._device = processes, device
+        self._coming: tuple[torch.distributed.Work, Tensor] | None = None
+        self._forgotten: set[int] = set()
+        # On a stream of their own votes do not queue behind the steps.
+        is_sent_beside = processes.world_size > 1 and device.type == "cuda"
+        self._stream = torch.cuda.Stream(device) if is_sent_beside else None
+
+    def cast(self, flags: Sequence[bool]) -> list[bool]:
+        """Vote, and learn what the vote before came to: that of no process, the first time."""
+        if self._processes.world_size == 1:
+            return list(flags)
+        with torch.cuda.stream(self._stream):  # does nothing for None
+            answer = [False] * len(flags)
+            if self._coming is not None:
+                work, votes = self._coming
+                work.wait()
+                answer = [vote > 0 and number not in self._forgotten for number, vote in enumerate(votes.tolist())]
+            flagged = torch.tensor([float(flag) for flag in flags], pin_memory=self._stream is not None)
+            votes = flagged.to(self._device, non_blocking=True)
+            self._coming = torch.distributed.all_reduce(votes, async_op=True), votes
+        self._forgotten.clear()
+        return answer
+
+    def forget(self, number: int) -> None:
+        """Let the answer that is under way be no to one of the things: it is done meanwhile."""
+        self._forgotten.add(number)
 
 
 @contextmanager

@@ -21,13 +21,17 @@ from trueneg.config.validation import steps_to_keep
 from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
+from trueneg.training.distributed import Votes
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
 from trueneg.training.speed import Waiting, Workload
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
-"""How often processes agree on whether to stop: it makes a GPU wait, and a launcher's patience is short."""
+"""How often several processes agree on whether to stop: seldom, but a launcher's patience is short. What they agree on
+happens at the vote after, by all at the same step."""
+IS_OLD = 2
+"""Place of the vote on whether to save."""
 
 LEARNED = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy")
 SPEED = ("tokens_per_second", "positions_per_second", "mfu", "padding", "data_wait")
@@ -91,6 +95,7 @@ class Loop:
     workload: Workload | None = None
     """What a position costs; None to leave the share of the device's peak out."""
     _clock: _Clock = field(init=False)
+    _votes: Votes = field(init=False)
 
     def train(self) -> Ending:
         """Train to the last step, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
@@ -102,6 +107,7 @@ class Loop:
         run, config = self.run, self._train
         now = time.monotonic()
         self._clock = _Clock(run.step, started=now, logged_at=now, saved_at=now)
+        self._votes = Votes(run.processes, run.device)
         reason: Literal["finished", "time", "interrupted"] = "finished"
         shares = {} if self.on_keep is None else steps_to_keep(config)
         pin_memory = run.device.type == "cuda"
@@ -160,13 +166,16 @@ class Loop:
         return step == self._train.steps or (every > 0 and step % every == 0)
 
     def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
-        """Whether any process was told to stop, its time is up, or the last checkpoint is too old."""
+        """Whether any process was told to stop, its time is up, or the last checkpoint is too old.
+
+        Of several processes it is the answer to the vote before, so it comes a step, or ``vote_every``, later.
+        """
         run, config, now = self.run, self._train, time.monotonic()
         if run.processes.world_size > 1 and run.step % self._clock.vote_every:
             return [False, False, False]
         is_time_up = config.max_minutes > 0 and now - self._clock.started > config.max_minutes * 60
         is_old = config.save_minutes > 0 and now - self._clock.saved_at > config.save_minutes * 60
-        return run.processes.any_of([is_stopped(), is_time_up, is_old], run.device)
+        return self._votes.cast([is_stopped(), is_time_up, is_old])
 
     def _evaluate_and_write(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         self._check_finite()
@@ -181,10 +190,13 @@ class Loop:
 
     def _log(self, norm: torch.Tensor) -> None:
         run = self.run
-        self._check_finite()
-        readings = run.meter.read(run.processes, run.objective.weights)
+        # All that the device is waited for, in one transfer.
+        beside = {"gradient_norm": norm, "first_bad_step": run.first_bad_step}
+        readings = run.meter.read(run.processes, run.objective.weights, beside)
+        self._refuse_divergence(int(readings.pop("first_bad_step")))
+        gradient_norm = readings.pop("gradient_norm")
         readings |= self._speed()
-        readings |= {"gradient_norm": float(norm), "learning_rate": _learning_rate(run)}
+        readings |= {"gradient_norm": gradient_norm, "learning_rate": _learning_rate(run)}
         readings |= run.objective.expensive_metrics(run.module.model)
         readings |= {} if run.passes is None else run.passes.readings()
         self._raise_warning(run.objective.warning_for(readings))
@@ -248,11 +260,15 @@ class Loop:
             save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
             self.on_save()
         run.processes.barrier()
+        self._votes.forget(IS_OLD)
         self._clock.saved_at = time.monotonic()
         self._clock.seconds_apart += self._clock.saved_at - started
 
     def _check_finite(self) -> None:
-        bad = int(self.run.first_bad_step.item())
+        self._refuse_divergence(int(self.run.first_bad_step.item()))
+
+    def _refuse_divergence(self, bad: int) -> None:
+        """Stop if there was a first step, from 0, that was not finite."""
         if bad >= 0:
             raise DivergedError(
                 f"the loss or its gradient was not finite at step {bad + 1}; the last checkpoint under "

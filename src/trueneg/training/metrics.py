@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from trueneg.objectives.base import EPS, Outcome, Sums
 from trueneg.training.distributed import Processes
@@ -36,36 +37,67 @@ mispredictions, and of rows, in which a correction happened."""
 
 
 class Meter:
-    """Adds up sums on the device, in float64, until they are asked for."""
+    """Adds up sums on the device, in one float64 vector, until they are asked for.
 
-    def __init__(self, sums: Sums | None = None) -> None:
-        self._sums = dict(sums or {})
+    Args:
+        sums: What was added up before.
+        device: Where they go on.
+    """
+
+    def __init__(self, sums: Mapping[str, float] | None = None, device: torch.device | None = None) -> None:
+        sums = sums or {}
+        self._names = tuple(sums)
+        self._sums = torch.tensor(list(sums.values()), dtype=torch.float64, device=device)
 
     def add(self, outcome: Outcome, counts: Sums) -> None:
         """Add a micro-batch's sums, and its own denominators."""
         named = {f"term/{name}": value for name, value in outcome.terms.items()}
         named |= {f"count/{name}": counts[name] for name in outcome.terms}
         named |= {f"stat/{name}": value for name, value in outcome.stats.items()}
-        for name, value in named.items():
-            value = value.to(torch.float64)
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        names = tuple(named)
+        # Stacked as float32, which they are, and widened in one launch.
+        added = torch.stack([_exact(value) for value in named.values()]).to(torch.float64)
+        if self._names == names:
+            self._sums = self._sums + added
+        elif not self._names:
+            self._names, self._sums = names, added
+        else:
+            # After a checkpoint of another version, or where an objective's sums come and go.
+            whole = dict.fromkeys((*names, *self._names), added.new_zeros(()))
+            for own, values in ((self._names, self._sums), (names, added)):
+                whole |= {name: whole[name] + value for name, value in zip(own, values.unbind(), strict=True)}
+            self._names, self._sums = tuple(whole), torch.stack(list(whole.values()))
 
     def gather(self, processes: Processes) -> dict[str, float]:
         """Sum over all processes, leaving the whole with the main one: what a checkpoint keeps of it."""
-        total = processes.all_sum(self._sums)
-        self._sums = total if processes.is_main else {name: value * 0 for name, value in total.items()}
-        return {name: value.item() for name, value in total.items()}
+        total = processes.sum_of(self._sums)
+        self._sums = total if processes.is_main else total * 0
+        return dict(zip(self._names, total.tolist(), strict=True))
 
-    def read(self, processes: Processes, weights: Mapping[str, float]) -> dict[str, float]:
+    def read(
+        self, processes: Processes, weights: Mapping[str, float], beside: Mapping[str, Tensor] | None = None
+    ) -> dict[str, float]:
         """Sum over all processes, turn into readings, and start again from nothing.
+
+        Args:
+            processes: Whose sums are added up.
+            weights: Of each term in the loss.
+            beside: Scalars on the same device that are read in the same transfer and returned as they are.
 
         Returns:
             ``loss`` (the weighted sum of terms), ``loss/<term>`` and the ratios of ``RATIOS`` that apply. A ratio
             whose denominator is 0 is left out.
         """
-        sums = {name: value.item() for name, value in processes.all_sum(self._sums).items()}
-        self._sums = {}
-        return readings(sums, weights)
+        beside = beside or {}
+        total = processes.sum_of(self._sums)
+        values = torch.cat([total, *(value.to(torch.float64).view(1) for value in beside.values())]).tolist()
+        sums = dict(zip(self._names, values, strict=False))
+        self._names, self._sums = (), self._sums[:0]
+        return readings(sums, weights) | dict(zip(beside, values[len(sums) :], strict=True))
+
+
+def _exact(value: Tensor) -> Tensor:
+    return value if value.dtype == torch.float32 else value.to(torch.float64)
 
 
 def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:

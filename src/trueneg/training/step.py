@@ -81,6 +81,8 @@ class Run:
                 warnings.simplefilter("ignore", FutureWarning)
                 forward = DistributedDataParallel(forward, device_ids=ids, broadcast_buffers=False)
         self.forward = forward
+        self.parameters = list(self.module.parameters())
+        """Listed once: a walk through the modules takes longer than a launch for each."""
         self.first_bad_step = torch.tensor(-1, device=self.device)
         """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading
         waits for the device."""
@@ -121,8 +123,7 @@ class Run:
         load_checkpoint(checkpoint, self.module, self.optimizer)
         self.step = state.step
         if self.processes.is_main:
-            sums = {name: torch.tensor(value, dtype=torch.float64) for name, value in state.sums.items()}
-            self.meter = Meter({name: value.to(self.device) for name, value in sums.items()})
+            self.meter = Meter(state.sums, self.device)
 
     def leave(self) -> None:
         """Let go of what other processes have to do with this run, before they are left.
@@ -142,6 +143,17 @@ class Run:
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision, if configured."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+
+
+def seed_draws(seed: int, device: torch.device) -> None:
+    """Seed the generators of the CPU and of a device, as ``torch.manual_seed`` does those of all devices.
+
+    That one, for devices that nothing has used yet, writes down the Python stack each time it is called.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[index].manual_seed(seed)
 
 
 def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
@@ -172,7 +184,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         for parameter in run.frozen:
             parameter.grad = None
     max_norm = run.optimizer_config.max_grad_norm or float("inf")
-    norm = nn.utils.clip_grad_norm_(run.module.parameters(), max_norm)
+    norm = nn.utils.clip_grad_norm_(run.parameters, max_norm)
     is_finite = is_finite & norm.isfinite()
     is_first_bad = ~is_finite & (run.first_bad_step < 0)
     run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
@@ -186,7 +198,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
 def _take_pass(
     run: Run, batch: Any, counts: Sums, number: int, is_last_batch: bool, share: float, is_last: bool
 ) -> tuple[Tensor, Outcome]:
-    torch.manual_seed(mixed_seed(run.config.seed, run.step, run.processes.rank, number))
+    seed_draws(mixed_seed(run.config.seed, run.step, run.processes.rank, number), run.device)
     # Gradients are held back from other processes until the last pass of the last micro-batch.
     forward, sends = run.forward, is_last_batch and is_last
     with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
