@@ -151,7 +151,7 @@ def seed_draws(seed: int, device: torch.device) -> None:
     That one, for devices that nothing has used yet, writes down the Python stack each time it is called.
     """
     torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
+    if device.type == "cuda" and torch.cuda.is_initialized():
         index = torch.cuda.current_device() if device.index is None else device.index
         torch.cuda.default_generators[index].manual_seed(seed)
 
