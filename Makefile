@@ -43,7 +43,7 @@ faults: setup
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS)
 
 bench: setup
-	$(BIN)/trueneg bench
+	$(BIN)/trueneg bench overhead
 
 docs: setup
 	$(BIN)/python -m pytest tests/test_readme.py

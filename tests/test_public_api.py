@@ -69,6 +69,7 @@ NAMES = {"num_rows": "rows", "detectors": "detector"}
 CALLS: list[tuple[Verb, Verb]] = [
     (evaluate_masked_lm.masked_lm, trueneg.evaluate),
     (runs.bench, trueneg.bench_overhead),
+    (runs.bench, trueneg.bench_step),
     (runs.pretrain, trueneg.configure),
     (runs.pretrain, trueneg.pretrain),
     (corpus.build, trueneg.build_corpus),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.registry import load_plugins as load_plugins
     from trueneg.reporting.html import write_report as report
     from trueneg.runs.bench import bench_overhead as bench_overhead
+    from trueneg.runs.bench import bench_step as bench_step
     from trueneg.runs.demo import run_demo as run_demo
     from trueneg.runs.doctor import diagnose as diagnose
     from trueneg.runs.exporting import export as export
@@ -62,6 +63,7 @@ __all__ = [
     "TruenegError",
     "__version__",
     "bench_overhead",
+    "bench_step",
     "build_corpus",
     "build_table",
     "cached_table",
@@ -94,6 +96,7 @@ __all__ = [
 _PUBLIC = {
     "BatchDetector": "trueneg.objectives.labels:BatchDetector",
     "bench_overhead": "trueneg.runs.bench:bench_overhead",
+    "bench_step": "trueneg.runs.bench:bench_step",
     "build_corpus": "trueneg.corpus.build:build_corpus",
     "build_table": "trueneg.lexicon.table:build_table",
     "cached_table": "trueneg.lexicon.table:cached_table",

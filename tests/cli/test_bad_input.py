@@ -81,6 +81,7 @@ def test_a_warm_up_that_never_ends_is_told(world: World, tmp_path: Path) -> None
         (["list", "preset"], "did you mean 'presets'?"),
         (["bench", "overhaed"], "did you mean 'overhead'?"),
         (["bench", "--preset", "electra-tini"], "did you mean 'electra-tiny'?"),
+        (["bench", "--detector", "lexical"], "--detector does nothing beside bench step: leave it out"),
         (["evaluate", "x", "--corpus", "y", "--task", "false-negative"], "did you mean 'false-negatives'?"),
         (["export", "x", "--format", "onx"], "did you mean 'onnx'?"),
         (["export", "nowhere"], "no checkpoint at 'nowhere'"),

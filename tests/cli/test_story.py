@@ -123,6 +123,21 @@ def test_bench(world: World) -> None:
     assert "hard correction" in arms
 
 
+def test_bench_names_what_holds_a_step_back(world: World) -> None:
+    command = ("bench", "--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1)
+    data = works(*command, "--json").data
+    parts = data["measured"]
+    assert data["what"] == "step" and data["arms"][0]["name"] == "as it is"
+    assert min(parts["step"], parts["one_row"], parts["read"], *parts["matrix_rate"].values()) > 0
+    assert 0 < data["mfu"] == data["achieved_flops"] / parts["matrix_rate"]["fp32"] < 1
+    assert 0 < parts["fill"] < parts["packed_fill"] <= 1 and set(parts["tried"]) == {"--pack", "--precision bf16"}
+    places = [found["place"] for found in data["bottlenecks"]]
+    gains = [found["gain"] for found in data["bottlenecks"][:-1]]
+    assert places[-1] in {"arithmetic", "traffic"} and gains == sorted(gains, reverse=True)
+    said = works(*command).out
+    assert "what holds it back, most first\n  1. " in said and "one row a micro-batch" in said
+
+
 def test_words_added_to_a_vocabulary_and_to_a_checkpoint(world: World, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("metropolitan\nlarge\nnear\n")

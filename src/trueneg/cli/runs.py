@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from trueneg.config.validation import refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
 from trueneg.terminal.progress import Bar
+
+if TYPE_CHECKING:
+    from trueneg.runs.bench import StepBenchmark
 
 
 def pretrain(
@@ -313,42 +316,79 @@ def export(
 
 
 def bench(
-    what: Annotated[str, typer.Argument(help="overhead: what correction and regularization cost a step.")] = "overhead",
+    context: typer.Context,
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="step: what holds a training step back here; overhead: what correction and regularization cost it."
+        ),
+    ] = "step",
     corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
     preset: Annotated[str, typer.Option(help="The model and batch to measure.")] = "electra-mini",
     rounds: Annotated[int, typer.Option(min=1, help="Times that the arms take turns.")] = 20,
     detector: Annotated[
-        list[str] | None, typer.Option(help="Measure hard correction with this detector too; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Of overhead: measure hard correction with this detector too; may be repeated."),
     ] = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure speed as ratios in one run, the arms taking turns.
+    """Measure a training step on this machine, and name what holds it back and the option that helps.
 
-    Example: `trueneg bench overhead --json`
+    Times are compared within one run, the arms taking turns.
+
+    Example: `trueneg bench --preset electra-mini --corpus corpus/`
+
+    What correction and regularization cost: `trueneg bench overhead --json`
     """
-    from trueneg.runs.bench import BENCHMARKS
+    from trueneg.runs.bench import BENCHMARKS, bench_overhead, bench_step
 
     if what not in BENCHMARKS:
         raise ConfigError(unknown_name("benchmark", what, BENCHMARKS))
     output = Output(as_json, quiet)
-    result = BENCHMARKS[what](
-        preset=preset,
-        corpus=corpus,
-        rounds=rounds,
-        detectors=detector or (),
-        settings=settings or (),
-        say=output.say,
+    wanted: dict[str, Any] = {
+        "preset": preset,
+        "corpus": corpus,
+        "rounds": rounds,
+        "settings": settings or (),
+        "say": output.say,
+    }
+    if what == "overhead":
+        result = bench_overhead(**wanted, detectors=detector or ())
+        rows = [
+            (
+                arm.name,
+                f"{arm.milliseconds:.1f}",
+                f"{arm.tokens_per_second:,.0f}",
+                f"{arm.ratio:.3f}",
+                f"{arm.ratio_low:.3f}–{arm.ratio_high:.3f}",
+            )
+            for arm in result.arms
+        ]
+        output.table(vars(result), ("arm", "ms a step", "tokens/s", "ratio", "quartiles"), rows)
+        return
+    refuse_given(context, ["detector"], "bench step")
+    done = bench_step(**wanted)
+    data = {**vars(done), "mfu": done.measured.mfu, "achieved_flops": done.measured.achieved}
+    output.result(data, _step_in_words(done))
+
+
+def _step_in_words(done: StepBenchmark) -> str:
+    parts = done.measured
+    host = "" if parts.host is None else f"  handed out by the host in {parts.host:.1f} ms\n"
+    mfu = f", {parts.mfu:.1%} of {'the matrix rate' if parts.device == 'cpu' else 'the peak'}" if parts.mfu else ""
+    rates = ", ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in parts.matrix_rate.items())
+    tried = "".join(
+        f"  {arm.name}: {arm.milliseconds:.1f} ms, {arm.tokens_per_second:,.0f} useful tokens/s "
+        f"(time x {arm.ratio:.2f}, quartiles {arm.ratio_low:.2f}–{arm.ratio_high:.2f})\n"
+        for arm in done.arms
     )
-    rows = [
-        (
-            arm.name,
-            f"{arm.milliseconds:.1f}",
-            f"{arm.tokens_per_second:,.0f}",
-            f"{arm.ratio:.3f}",
-            f"{arm.ratio_low:.3f}–{arm.ratio_high:.3f}",
-        )
-        for arm in result.arms
-    ]
-    output.table(vars(result), ("arm", "ms a step", "tokens/s", "ratio", "quartiles"), rows)
+    verdict = "\n".join(f"  {number}. {one.place}: {one}" for number, one in enumerate(done.bottlenecks, start=1))
+    return (
+        f"{done.preset} on {parts.device}, {parts.threads} of {parts.cores} threads, {parts.precision}\n"
+        f"  a step of {parts.positions:,} positions, {100 * parts.fill:.0f} % of them tokens: {parts.step:.1f} ms\n"
+        f"{host}  one row a micro-batch: {parts.one_row:.1f} ms; reading alone: {parts.read:.1f} ms\n"
+        f"  matrix products: {rates}; the step: {parts.achieved / 1e9:,.0f}{mfu}\n"
+        f"tried, in turns\n{tried}what holds it back, most first\n{verdict}"
+    )

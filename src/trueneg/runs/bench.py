@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,8 +16,12 @@ import numpy as np
 import torch
 
 from trueneg.config.codec import override
+from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
+from trueneg.errors import TruenegError
+from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
+from trueneg.training.speed import clock_of, matrix_rate, peak_of, wait_for
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -50,7 +57,13 @@ class Benchmark:
     arms: list[Arm]
 
 
-def take_turns(arms: dict[str, Callable[[], None]], rounds: int, tokens: int, device: torch.device) -> list[Arm]:
+def take_turns(
+    arms: dict[str, Callable[[], None]],
+    rounds: int,
+    tokens: int,
+    device: torch.device,
+    most_seconds: float = float("inf"),
+) -> list[Arm]:
     """Time functions in turn, in an order that changes from round to round; the first arm is the yardstick.
 
     Args:
@@ -58,19 +71,21 @@ def take_turns(arms: dict[str, Callable[[], None]], rounds: int, tokens: int, de
         rounds: Turns each takes, after one that does not count.
         tokens: Tokens that a call handles.
         device: Waited for before each reading of the clock.
+        most_seconds: No round begins later, but for the first that counts.
     """
-    # One thread's processor time is not disturbed by other programs; of several, their waiting counts as work.
-    is_alone = device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.process_time if is_alone else time.perf_counter
+    began = time.monotonic()
+    clock = clock_of(device)
     names = list(arms)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for round_number in range(rounds + 1):
+        if round_number > 1 and time.monotonic() - began > most_seconds:
+            break
         shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
-            _wait(device)
+            wait_for(device)
             started = clock()
             arms[name]()
-            _wait(device)
+            wait_for(device)
             if round_number:
                 seconds[name].append(clock() - started)
     base = np.array(seconds[names[0]])
@@ -166,7 +181,193 @@ def _overhead(
     return Benchmark("overhead", preset, device.type, torch.get_num_threads(), rounds, tokens, results)
 
 
-BENCHMARKS = {"overhead": bench_overhead}
+@dataclass(frozen=True)
+class StepBenchmark:
+    """A step's parts, what was tried, and what holds it back."""
+
+    what: str
+    preset: str
+    rounds: int
+    measured: Measured
+    arms: list[Arm]
+    """The step as it is, and with options that may help, in turns."""
+    bottlenecks: list[Bottleneck]
+    """What gains most first."""
+
+
+MOST_SECONDS = 60.0
+"""Of the arms that take turns, but for their first round."""
+
+
+def bench_step(
+    *,
+    preset: str = "electra-mini",
+    corpus: Path | None = None,
+    rounds: int = 20,
+    settings: Sequence[str] = (),
+    say: Callable[[str], None] = lambda message: None,
+) -> StepBenchmark:
+    """Measure a training step on this machine, part by part, and name what holds it back.
+
+    Its parts are the step with its data ready, one of a single row, reading alone, and large matrix products;
+    options that may help (``--pack``, the other precision, on a GPU ``train.compile``) are tried.
+
+    Args:
+        preset: Model and batch.
+        corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
+        rounds: Turns each arm takes, or fewer, after a minute.
+        settings: Changes to the preset.
+        say: Told what is going on.
+
+    Example::
+
+        print(bench_step(corpus=Path("corpus")).bottlenecks[0])
+    """
+    config = override(find_preset(preset), settings)
+    with TemporaryDirectory() as scratch:
+        from trueneg.corpus.glosses import build_gloss_corpus
+
+        if corpus is None:
+            say("making a corpus of WordNet's definitions")
+        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
+        return _measure_step(override(config, [f"corpus.path={folder}"]), rounds, say)
+
+
+def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None]) -> StepBenchmark:
+    from trueneg.corpus.store import Corpus
+    from trueneg.runs.doctor import usable_cores
+    from trueneg.training.batches import row_index
+    from trueneg.training.distributed import choose_device
+
+    device = choose_device(config.train.device)
+    opened = Corpus.open(config.corpus.path)
+    fills = {
+        packs: row_index(override(config, [f"corpus.pack={packs}"]), opened).mean_fill for packs in ("true", "false")
+    }
+    fill = fills[str(config.corpus.pack).lower()]
+    say("taking a step apart")
+    arm = _StepArm(config, opened, device)
+    step, one_row, read = arm.time(rounds), _StepArm(_of_one_row(config), opened, device).time(rounds), arm.read_time()
+    tried = {"as it is": arm}
+    for option, setting in _worth_trying(config, fills, device):
+        try:
+            tried[option] = _StepArm(override(config, [setting]), opened, device)
+        except TruenegError as error:
+            say(f"{option} was not tried: {error}")
+    say(f"{', '.join(tried)}: {rounds} rounds, {torch.get_num_threads()} threads")
+    # The order of reading the clock changes from round to round; useful tokens differ from arm to arm.
+    arms = [
+        replace(one, tokens_per_second=1000 * tried[one.name].tokens / one.milliseconds)
+        for one in take_turns({name: made.step for name, made in tried.items()}, rounds, 1, device, MOST_SECONDS)
+    ]
+    used, limit = peak_memory(device)
+    peak = peak_of(device, config.train.precision)
+    measured = Measured(
+        device="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        threads=torch.get_num_threads(),
+        cores=usable_cores(),
+        precision=config.train.precision,
+        rows=arm.micro_batch,
+        accumulation=config.train.accumulation,
+        positions=arm.positions,
+        flops=arm.flops,
+        step=step,
+        one_row=one_row,
+        read=read,
+        host=arm.host_time() if device.type == "cuda" else None,
+        matrix_rate={precision: matrix_rate(device, precision) for precision in ("fp32", "bf16")},
+        peak=0.0 if device.type == "cpu" else peak.flops,
+        fill=fill,
+        packed_fill=fills["true"],
+        memory=used,
+        memory_limit=limit,
+        tried={one.name: tried[one.name].tokens / arm.tokens / one.ratio for one in arms[1:]},
+    )
+    return StepBenchmark("step", config.preset, rounds, measured, arms, bottlenecks(measured))
+
+
+def _worth_trying(
+    config: PretrainConfig, fills: Mapping[str, float], device: torch.device
+) -> Iterator[tuple[str, str]]:
+    """Options that may make a step faster, as they are written on a command line, and as settings."""
+    if not config.corpus.pack and fills["true"] > WORTH * fills["false"]:
+        yield "--pack", "corpus.pack=true"
+    other = "fp32" if config.train.precision == "bf16" else "bf16"
+    if device.type == "cpu" or other == "bf16":
+        yield f"--precision {other}", f"train.precision={other}"
+    if device.type == "cuda" and not config.train.compile:
+        yield "train.compile=true", "train.compile=true"
+
+
+def _of_one_row(config: PretrainConfig) -> PretrainConfig:
+    """As many micro-batches, of one row each."""
+    return override(config, [f"train.batch_size={config.train.accumulation}"])
+
+
+class _StepArm:
+    """A model with its batches, whose steps are timed."""
+
+    def __init__(self, config: PretrainConfig, corpus: Corpus, device: torch.device) -> None:
+        from trueneg.models.flops import training_flops
+        from trueneg.objectives import objective_kind
+        from trueneg.runs.pretraining import build, reader_of
+        from trueneg.training.batches import CorpusBatches, row_index
+        from trueneg.training.distributed import Processes
+        from trueneg.training.step import Run
+
+        tokenizer, rows = corpus.load_tokenizer(), row_index(config, corpus)
+        self._batches = CorpusBatches(rows, config.train, Processes(), reader_of(config, rows, tokenizer))
+        self._given = [self._batches.micro_batches(number) for number in range(4)]
+        model, objective = build(config, tokenizer)
+        self._run = Run.new(model, objective, config.optimizer, config.train, device)
+        self._device = device
+        self.micro_batch, self.tokens = self._batches.micro_batch, self._batches.tokens_per_step
+        self.positions = int(self._batches.positions_per_step)
+        encoders = objective_kind(config.objective.name).encoders(model)
+        masked, readings = config.objective.masking.rate, num_readings(config)
+        self.flops = self.positions * training_flops(encoders, config.corpus.length, masked, readings)
+
+    def step(self) -> None:
+        from trueneg.training.step import train_step
+
+        train_step(self._run, self._given[self._run.step % len(self._given)])
+
+    def time(self, rounds: int) -> float:
+        """Milliseconds of a step with its data ready, the device waited for."""
+        (arm,) = take_turns({"": self.step}, rounds, 1, self._device, MOST_SECONDS)
+        return arm.milliseconds
+
+    def read_time(self, num: int = 5) -> float:
+        """Milliseconds in which one thread reads a step's rows."""
+        cpu = torch.device("cpu")
+        numbers = iter(range(len(self._given), len(self._given) + num + 1))
+        (arm,) = take_turns({"": lambda: _forget(self._batches.micro_batches(next(numbers)))}, num, 1, cpu)
+        return arm.milliseconds
+
+    def host_time(self, num: int = 5) -> float:
+        """Milliseconds until a step's work has been handed out, the device idle before."""
+        times = []
+        for _ in range(num):
+            wait_for(self._device)
+            started = time.perf_counter()
+            self.step()
+            times.append(1000 * (time.perf_counter() - started))
+        return float(np.median(times))
+
+
+def _forget(_: object) -> None:
+    """Let go of a result."""
+
+
+def peak_memory(device: torch.device) -> tuple[float, float]:
+    """Give the bytes that were used at most, on a CPU by the whole process, and those there are."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device), torch.cuda.get_device_properties(device).total_memory
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return used, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+BENCHMARKS = ("step", "overhead")
 
 
 def _annotate(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, config: PretrainConfig, out: Path) -> None:
@@ -180,8 +381,3 @@ def _annotate(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, config: Pretra
     table = TableDetector(cached_table(tokenizer, wordnet=correction.wordnet or None, forms=correction.forms))
     annotator = DetectorAnnotator(table, "lexical")
     write_annotations(corpus.path, annotator, out, splits=[corpus.split], most=table.max_substitutes)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

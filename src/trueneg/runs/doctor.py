@@ -150,7 +150,7 @@ def _bfloat16() -> Finding:
     return Finding("bfloat16", "warn", f"emulated on this {place}, slower than float32", "train in float32")
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Cores this process may run on, which containers and schedulers make fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -158,7 +158,7 @@ def _cores() -> int:
 def _threads() -> Finding:
     import torch
 
-    cores, threads = _cores(), torch.get_num_threads()
+    cores, threads = usable_cores(), torch.get_num_threads()
     what = f"torch uses {threads} of {cores} cores"
     if threads > cores:
         return Finding("threads", "warn", f"{what}: they wait for each other", f"set OMP_NUM_THREADS={cores}")
@@ -174,7 +174,7 @@ def _tokenizers() -> Finding:
     if value is not None and value.lower() in {"off", "false", "f", "no", "n", "0", ""}:
         what = f"TOKENIZERS_PARALLELISM={value}: a corpus is tokenized on one core"
         return Finding("tokenizers", "warn", what, "unset TOKENIZERS_PARALLELISM")
-    return Finding("tokenizers", "ok", f"parallel over {_cores()} cores")
+    return Finding("tokenizers", "ok", f"parallel over {usable_cores()} cores")
 
 
 def _hub() -> Finding:
