@@ -72,11 +72,11 @@ def fails(*arguments: object) -> str:
 
 
 def verbs(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every verb of the program, with the words that call it."""
+    """Every verb of the program but those of former versions, with the words that call it."""
     for name, command in getattr(group, "commands", {}).items():
         if hasattr(command, "commands"):
             yield from verbs(command, (*words, name))
-        else:
+        elif not command.hidden:
             yield (*words, name), command
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def made_up_detector(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def swords(out: Path, *more: object) -> list[object]:
-    return ["detect", "swords", "--data", TINY, "--folds", 5, "--resamples", 20, "--out", out, *more]
+    return ["detect", "benchmark", "--data", TINY, "--folds", 5, "--resamples", 20, "--out", out, *more]
 
 
 def test_detectors_are_measured(tmp_path: Path) -> None:
@@ -66,6 +67,76 @@ def test_detectors_are_measured(tmp_path: Path) -> None:
         "12 substitutes of 5 words in context",
         *("lexical", "made-up"),
     ]
+
+
+def test_gap(tmp_path: Path) -> None:
+    """As by the formula, with the shares of those who are sure: "film" and "work of art" have 8 and 1 of 9."""
+    detector = ("--detector", "made-up")
+    row = works(*swords(tmp_path / "out", *detector, "--json")).data["rows"][0]
+    assert row["gap"] == pytest.approx(1.0)
+    assert row["gap_interval"] == pytest.approx([1.0, 1.0])
+    said = works(*swords(tmp_path / "out", *detector))
+    assert "100.0 [100.0, 100.0]" in said.out
+    shares = [(8 / 9, 1 / 9, 0), (1 / 2, 0, 0), (2 / 3, 1 / 4, 0), (1, 0), (1 / 3,)]
+    chance = 100 * np.mean([np.mean([_gap(order) for order in permutations(of)]) for of in shares])
+    assert f"so chance has {chance:.1f}." in (tmp_path / "out" / "substitution.md").read_text()
+
+
+def _gap(gains: Sequence[float]) -> float:
+    """Kishida (2005), of gains in the order of a ranking."""
+    found, ideal = (np.array(order, np.float64) for order in (gains, sorted(gains, reverse=True)))
+    summed = [(v.cumsum() / np.arange(1, len(v) + 1))[v > 0].sum() for v in (found, ideal)]
+    return float(summed[0] / summed[1])
+
+
+def test_the_former_name_is_read(tmp_path: Path) -> None:
+    command = ["detect", "swords", *swords(tmp_path / "out", "--detector", "lexical")[2:]]
+    assert "verb detect swords is now called detect benchmark" in works(*command).err
+
+
+def proposed(tmp_path: Path) -> Path:
+    """SemEval-07 as SWORDS' converter writes it: one label an annotator, and none but what they proposed."""
+    data = json.loads(TINY.read_text())
+    data["targets"]["t:again"] = {**data["targets"]["t:movies"], "target": "movies", "offset": 28}
+    data["substitutes"] = {
+        "s:film": {"target_id": "t:movies", "substitute": "film"},
+        "s:work": {"target_id": "t:movies", "substitute": "work of art"},
+        "s:show": {"target_id": "t:again", "substitute": "show"},
+    }
+    data["substitute_labels"] = {
+        "s:film": ["TRUE_IMPLICIT"] * 3,
+        "s:work": ["TRUE_IMPLICIT"],
+        "s:show": ["TRUE_IMPLICIT"] * 2,
+    }
+    path = tmp_path / "semeval07.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_proposed_substitutes_are_pooled_by_lemma(tmp_path: Path) -> None:
+    """Of "movie" there are "film" and "show" everywhere, and phrases count neither way unless they are kept."""
+    command = ["detect", "benchmark", "--data", proposed(tmp_path), "--folds", 2, "--resamples", 5]
+    command += ["--detector", "made-up", "--out", tmp_path / "out", "--json"]
+    said = works(*command)
+    assert "semeval07.json: labels are implicit" in said.err
+    assert "3 candidates are those of other targets of the same lemma" in said.err
+    # "Films" 0.9 and "Shows" 0.15: right where "film" was proposed; "films" and "shows" are both unknown, and tie.
+    assert said.data["rows"][0]["num_items"] == 6
+    assert said.data["rows"][0]["gap"] == pytest.approx((1 + (1 + 1 / 2) / 2) / 2)
+    kept = works(*command, "--phrases", "keep").data["rows"][0]["gap"]
+    assert kept == pytest.approx((1 + (1 + 1 / 2 + 1 / 3) / 3) / 2)
+    result = json.loads((tmp_path / "out" / "substitution.json").read_text())
+    assert result["options"]["phrases"] == "keep"
+    assert "unknown way with phrases 'no'" in fails(*command, "--phrases", "no")
+
+
+def test_a_benchmark_without_labels(tmp_path: Path) -> None:
+    data = json.loads(TINY.read_text())
+    for labels, complaint in (({}, "has no labels"), (None, "it has no 'substitute_labels'")):
+        path = tmp_path / "test.json"
+        path.write_text(json.dumps({**data, "substitute_labels": labels}))
+        command = ["detect", "benchmark", "--data", path, "--detector", "lexical", "--out", tmp_path / "out"]
+        assert complaint in fails(*command)
 
 
 def test_a_stated_threshold_is_kept(tmp_path: Path) -> None:
@@ -172,12 +243,13 @@ def test_without_wordnet_the_rest_is_measured(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(wordnet_location, "SYSTEM_NLTK", ())
     monkeypatch.setattr(wordnet_location.sys, "prefix", str(tmp_path))
     said = works(*swords(tmp_path / "out", "--detector", "made-up", "--json"))
-    assert "antonyms and sister terms are left out: WordNet not found" in said.err
+    assert "GAP, antonyms and sister terms are left out: WordNet not found" in said.err
     row = said.data["rows"][0]
+    assert row["gap"] is None
     assert (row["antonyms_accepted"], row["sisters_accepted"], row["average_precision"]) == (None, None, 1.0)
 
 
-@pytest.mark.parametrize("verb", ["swords", "calibrate"])
+@pytest.mark.parametrize("verb", ["benchmark", "calibrate"])
 def test_what_must_be_named(verb: str) -> None:
     said = trueneg("detect", verb, "--data", TINY)
     assert said.code == 2 and "--detector" in said.err

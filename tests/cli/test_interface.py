@@ -84,7 +84,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("lexicon", "fetch"): lambda world, out: ["--out", WORDNET],
     ("lexicon", "build"): lambda world, out: ["--tokenizer", world.tokenizer, "--out", out / "t.safetensors"],
     ("lexicon", "show"): lambda world, out: ["large", "--tokenizer", world.tokenizer],
-    ("detect", "swords"): lambda world, out: [*JUDGED, "--out", out / "results"],
+    ("detect", "benchmark"): lambda world, out: [*JUDGED, "--out", out / "results"],
     ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate", "masked-lm"): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
@@ -162,7 +162,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     speaking = {
         *["pretrain", "finetune", "demo", "bench", "reproduce", "export", "try"],
         "evaluate masked-lm",
-        "detect swords",
+        "detect benchmark",
     }
     has_progress = " ".join(verb) in speaking
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")

@@ -16,12 +16,15 @@ from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_na
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
-    from trueneg.evaluation.detectors.distractors import Distractor
     from trueneg.evaluation.detectors.swords import Benchmark
+    from trueneg.lexicon.wordnet import WordNet
 
 app = typer.Typer(help="Detectors of false negatives against human judgement.", no_args_is_help=True)
 
 THRESHOLDS = ("calibrated", "own")
+
+FORMER = "swords"
+"""What ``benchmark`` was called in the former version."""
 
 Data = Annotated[Path, typer.Option(help="Human judgement in the JSON format of SWORDS: a file, or a folder of them.")]
 Inflect = Annotated[
@@ -33,7 +36,8 @@ Limit = Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at r
 
 
 @app.command()
-def swords(
+def benchmark(
+    context: typer.Context,
     data: Data,
     detector: Annotated[
         list[str], typer.Option(help="A detector: lexical, neighbours:VECTORS, contextual:ENCODER, …; may be repeated.")
@@ -52,6 +56,13 @@ def swords(
     vocabulary: Annotated[
         str | None, typer.Option(help="A tokenizer: measure also on the words that it holds whole.")
     ] = None,
+    phrases: Annotated[
+        str,
+        typer.Option(
+            help="Substitutes of several words, in GAP: keep, drop, or auto, which keeps those of SWORDS and drops "
+            "those of SemEval-07 and CoInCo, as published figures do."
+        ),
+    ] = "auto",
     inflect: Inflect = True,
     limit: Limit = 0,
     folds: Folds = 10,
@@ -64,11 +75,16 @@ def swords(
 ) -> None:
     """Measure detectors against what people accept in context: SWORDS, CoInCo, SemEval-07.
 
-    Average precision needs no threshold. The share of WordNet's antonyms and sister terms that a detector accepts is
+    GAP, the field's measure, ranks each word's substitutes merged by lemma; average precision ranks all of them
+    together. Neither needs a threshold. The share of WordNet's antonyms and sister terms that a detector accepts is
     read at its threshold.
 
-    Example: `trueneg detect swords --data swords-v1.1_dev.json.gz --detector lexical --out results/`
+    Example: `trueneg detect benchmark --data swords-v1.1_dev.json.gz --detector lexical --out results/`
     """
+    if context.info_name == FORMER:
+        from trueneg.config.fields import warn_renamed
+
+        warn_renamed(f"verb detect {FORMER}", "detect benchmark")
     if threshold not in THRESHOLDS:
         raise ConfigError(unknown_name("threshold", threshold, THRESHOLDS))
     if precision is not None and not 0 < precision <= 1:
@@ -79,30 +95,35 @@ def swords(
         raise ConfigError(f"--detector {repeated} is named twice: once is enough")
 
     from trueneg.detectors import make_scorer
+    from trueneg.evaluation.detectors.candidates import lemmatizer, merge_candidates
+    from trueneg.evaluation.detectors.distractors import distractors
     from trueneg.evaluation.detectors.substitution import evaluate_scorers
     from trueneg.evaluation.detectors.swords import single_tokens
     from trueneg.reporting.detection import HEADLINE, markdown, plot_curves, table_rows
     from trueneg.tokenizer import load_tokenizer
 
     output = Output(as_json, quiet)
-    benchmark = _read(data, inflect, limit, seed)
+    read = _read(data, inflect, limit, seed)
     tokenizer = load_tokenizer(vocabulary) if vocabulary else None
     resources = make_resources(wordnet, device)
     scorers = {spec: make_scorer(spec, resources) for spec in detector}
-    output.say(f"{len(benchmark.items):,} substitutes of {len(benchmark.target_ids):,} words in context")
+    lexicon = _wordnet(wordnet)
+    wrong = distractors(read.items, lexicon, seed=seed, inflect=inflect) if lexicon else []
+    output.say(f"{len(read.items):,} substitutes of {len(read.target_ids):,} words in context")
     result = evaluate_scorers(
-        benchmark.items,
+        read.items,
         scorers,
-        single=single_tokens(benchmark.items, tokenizer) if tokenizer else None,
-        wrong=_wrong_words(benchmark, wordnet, inflect, seed),
+        single=single_tokens(read.items, tokenizer) if tokenizer else None,
+        wrong=wrong,
+        candidates=merge_candidates(read.items, lemmatizer(lexicon), phrases=phrases) if lexicon else None,
         threshold="own" if threshold == "own" else "calibrated",
         keep_threshold=[spec for spec in detector if _states_threshold(spec)],
         precision=precision,
         folds=folds,
         resamples=resamples,
         seed=seed,
-        data=benchmark.digests,
-        options={"inflect": inflect, "limit": limit, "vocabulary": vocabulary},
+        data=read.digests,
+        options={"inflect": inflect, "phrases": phrases, "limit": limit, "vocabulary": vocabulary},
         say=output.say,
     )
     result.save(out / "substitution.json")
@@ -110,6 +131,9 @@ def swords(
     (out / "substitution.md").write_text(markdown(summary), encoding="utf-8")
     plot_curves(summary, out / "precision_recall.png")
     output.table({"rows": result.rows(), "out": out}, list(HEADLINE.values()), table_rows(summary, HEADLINE))
+
+
+app.command(FORMER, hidden=True)(benchmark)
 
 
 @app.command()
@@ -229,16 +253,14 @@ def _read(data: Path, inflect: bool, limit: int, seed: int) -> Benchmark:
     return benchmark.sample(limit, seed) if limit else benchmark
 
 
-def _wrong_words(benchmark: Benchmark, wordnet: str, inflect: bool, seed: int) -> list[Distractor]:
-    """WordNet's antonyms and sister terms; none, with a warning, where there is no WordNet and none was named."""
-    from trueneg.evaluation.detectors.distractors import distractors
+def _wordnet(folder: str) -> WordNet | None:
+    """WordNet; None, with a warning, where there is none and none was named."""
     from trueneg.lexicon.wordnet import WordNet
 
     try:
-        loaded = WordNet.load(wordnet or None)
+        return WordNet.load(folder or None)
     except LexiconError as error:
-        if wordnet:
+        if folder:
             raise
-        warnings.warn(f"antonyms and sister terms are left out: {error}", TruenegWarning, stacklevel=2)
-        return []
-    return distractors(benchmark.items, loaded, seed=seed, inflect=inflect)
+        warnings.warn(f"GAP, antonyms and sister terms are left out: {error}", TruenegWarning, stacklevel=2)
+        return None

@@ -248,7 +248,7 @@ def report(
 ) -> None:
     """Write one page: what helped, what did not, what is not known; curves, corrections, detectors, provenance.
 
-    It takes runs, results of fine-tuning and attacks, and what `detect swords`, `evaluate` and `attack` write with
+    It takes runs, results of fine-tuning and attacks, and what `detect benchmark`, `evaluate` and `attack` write with
     --out. The first of each kind is the baseline of the others. Of results alone, and without --out, a table is
     printed.
 

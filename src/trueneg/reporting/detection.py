@@ -16,6 +16,7 @@ Summary = Mapping[str, Any]
 
 COLUMNS = {
     "detector": "detector",
+    "gap": "GAP",
     "average_precision": "average precision",
     "average_precision_any": "at any",
     "precision": "precision",
@@ -30,7 +31,7 @@ COLUMNS = {
 
 HEADLINE = {
     key: COLUMNS[key]
-    for key in ("detector", "average_precision", "precision", "recall", "threshold", "antonyms_accepted")
+    for key in ("detector", "gap", "average_precision", "precision", "recall", "threshold", "antonyms_accepted")
 }
 """The columns that fit a terminal."""
 
@@ -54,7 +55,7 @@ def markdown(summary: Summary) -> str:
     about = (
         f"{first['num_items']:,} substitutes of {first['num_targets']:,} words in context. Acceptable: to most "
         f"annotators (at least 5 in 10; {first['chance']:.1%} of the substitutes, the average precision of chance), or "
-        "to any (at least 1 in 10). Intervals: 95 %, bootstrap over the words."
+        f"to any (at least 1 in 10). Intervals: 95 %, bootstrap over the words.{_gap_note(summary)}"
     )
     readings = [
         [
@@ -69,6 +70,11 @@ def markdown(summary: Summary) -> str:
         [measured["detector"], level, str(Interval(**gain))]
         for measured in summary["measured"]
         for level, gain in measured["differences"].items()
+    ]
+    ranked = [
+        [measured["detector"], str(Interval(**gain))]
+        for measured in summary["measured"]
+        if (gain := measured.get("gap_difference"))
     ]
     errors = [
         [
@@ -87,6 +93,7 @@ def markdown(summary: Summary) -> str:
             gains,
             "Paired differences",
         ),
+        text_table(["detector", f"GAP minus that of {first['detector']}, of 1"], ranked, "Paired differences in GAP"),
         text_table(["detector", "WordNet's", "accepted", "share"], errors, "Words of the wrong meaning"),
     ]
     return "\n".join([title, "", about, "", *(table.markdown() for table in tables if table.rows)])
@@ -115,11 +122,14 @@ def plot_curves(summary: Summary, path: Path) -> None:
 
 
 def _cell(row: Mapping[str, Any], key: str) -> str:
-    value = row[key]
+    value = row.get(key)
     if value is None:
         return "–"
     if isinstance(value, str):
         return value
+    if key == "gap":
+        low, high = row["gap_interval"]
+        return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
     if key == "average_precision":
         low, high = row["average_precision_interval"]
         return f"{value:.3f} [{low:.3f}, {high:.3f}]"
@@ -131,6 +141,19 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
 def _with_interval(reading: Mapping[str, Any], key: str) -> str:
     value, bounds = reading[key], reading["intervals"][key]
     return "–" if value is None else f"{value:.3f} [{bounds[0]:.3f}, {bounds[1]:.3f}]"
+
+
+def _gap_note(summary: Summary) -> str:
+    """Say what GAP is of."""
+    if (chance := summary.get("gap_chance")) is None:
+        return ""
+    done = [f"{name.replace('_', ' ')} {num:,}" for name, num in summary["candidates"].items() if num]
+    listed = f" ({', '.join(done)})" if done else ""
+    return (
+        " GAP: generalized average precision x 100 of each word's substitutes merged by lemma"
+        f"{listed}, the mean over words; equal scores count with their mean over all "
+        f"orders, so chance has {100 * chance:.1f}."
+    )
 
 
 def _threshold_note(summary: Summary) -> str:

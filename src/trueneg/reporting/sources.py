@@ -24,7 +24,7 @@ from trueneg.training.log import read_metrics
 
 KNOWN = (
     "a run (with metrics.jsonl), results of fine-tuning or attacks, a recipe's folder (with table.json), or "
-    "a .json that detect swords or evaluate wrote with --out"
+    "a .json that detect benchmark or evaluate wrote with --out"
 )
 _REMEDY = "make it again, or leave it out"
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, precision_recall_curve, precision_score, recall_score
 
-from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts, average_precision
+from trueneg.evaluation.statistics.ranking import (
+    Booleans,
+    Curve,
+    Floats,
+    Integers,
+    Verdicts,
+    average_precision,
+    generalized_average_precision,
+)
 
 few = settings(max_examples=40, deadline=None)
 
@@ -93,3 +103,41 @@ def test_weights_are_scikit_learns(made: Ranked, seed: int) -> None:
             assert value == pytest.approx(average_precision_score(is_right, scores, sample_weight=weight))
         else:
             assert np.isnan(value)
+
+
+def gap_of_one_order(gains: Floats) -> float:
+    """Kishida's formula, of gains in the order of a ranking."""
+    precision = gains.cumsum() / np.arange(1, len(gains) + 1)
+    ideal = np.sort(gains)[::-1]
+    best = ideal.cumsum() / np.arange(1, len(ideal) + 1)
+    return float(precision[gains > 0].sum() / best[ideal > 0].sum())
+
+
+@few
+@given(st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 5]), st.sampled_from([0.1, 0.5, 0.9])), min_size=1, max_size=6))
+def test_gap_is_the_mean_over_all_orders_of_ties(made: list[tuple[int, float]]) -> None:
+    gains, scores = (np.array(column, np.float64) for column in zip(*made, strict=True))
+    if not gains.any():
+        with pytest.raises(ValueError, match="gained"):
+            generalized_average_precision(gains, scores)
+        return
+    orders = [order for order in permutations(range(len(made))) if (np.diff(scores[list(order)]) <= 0).all()]
+    expected = np.mean([gap_of_one_order(gains[list(order)]) for order in orders])
+    assert generalized_average_precision(gains, scores) == pytest.approx(expected)
+
+
+@few
+@given(ranked())
+def test_gap_without_grades_or_ties_is_average_precision(made: Ranked) -> None:
+    is_right, scores, _ = made
+    scores = scores + 1e-3 * np.arange(len(scores))
+    expected = average_precision_score(is_right, scores)
+    assert generalized_average_precision(is_right.astype(np.float64), scores) == pytest.approx(expected)
+
+
+@few
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), min_size=1, max_size=30).filter(any))
+def test_gap_of_the_gold_order_is_one(gains: list[float]) -> None:
+    gained = np.array(gains)
+    assert generalized_average_precision(gained, gained) == pytest.approx(1.0)
+    assert generalized_average_precision(gained, -gained) <= 1.0

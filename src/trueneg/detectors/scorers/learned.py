@@ -35,9 +35,8 @@ class LearnedScorer(SubstitutionScorer):
     Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words,
     either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
     word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none; with ``teacher`` a
-    masked model's log likelihood ratio. Nothing of it is known before it is fitted:
-    ``trueneg detect swords`` fits it without the part it is evaluated on, ``trueneg detect calibrate`` on everything,
-    and writes its coefficients.
+    masked model's log likelihood ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits
+    it without the part it is evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
 
     Args:
         contextual: Over all layers of an encoder.

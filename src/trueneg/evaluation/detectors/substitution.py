@@ -1,4 +1,4 @@
-"""Measure detectors against human judgements of substitutes in context (SWORDS, Lee et al. 2021)."""
+"""Measure detectors against human judgements of substitutes in context: SWORDS, CoInCo, SemEval-07."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from trueneg.evaluation.detectors.calibration import (
     held_out_scores,
     needs_fitting,
 )
+from trueneg.evaluation.detectors.candidates import Candidates
 from trueneg.evaluation.detectors.distractors import KINDS, Distractor
 from trueneg.evaluation.detectors.swords import LEVELS, Item
 from trueneg.evaluation.results.provenance import versions
@@ -92,6 +94,10 @@ class Measured:
     """Precision and recall at a sample of thresholds, level "most", all items."""
     seconds: float
     provenance: Mapping[str, str]
+    gap: Interval | None = None
+    """Generalized average precision, the mean over targets; None where candidates were not merged."""
+    gap_difference: Interval | None = None
+    """GAP minus the first detector's, on the same bootstrap samples."""
 
     def reading(self, level: str = "most", items: str = "all") -> Reading:
         """Find the reading of a level and subset."""
@@ -103,6 +109,8 @@ class Measured:
         accepted = {kind: rate.share.estimate for kind, rate in self.errors.items()}
         return {
             "detector": self.detector,
+            "gap": self.gap and self.gap.estimate,
+            "gap_interval": self.gap and (self.gap.low, self.gap.high),
             "average_precision": reading.average_precision,
             "average_precision_interval": reading.intervals["average_precision"],
             "precision": reading.precision,
@@ -130,6 +138,10 @@ class SubstitutionResult:
     """Files to the SHA-256 of their bytes."""
     options: Mapping[str, Any]
     versions: Mapping[str, str]
+    gap_chance: float | None = None
+    """GAP of an order at random; None where candidates were not merged."""
+    candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Counts of what merging substitutes by lemma did."""
 
     def rows(self) -> list[dict[str, Any]]:
         """Give one row per detector."""
@@ -158,6 +170,7 @@ def evaluate_scorers(
     *,
     single: Booleans | None = None,
     wrong: Sequence[Distractor] = (),
+    candidates: Candidates | None = None,
     threshold: Threshold = "calibrated",
     keep_threshold: Collection[str] = (),
     precision: float | None = None,
@@ -176,6 +189,7 @@ def evaluate_scorers(
             (:class:`~calibration.Fittable`) is fitted to the other folds, for each fold.
         single: bool ``[items]``, those that are single tokens of a vocabulary; they get readings of their own.
         wrong: Words of the wrong meaning, see :func:`~trueneg.evaluation.detectors.distractors.distractors`.
+        candidates: The items merged by lemma, for GAP.
         threshold: "calibrated": thresholds are chosen on the other folds, at the level "most"; "own": the scorers'
             own thresholds. A scorer that only gives 0 and 1 keeps its own.
         keep_threshold: Names of scorers that keep their own in any case.
@@ -208,6 +222,8 @@ def evaluate_scorers(
             warnings.warn(message, TruenegWarning, stacklevel=2)
     reference = _reference_recall(table, scored)
     draws: dict[str, dict[str, Floats]] = {}
+    gaps = {name: candidates.gap_by_target(scored[name].scores) for name in scorers} if candidates else {}
+    first = next(iter(scorers), "")
     measured = []
     for name, scorer in scorers.items():
         readings, draws[name] = table.readings(scored[name])
@@ -226,10 +242,19 @@ def evaluate_scorers(
                 curve=_points(table.curve(scored[name])),
                 seconds=scored[name].seconds,
                 provenance=dict(scorer.provenance),
+                gap=table.mean_gap(gaps[name]) if gaps else None,
+                gap_difference=table.mean_gap(gaps[name], gaps[first]) if gaps and name != first else None,
             )
         )
     about = {"threshold": threshold, "precision": precision, "folds": folds, "resamples": resamples, "seed": seed}
-    return SubstitutionResult(tuple(measured), dict(data or {}), about | dict(options or {}), versions())
+    return SubstitutionResult(
+        tuple(measured),
+        dict(data or {}),
+        about | dict(options or {}),
+        versions(),
+        gap_chance=fmean(candidates.gap_by_target(np.zeros(len(items))).values()) if candidates else None,
+        candidates=dict(candidates.counts) if candidates else {},
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,6 +329,12 @@ class _Table:
         # A precision out of reach on all the data may be reached on some folds by luck.
         accepted = both >= (by_fold[self.folds] if math.isfinite(threshold) else threshold)
         return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", seconds)
+
+    def mean_gap(self, by_target: Mapping[str, float], minus: Mapping[str, float] | None = None) -> Interval:
+        """Average GAP over targets, or its paired difference from another."""
+        first = {item.target_id: at for at, item in reversed(list(enumerate(self.items)))}
+        values = np.array([gap - (minus[target] if minus else 0.0) for target, gap in by_target.items()])
+        return self.bootstrap.part([first[target] for target in by_target]).of(ratio(values, np.ones(len(values))))
 
     def curve(self, scored: _Scored) -> Curve:
         """Compute the curve over all items, at "most"."""

@@ -71,6 +71,12 @@ class Item:
     """Base form of the target."""
     substitute_lemma: str
     """The substitute as in the file."""
+    num_accepting: int = 0
+    """Annotators that accept it."""
+    num_rejecting: int = 0
+    """Annotators that do not; an unsure one is in neither."""
+    is_proposed: bool = False
+    """Whether annotators proposed substitutes themselves (CoInCo, SemEval-07) instead of judging this one."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def read_benchmark(path: str | Path, *, inflect: bool = True) -> Benchmark:
     file_of: dict[str, str] = {}
     for file in files:
         content = file.read_bytes()
-        read = list(_read(file, content, inflect))
+        read = _read(file, content, inflect)
         for target_id in {item.target_id for item in read}:
             if target_id in file_of:
                 raise CorpusError(f"{file}: target {target_id} is also in {file_of[target_id]}: name one of the files")
@@ -152,14 +158,14 @@ def single_tokens(items: Sequence[Item], tokenizer: PreTrainedTokenizerFast) -> 
     return np.array([{i.substitution.target, i.substitution.substitute} <= whole for i in items], np.bool_)
 
 
-def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
+def _read(file: Path, content: bytes, inflect: bool) -> list[Item]:
     data = _parse(file, content)
     labels = data["substitute_labels"]
     if stray := [key for key in labels if key not in data["substitutes"]]:
         raise CorpusError(f"{file}: labels for {stray[0]}, which is not a substitute: {FORMAT}")
     contexts = {key: _field(file, key, entry, "context", str) for key, entry in data["contexts"].items()}
     targets = {key: _target(file, key, entry, contexts) for key, entry in data["targets"].items()}
-    has_implicit = False
+    read: list[Item] = []
     for key, entry in data["substitutes"].items():
         substitute = _field(file, key, entry, "substitute", str)
         target_id = _field(file, key, entry, "target_id", str)
@@ -172,23 +178,48 @@ def _read(file: Path, content: bytes, inflect: bool) -> Iterator[Item]:
             raise CorpusError(f"{file}: substitute {key} has no labels: add them to substitute_labels, or remove it")
         if unknown := [vote for vote in votes if not isinstance(vote, str) or vote not in _ACCEPTS]:
             raise CorpusError(f"{file}: substitute {key}: {unknown_name('label', str(unknown[0]), _ACCEPTS)}")
-        has_implicit |= any(vote.endswith("_IMPLICIT") for vote in votes)
-        target = targets[target_id]
-        yield Item(
-            substitution=target.replaced(substitute, inflect and data["substitutes_lemmatized"]),
-            acceptability=sum(map(_ACCEPTS.__getitem__, votes)) / len(votes),
-            target_id=target_id,
-            substitute_id=key,
-            lemma=target.lemma,
-            substitute_lemma=substitute,
+        target, num_accepting = targets[target_id], sum(map(_ACCEPTS.__getitem__, votes))
+        read.append(
+            Item(
+                substitution=target.replaced(substitute, inflect and data["substitutes_lemmatized"]),
+                acceptability=num_accepting / len(votes),
+                target_id=target_id,
+                substitute_id=key,
+                lemma=target.lemma,
+                substitute_lemma=substitute,
+                num_accepting=num_accepting,
+                num_rejecting=len(votes) - num_accepting - votes.count("UNSURE"),
+                is_proposed=any(vote.endswith("_IMPLICIT") for vote in votes),
+            )
         )
-    if has_implicit:
+    pool: list[Item] = []
+    if any(item.is_proposed for item in read):
+        if all(item.num_accepting for item in read):
+            pool = list(_pooled(read, targets, inflect and data["substitutes_lemmatized"]))
+        said = f"; {len(pool):,} candidates are those of other targets of the same lemma" if pool else ""
         warnings.warn(
             f"{file.name}: labels are implicit, annotators proposed substitutes themselves: one that any of them named "
-            "counts as accepted by all, so 'most' and 'any' are nearly the same",
+            f"counts as accepted by all, so 'most' and 'any' are nearly the same{said}",
             TruenegWarning,
             stacklevel=2,
         )
+    return read + pool
+
+
+def _pooled(read: Sequence[Item], targets: Mapping[str, _Target], inflect: bool) -> Iterator[Item]:
+    """Make the candidates that nobody proposed here: those of other targets of the same lemma (Thater et al. 2010)."""
+    proposed: dict[tuple[str, PartOfSpeech | None], dict[str, str]] = {}
+    of_target: dict[str, set[str]] = {}
+    for item in read:
+        of_lemma = proposed.setdefault((item.lemma.lower(), item.substitution.pos), {})
+        of_lemma.setdefault(item.substitute_lemma.lower(), item.substitute_lemma)
+        of_target.setdefault(item.target_id, set()).add(item.substitute_lemma.lower())
+    for target_id, own in of_target.items():
+        target = targets[target_id]
+        for key, word in proposed[target.lemma.lower(), target.pos].items():
+            if key not in own:
+                place = target.replaced(word, inflect)
+                yield Item(place, 0.0, target_id, f"{target_id}/{key}", target.lemma, word, 0, 1, True)
 
 
 def _parse(file: Path, content: bytes) -> dict[str, Any]:

@@ -89,4 +89,4 @@ def judgement(detector: str) -> str:
             "WordNet lists them as synonyms in some sense of the word, this one or another: where people judged such "
             "pairs in context, about 18 in 100 were right (SWORDS, development split)"
         )
-    return "this is the detector's verdict: trueneg detect swords measures how often human annotators agree with it"
+    return "this is the detector's verdict: trueneg detect benchmark measures how often human annotators agree with it"

@@ -98,6 +98,40 @@ def average_precision(is_right: Booleans, scores: Floats) -> Statistic:
     return measured
 
 
+def generalized_average_precision(gains: Floats, scores: Floats) -> float:
+    """Average precision with graded gains (GAP; Kishida 2005): 1 for the order of the gains themselves.
+
+    The mean gain down to rank i, summed over the ranks whose own gain is positive, over the same sum for the gains in
+    descending order. Items of equal score count with their mean over all orders of them, so that one score for all
+    gives what chance has.
+
+    Args:
+        gains: ``[items]``, at least 0 and some of them more.
+        scores: ``[items]``, higher for better.
+
+    Raises:
+        ValueError: if no gain is positive.
+
+    Example:
+        >>> round(generalized_average_precision(np.array([3.0, 0.0, 1.0]), np.array([0.1, 0.9, 0.5])), 3)
+        0.367
+    """
+    if not (gains > 0).any():
+        raise ValueError("nothing is to be gained")
+    ideal = np.sort(gains[gains > 0])[::-1]
+    best = float((ideal.cumsum() / np.arange(1, len(ideal) + 1)).sum())
+    found, before, gained = 0.0, 0, 0.0
+    for score in np.unique(scores)[::-1]:
+        tied = gains[scores == score]
+        num, total, right = len(tied), float(tied.sum()), tied[tied > 0]
+        shares = 1 / np.arange(before + 1, before + num + 1)
+        # At the j-th place of a tie stands each of its items equally often, after j - 1 of the others.
+        others = (total - right) / max(num - 1, 1)
+        found += float((shares.sum() * (gained + right) + (np.arange(num) * shares).sum() * others).sum()) / num
+        before, gained = before + num, gained + total
+    return found / best
+
+
 @dataclass(frozen=True)
 class Verdicts:
     """Counts of what accepting some items gets right.
