@@ -91,7 +91,9 @@ def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: s
             counts["merged"] += (item.target_id, lemma) in number
             of_item[at] = one = number.setdefault((item.target_id, lemma), len(number))
             if one == len(accepting):
-                accepting.append(0), sure.append(0), is_proposed.append(item.is_proposed)
+                accepting.append(0)
+                sure.append(0)
+                is_proposed.append(item.is_proposed)
             accepting[one] += item.num_accepting
             sure[one] += item.num_accepting + item.num_rejecting
     gains = np.array(accepting, np.float64) / np.where(is_proposed, 1, sure)
