@@ -126,7 +126,7 @@ def test_statistics_by_hand() -> None:
             stats["num_mispredicted"] += gold != found
             stats["num_corrected"] += credit >= 0.5
             stats["credit"] += credit
-            stats["gold_loss"] -= prediction.logits[row, slot].log_softmax(-1)[gold].item()
+            stats["gold_loss"] -= prediction.logits.whole()[row, slot].log_softmax(-1)[gold].item()
             corrected += credit >= 0.5
             num_replaced += gold != found and credit < 0.5  # what is ignored is no token to be found
         num_rows += corrected > 0

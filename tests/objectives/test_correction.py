@@ -16,6 +16,7 @@ from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
 from trueneg.lexicon.table import LookupTable
+from trueneg.models.logits import WholeLogits
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection, corrected_labels, weigh
 from trueneg.objectives.mlm import MaskedLM
@@ -70,10 +71,10 @@ def test_keeping_all_is_the_plain_sum_bit_for_bit(seed: int) -> None:
     """For any sum and number of positions: no factor is applied that is not exactly 1."""
     token_loss = torch.rand(BATCH.gold.shape, generator=torch.Generator().manual_seed(seed)) * 10
     batch = replace(BATCH, is_masked=torch.arange(BATCH.gold.numel()).view_as(BATCH.gold) <= seed % 24)
-    credit, logits = torch.zeros_like(token_loss), torch.empty(0)
+    credit = torch.zeros_like(token_loss)
     sums = [
         HardCorrection(tiny.ConstantDetector(0.0), denominator=over).masked_lm_loss(
-            token_loss, logits, credit, None, batch
+            token_loss, None, credit, None, batch
         )
         for over in ("masked", "kept")
     ]
@@ -124,7 +125,7 @@ def test_right_predictions_are_never_forgiven() -> None:
     credit, _ = correction.assess(prediction.predicted, batch)
     assert credit.equal((batch.is_masked & ~is_right).float())
     loss = MaskedLM(tiny.make_masking(), correction)(model, batch).terms["mlm"]
-    gold_log_p = prediction.logits.log_softmax(-1).gather(2, gold.unsqueeze(-1)).squeeze(-1)
+    gold_log_p = prediction.logits.whole().log_softmax(-1).gather(2, gold.unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(loss, -gold_log_p[is_right].sum(), rtol=1e-6, atol=0)
 
 
@@ -135,8 +136,9 @@ def test_empty_slots_weigh_nothing() -> None:
     )
     prediction = objective.predict(model, BATCH)
     assert not BATCH.is_masked.all()
-    noise = torch.randn_like(prediction.logits) * ~BATCH.is_masked.unsqueeze(-1)
-    changed = type(prediction)(BATCH, prediction.logits + noise, prediction.predicted, prediction.credit)
+    logits = prediction.logits.whole()
+    noise = torch.randn_like(logits) * ~BATCH.is_masked.unsqueeze(-1)
+    changed = type(prediction)(BATCH, WholeLogits(logits + noise), prediction.predicted, prediction.credit)
     before, after = objective.outcome(model, prediction), objective.outcome(model, changed)
     assert {n: v.item() for n, v in after.terms.items()} == {n: v.item() for n, v in before.terms.items()}
     assert {n: v.item() for n, v in after.stats.items()} == {n: v.item() for n, v in before.stats.items()}
@@ -202,7 +204,8 @@ def test_set_moves_mass_to_the_set_and_not_to_gold_alone() -> None:
     correction = HardCorrection(TableDetector(tiny.make_table([(0, 1), (0, 3)], vocab_size=4)), "marginal")
     token_loss = -logits.log_softmax(-1)[..., 0]
     credit, proposals = correction.assess(torch.tensor([[2]]), batch)
-    correction.masked_lm_loss(token_loss, logits, credit, proposals, batch).backward()
+    few = logits.gather(2, torch.cat([gold.unsqueeze(-1), proposals.tokens], 2))
+    correction.masked_lm_loss(token_loss, few, credit, proposals, batch).backward()
     p = logits.detach()[0, 0].softmax(-1)
     accepted = torch.tensor([1.0, 1.0, 0.0, 1.0])
     torch.testing.assert_close(logits.grad[0, 0], p - p * accepted / (p * accepted).sum())

@@ -99,7 +99,7 @@ def test_relabelling_leaves_the_generator_its_plain_loss() -> None:
     place = padded_batch()
     token_loss, credit = torch.rand(place.gold.shape), torch.ones(place.gold.shape)
     labels_only = LabelsOnly(ConstantDetector(1.0))
-    loss = labels_only.masked_lm_loss(token_loss, torch.empty(0), place.gold, credit, place)
+    loss = labels_only.masked_lm_loss(token_loss, None, place.gold, credit, place)
     assert loss == (token_loss * place.is_masked).sum()
     assert labels_only.discriminator == "original"
 

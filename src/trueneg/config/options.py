@@ -309,6 +309,9 @@ class ObjectiveConfig:
     )
     """The token r_k that correction and regularization look at in ELECTRA: the drawn one, which the discriminator reads
     too, or the generator's best guess (Zhang et al. 2023, section 3.2), while the discriminator reads the drawn one."""
+    max_logits_mb: float = option(-1.0, at_least=-1, resume="free")
+    """Largest size of the masked-LM head's logits that are held, in MiB of float32; larger ones are made in chunks of
+    this size, and again in the backward pass. 0 for no limit; -1 for 512 on a GPU and none on a CPU."""
     generator_weight: float = option(1.0, at_least=0, needs="objective.name=electra")
     """Weight of the generator's masked-LM loss (ELECTRA)."""
     discriminator_weight: float = option(50.0, at_least=0, needs="objective.name=electra")

@@ -6,6 +6,7 @@ and the most expensive part of a small model.
 
 from __future__ import annotations
 
+import copy
 import sys
 from typing import Any, cast
 
@@ -69,17 +70,39 @@ class MaskedLanguageModel(Encoder):
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model)
+        # Within a tuple it is no submodule: its parameters are the model's, and are listed once.
+        self._bare = (_without(model, model.get_output_embeddings()),)
+        self.has_linear_head: bool
+        """Whether the head ends in a product with a table, and ``head_parts`` can be asked for."""
         self._check_head()
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits over the vocabulary for rows of hidden states: ``[*, hidden]`` to ``[*, vocab]``."""
-        unusual = UNUSUAL_HEADS.get(self.model.config.model_type)
-        if unusual is not None:
-            logits: Tensor = unusual(self.model, hidden)
-            return logits
-        for module in _modules_beside_base(self.model):
-            hidden = module(hidden)
-        return hidden
+        return _head(self.model, hidden)
+
+    def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Take the head apart before its last product, whose logits are ``linear(*parts)``: see ``has_linear_head``.
+
+        Under autocast all are of its type, as the product takes them.
+
+        Args:
+            hidden: ``[*, hidden]``.
+
+        Returns:
+            Rows ``[*, width]``; the table ``[vocab, width]``; its bias ``[vocab]``, where there is one.
+        """
+        model: Any = self.model
+        parts: list[Any]
+        if model.config.model_type in _DEBERTA and not model.config.legacy:
+            head = model.lm_predictions.lm_head
+            parts = [head.LayerNorm(head.transform_act_fn(head.dense(hidden))), self.embeddings, head.bias]
+        else:
+            last = model.get_output_embeddings()
+            parts = [_head(self._bare[0], hidden), last.weight, last.bias]
+        kind = hidden.device.type
+        if torch.is_autocast_enabled(kind):
+            parts = [None if part is None else part.to(torch.get_autocast_dtype(kind)) for part in parts]
+        return parts[0], parts[1], parts[2]
 
     @torch.no_grad()
     def _check_head(self) -> None:
@@ -93,11 +116,46 @@ class MaskedLanguageModel(Encoder):
                 is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
             except (TypeError, ValueError, RuntimeError):
                 is_same = False
+            self.has_linear_head = is_same and self._is_linear(hidden, ours)
         if not is_same:
             raise ModelError(
                 f"the masked-LM head of '{self.model.config.model_type}' is an unusual one: add it to "
                 f"UNUSUAL_HEADS in trueneg/models/backbone.py"
             )
+
+    def _is_linear(self, hidden: Tensor, logits: Tensor) -> bool:
+        """Whether ``head_parts`` gives the logits that the head itself gives."""
+        try:
+            before, weight, bias = self.head_parts(hidden)
+            is_one_each = bias is None or bias.shape == weight.shape[:1]
+            parted = nn.functional.linear(before, weight, bias)
+        except (TypeError, ValueError, RuntimeError, AttributeError):
+            return False
+        return (
+            is_one_each and parted.shape == logits.shape and torch.allclose(parted.float(), logits.float(), atol=1e-4)
+        )
+
+
+def _head(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    unusual = UNUSUAL_HEADS.get(model.config.model_type)
+    if unusual is not None:
+        logits: Tensor = unusual(model, hidden)
+        return logits
+    for module in _modules_beside_base(model):
+        hidden = module(hidden)
+    return hidden
+
+
+def _without(module: Any, part: nn.Module | None) -> Any:
+    """Copy a module without one of its parts, wherever in it: ``Identity`` in its place, all else is shared."""
+    if module is part:
+        return nn.Identity()
+    children = {name: child and _without(child, part) for name, child in module._modules.items()}
+    if all(child is module._modules[name] for name, child in children.items()):
+        return module
+    bare = copy.copy(module)
+    bare._modules = children
+    return bare
 
 
 def _distilbert_head(model: Any, hidden: Tensor) -> Tensor:

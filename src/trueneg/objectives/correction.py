@@ -82,13 +82,18 @@ class HardCorrection(nn.Module):
             return proposals.credit * is_mispredicted, proposals
 
     def masked_lm_loss(
-        self, token_loss: Tensor, logits: Tensor, credit: Tensor, proposals: Proposals | None, batch: MaskedRows
+        self,
+        token_loss: Tensor,
+        logits: Tensor | None,
+        credit: Tensor,
+        proposals: Proposals | None,
+        batch: MaskedRows,
     ) -> Tensor:
         """Sum of the corrected loss over masked positions.
 
         Args:
             token_loss: ``-log p(gold)``, float32 ``[batch, slots]``.
-            logits: float32 ``[batch, slots, vocab]``.
+            logits: Of gold and of what is proposed, float32 ``[batch, slots, 1 + n]``, where something is.
             credit: From ``assess``.
             proposals: From ``assess``.
             batch: The masked rows.
@@ -97,7 +102,7 @@ class HardCorrection(nn.Module):
             float32 scalar, in nats.
         """
         if self.use == "marginal" or self.use == "soft_targets":
-            assert proposals is not None, "assess lists substitutes for this use"
+            assert proposals is not None and logits is not None, "assess lists substitutes for this use"
             loss = self._loss_over_substitutes(token_loss, logits, proposals, batch)
         else:
             loss = weigh(token_loss, credit, self.use)
@@ -112,11 +117,9 @@ class HardCorrection(nn.Module):
         self, token_loss: Tensor, logits: Tensor, proposals: Proposals, batch: MaskedRows
     ) -> Tensor:
         """Loss of ``marginal`` or ``soft_targets`` at each slot, float32 ``[batch, slots]``."""
-        tokens = proposals.tokens
-        acceptance = proposals.acceptance * (tokens != batch.gold.unsqueeze(-1))
-        gold_logit = logits.gather(2, batch.gold.unsqueeze(-1))
+        acceptance = proposals.acceptance * (proposals.tokens != batch.gold.unsqueeze(-1))
+        gold_logit, others = logits[..., :1], logits[..., 1:]
         log_normaliser = token_loss.unsqueeze(-1) + gold_logit
-        others = logits.gather(2, tokens)
         if self.use == "soft_targets":
             spread = token_loss + (acceptance * (log_normaliser - others)).sum(-1)
             return spread / (1 + acceptance.sum(-1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import ObjectiveConfig
@@ -15,8 +15,9 @@ from trueneg.config.presets import MASKED_LM
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.logits import AUTO, logits_of
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.kinds import ObjectiveKind
@@ -41,6 +42,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         loss_temperature: Divides the logits in the loss, whatever corrects it (Zhang et al. 2023, footnote 13). What is
             predicted and what is reported as ``gold_loss`` know nothing of it.
         judged: What correction and regularizers look at: the ``predicted`` token, or the ``argmax`` whatever was drawn.
+        max_logits_mb: Largest size of the logits that are held, in float32 MiB: see ``models.logits.logits_of``.
 
     Raises:
         ConfigError: for a temperature that is not positive.
@@ -57,6 +59,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         temperature: float = 1.0,
         loss_temperature: float = 1.0,
         judged: Literal["predicted", "argmax"] = "predicted",
+        max_logits_mb: float = AUTO,
     ) -> None:
         super().__init__()
         for name, value in {"temperature": temperature, "loss_temperature": loss_temperature}.items():
@@ -69,6 +72,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         self.temperature = temperature
         self.loss_temperature = loss_temperature
         self.judged: Literal["predicted", "argmax"] = judged
+        self.max_logits_mb = max_logits_mb
         self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
 
     @classmethod
@@ -95,6 +99,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             temperature=config.temperature,
             loss_temperature=config.loss_temperature,
             judged=config.judged,
+            max_logits_mb=config.max_logits_mb,
         )
 
     @property
@@ -122,15 +127,15 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         """
         hidden = model.encode(batch.input_ids, batch.rows) if hidden is None else hidden
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        logits = model.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape).float()
-        predicted, drawn = predict(logits, batch.draws, self.prediction, self.temperature), None
-        if self.judged == "argmax" and self.prediction != "argmax":
-            predicted, drawn = predict(logits, batch.draws, "argmax"), predicted
+        logits = logits_of(model, at_slots, self.max_logits_mb, (1.0, self.loss_temperature))
+        found = logits.read(self._predict, batch.draws)
+        # What pads the product has no probability; from logits that are not finite it may yet be picked.
+        predicted, *drawn = (tokens.clamp(max=logits.vocab_size - 1) for tokens in found)
         if self.correction is None:
             credit, proposals = torch.zeros_like(batch.gold, dtype=torch.float32), None
         else:
             credit, proposals = self.correction.assess(predicted, batch)
-        return PredictedTokens(batch, logits, predicted, credit, proposals, drawn)
+        return PredictedTokens(batch, logits, predicted, credit, proposals, *drawn)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
@@ -144,24 +149,34 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             prediction: From ``predict``.
             filled_hidden: ``model.encode`` of the filled text, where the caller has it already.
         """
-        batch, logits = prediction.batch, prediction.logits
-        gold_loss = token_loss = _token_loss(logits, batch.gold)
+        batch, logits, proposals = prediction.batch, prediction.logits, prediction.proposals
+        listed = None if proposals is None else proposals.tokens
+        token_loss, few_logits = logits.losses(batch.gold, listed, self.loss_temperature)
+        gold_loss = token_loss
         if self.loss_temperature != 1:
-            logits = logits / self.loss_temperature
-            gold_loss, token_loss = gold_loss.detach(), _token_loss(logits, batch.gold)
+            with torch.no_grad():
+                gold_loss, _ = logits.losses(batch.gold)
         if self.correction is None:
             loss = (token_loss * batch.is_masked).sum()
         else:
-            loss = self.correction.masked_lm_loss(token_loss, logits, prediction.credit, prediction.proposals, batch)
+            loss = self.correction.masked_lm_loss(token_loss, few_logits, prediction.credit, proposals, batch)
         terms = {"mlm": loss}
         for regularizer in self._regularizers():
             terms[regularizer.term] = regularizer(model, prediction, filled_hidden)
         return Outcome(terms, prediction_stats(prediction, gold_loss))
 
     def attach(self, model: MaskedLanguageModel) -> None:
-        """Show the model to the detector."""
+        """Show the model to the detector, and look at its head."""
         if self.correction is not None:
             self.correction.detector.attach(model)
+        if self.max_logits_mb > 0 and not model.has_linear_head:
+            name = model.model.config.model_type
+            warnings.warn(
+                f"the logits of '{name}' are no product with a table, so they are held whole: "
+                f"objective.max_logits_mb={self.max_logits_mb:g} does nothing",
+                TruenegWarning,
+                stacklevel=2,
+            )
 
     def after_step(self, model: MaskedLanguageModel) -> None:
         """Show the changed model to the detector."""
@@ -179,14 +194,15 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         """The regularizers' alarms."""
         return "; ".join(filter(None, (regularizer.warning_for(readings) for regularizer in self._regularizers())))
 
+    def _predict(self, logits: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
+        """Predicted tokens; and, where the judged ones are others, those that were drawn."""
+        predicted = predict(logits, draws, self.prediction, self.temperature)
+        if self.judged == "argmax" and self.prediction != "argmax":
+            return predict(logits, draws, "argmax"), predicted
+        return (predicted,)
+
     def _regularizers(self) -> list[Regularizer]:
         return [module for module in self.regularizers if isinstance(module, Regularizer)]
-
-
-def _token_loss(logits: Tensor, gold: Tensor) -> Tensor:
-    """``-log p(gold)``, float32 ``[batch, slots]``."""
-    losses: Tensor = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), reduction="none")
-    return losses.view_as(gold)
 
 
 class MaskedLMKind(ObjectiveKind):

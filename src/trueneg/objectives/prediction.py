@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Proposals
+from trueneg.models.logits import Logits
 from trueneg.objectives.base import Sums
 
 BLOCK = 256
@@ -21,8 +22,8 @@ class PredictedTokens:
     """What a masked model said about masked rows."""
 
     batch: MaskedRows
-    logits: Tensor
-    """float32 ``[batch, slots, vocab]``, with gradient."""
+    logits: Logits
+    """Of each slot, with gradient."""
     predicted: Tensor
     """int64 ``[batch, slots]``."""
     credit: Tensor
@@ -95,7 +96,9 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     """
     vocab = logits.shape[-1]
     weights = (logits.float() - logits.amax(-1, keepdim=True).float()).exp_()
-    padded = torch.nn.functional.pad(weights, (0, -vocab % BLOCK)).unflatten(-1, (-1, BLOCK))
+    if vocab % BLOCK:
+        weights = torch.nn.functional.pad(weights, (0, -vocab % BLOCK))
+    padded = weights.unflatten(-1, (-1, BLOCK))
     blocks = padded.sum(-1).cumsum(-1)
     wanted = uniforms.unsqueeze(-1) * blocks[..., -1:]
     block = _first_above(blocks, wanted)

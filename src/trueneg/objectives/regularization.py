@@ -84,8 +84,7 @@ class SoftRegularization(Regularizer):
         batch, table = prediction.batch, model.embeddings.float()
         gold = functional.embedding(batch.gold, table)
         if self.variant == "soft":
-            with torch.autocast(table.device.type, enabled=False):  # a distance near 0 has no digits to spare
-                predicted = prediction.logits.softmax(-1) @ table
+            predicted = prediction.logits.expected(table)
         else:
             predicted = functional.embedding(prediction.predicted, table)
         if self.stop_gradient == "gold":

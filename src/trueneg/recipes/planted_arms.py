@@ -287,7 +287,12 @@ class LabelsOnly(HardCorrection):
     """Corrects the discriminator's labels only; the generator keeps its plain loss."""
 
     def masked_lm_loss(
-        self, token_loss: Tensor, logits: Tensor, credit: Tensor, proposals: Proposals | None, batch: MaskedRows
+        self,
+        token_loss: Tensor,
+        logits: Tensor | None,
+        credit: Tensor,
+        proposals: Proposals | None,
+        batch: MaskedRows,
     ) -> Tensor:
         """Sum ``-log p(gold)`` over masked positions."""
         return (token_loss * batch.is_masked).sum()
@@ -304,7 +309,7 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
         prediction = masked_lm.predict(generator, masked_lm.corrupt(rows))
         batch, is_masked = prediction.batch, prediction.batch.is_masked
         gold = batch.gold[is_masked]
-        logits = planting.class_logits(prediction.logits[is_masked])
+        logits = planting.class_logits(prediction.logits.whole()[is_masked])
         loss = functional.cross_entropy(logits, classes[gold], reduction="none")
         is_planted = batch.is_whole_word[is_masked] & (words[gold] >= 0)
         at_masks.append(torch.stack([loss, (logits.argmax(-1) == classes[gold]), is_planted]))

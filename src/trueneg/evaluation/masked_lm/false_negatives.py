@@ -141,9 +141,11 @@ def _corrections(
     prediction: PredictedTokens, tokenizer: PreTrainedTokenizerFast, tagger: Tagger
 ) -> Iterator[Correction]:
     batch = prediction.batch
+    gold_probability, probability = (
+        (-prediction.logits.losses(tokens)[0]).exp() for tokens in (batch.gold, prediction.predicted)
+    )
     for row, slot in (prediction.credit >= 0.5).nonzero().tolist():
         gold, predicted = int(batch.gold[row, slot]), int(prediction.predicted[row, slot])
-        probabilities = prediction.logits[row, slot].softmax(-1)
         position = int(batch.positions[row, slot])
         segments, ids = batch.rows.segments[row], batch.rows.input_ids[row]
         document = (segments == segments[position]).nonzero().flatten().tolist()
@@ -153,8 +155,8 @@ def _corrections(
         yield Correction(
             gold=word,
             predicted=_text(tokenizer, [predicted]),
-            probability=float(probabilities[predicted]),
-            gold_probability=float(probabilities[gold]),
+            probability=float(probability[row, slot]),
+            gold_probability=float(gold_probability[row, slot]),
             before=before,
             after=after,
             credit=float(prediction.credit[row, slot]),
