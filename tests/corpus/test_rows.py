@@ -71,6 +71,18 @@ def test_rows_are_those_of_a_plain_loop(corpus: Corpus, length: int, pack: bool)
     assert rows.is_full == (not pack and bool((batch.segments > 0).all())) == (not pack and length == 3)
 
 
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_most_pieces_of_a_batch_are_those_of_its_rows(corpus: Corpus, length: int, pack: bool) -> None:
+    rows = RowIndex(corpus, length, pack=pack)
+    num_pieces = whole(rows).segments.max(axis=1)
+    for size in (1, 8, 512):
+        usual, most = rows.most_pieces(size)
+        assert most == size * (num_pieces.max() + 1)
+        expected = np.ceil(size * (num_pieces.mean() + 1) + 8 * num_pieces.std() * np.sqrt(size))
+        assert usual == min(most, expected) >= size
+
+
 @pytest.mark.parametrize("block", [1, 7, 200])
 def test_the_blocks_that_documents_are_packed_by_change_nothing(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, block: int

@@ -30,7 +30,8 @@ from trueneg.detectors.combination import CombinedDetector
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.prototype_detector import DeviceRowReader, PrototypeDetector
 from trueneg.detectors.table import TableDetector
-from trueneg.models.backbone import Encoder
+from trueneg.models import documents
+from trueneg.models.backbone import Encoder, attend_by_documents
 from trueneg.models.loading import checkpoint_gradients
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives.base import Objective
@@ -81,6 +82,14 @@ def cline(is_guarded: bool = False, correction: HardCorrection | None = None, **
     kinds = torch.arange(tiny.VOCAB_SIZE) % 3
     guard = Guard(tiny.FractionalDetector(), kinds) if is_guarded else None
     return Step(model.train(), Cline(MaskedLM(tiny.make_masking(), correction), config, guard), with_views)
+
+
+def by_boundaries(architecture: str) -> Step:
+    """Attention by document boundaries, in torch's own kernel: the attention that takes a mask is not there."""
+    documents.sdpa_attention_forward = None  # type: ignore[assignment]
+    step = masked_lm(architecture)
+    assert attend_by_documents(step.model, torch.device("cpu")) == ""  # type: ignore[arg-type]
+    return replace(step, given=lambda rows: replace(rows, starts=torch.arange(20, dtype=torch.int32)))
 
 
 def with_views(rows: Rows) -> Views:
@@ -157,6 +166,7 @@ OBJECTIVES: dict[str, Callable[[], Step]] = {
 VARIANTS: dict[str, Callable[[], Step]] = {
     "words": lambda: masked_lm(unit="word"),
     "spans": lambda: masked_lm(unit="span"),
+    **{f"boundaries, {name}": lambda name=name: by_boundaries(name) for name in ("bert", "electra", "modernbert")},
     "checkpointing": lambda: masked_lm(is_checkpointed=True),
     "token, soft": lambda: masked_lm(regularizers=[SoftRegularization("soft")]),
     "argmax judged": lambda: corrected(table(), judged="argmax", loss_temperature=2.0),

@@ -131,6 +131,10 @@ def test_an_epoch_later_a_text_has_other_views(configure: Configure, tagged: Pat
     for view in ("synonym", "antonym"):
         first, second, third = (getattr(views, view).input_ids for views in (one, again, later))
         assert first.equal(second) and not first.equal(third)
+        segments, starts = (getattr(getattr(one, view), name) for name in ("segments", "starts"))
+        begins = np.diff(segments.numpy(), axis=1, prepend=-1) != 0
+        assert starts.unique().tolist() == [*np.flatnonzero(begins), segments.numel()]
+        assert not getattr(one, view).is_full and len(starts) == len(one.rows.starts)
     assert one.rows.input_ids.equal(later.rows.input_ids)
 
 

@@ -83,6 +83,36 @@ def test_whether_rows_are_full_is_the_same_for_all_batches_of_a_run(corpus: Path
     assert flags == {"full": (True, False), "packed": (False, True)}
 
 
+def boundaries(rows: Rows) -> list[int]:
+    """Where pieces and padding begin and the last one ends, token by token."""
+    flat = [(line, piece) for line, pieces in enumerate(rows.segments.tolist()) for piece in pieces]
+    return [*(at for at, one in enumerate(flat) if at == 0 or one != flat[at - 1]), len(flat)]
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_boundaries_are_those_of_the_rows_in_a_size_that_stays(corpus: Corpus, pack: bool) -> None:
+    rows = RowIndex(Corpus.open(corpus), 40, pack=pack)
+    batches = [
+        rows for order in orders(rows, 2, 2, batch_size=32) for step in range(20) for rows in order.micro_batches(step)
+    ]
+    for batch in batches:
+        assert batch.starts is not None and batch.starts.dtype == torch.int32
+        expected = boundaries(batch)
+        assert batch.starts[: len(expected)].tolist() == expected
+        assert set(batch.starts[len(expected) :].tolist()) <= {8 * 40}
+    assert len({len(batch.starts) for batch in batches if batch.starts is not None}) == 1
+
+
+def test_a_batch_of_more_pieces_than_usual_has_the_size_that_always_suffices(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = RowIndex(Corpus.open(corpus), 64, pack=True)
+    monkeypatch.setattr(rows, "most_pieces", lambda num_rows: (3, 7 * num_rows))
+    (batch,) = step_of(orders(rows, 1, 1), 0)
+    assert batch.starts is not None and len(batch.starts) == 7 * 8 + 1
+    assert batch.starts.unique().tolist() == boundaries(batch)
+
+
 def test_no_two_examples_have_the_same_key(index: RowIndex) -> None:
     (order,) = orders(index, 1, 1)
     keys = torch.cat([rows.keys for step in range(200) for rows in order.micro_batches(step)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,29 @@ class RowIndex:
         Of all rows, not of those that a batch happens to have: a step is compiled for the one or the other.
         """
         return not self.is_packed and self._num_filled == len(self) * self.length
+
+    def most_pieces(self, num_rows: int) -> tuple[int, int]:
+        """Pieces that a batch of rows has at most, each row's padding counted as one.
+
+        Args:
+            num_rows: Rows of the batch.
+
+        Returns:
+            Of nearly any batch of rows drawn at random (the mean and eight standard deviations), and of any.
+        """
+        mean, deviation, most = self._pieces_a_row
+        usual = math.ceil(num_rows * (mean + 1) + 8 * deviation * math.sqrt(num_rows))
+        return min(usual, num_rows * (most + 1)), num_rows * (most + 1)
+
+    @cached_property
+    def _pieces_a_row(self) -> tuple[float, float, int]:
+        """Mean, standard deviation and largest number of a row's pieces."""
+        if not self.is_packed:
+            return 1.0, 0.0, 1
+        begun = np.bincount(self._layout.row, minlength=len(self) + 1)
+        begun -= np.bincount(self._layout.last_row + 1, minlength=len(self) + 1)
+        num_pieces = np.cumsum(begun, out=begun)[:-1]
+        return float(num_pieces.mean()), float(num_pieces.std()), int(num_pieces.max())
 
     def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
         """Read rows, in the given order.

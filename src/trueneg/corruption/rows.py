@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -79,6 +80,8 @@ class Rows(Batch):
     """Some row may have more than one piece, so attention must stop at their borders."""
     substitutes: Substitutes | None = None
     """Of an annotated corpus."""
+    starts: Tensor | None = None
+    """int32 ``[most pieces + 1]``: where pieces begin (``piece_starts``); None where nobody looked."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,27 @@ def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) 
         is_full=index.is_full,
         is_packed=index.is_packed,
         substitutes=substitutes,
+        starts=piece_starts(batch.segments, index),
     )
+
+
+def piece_starts(segments: npt.NDArray[Any], index: RowIndex) -> Tensor:
+    """Where pieces begin in a batch's rows as one line, padding being a piece by itself: int32.
+
+    Then the line's end again and again, up to a size that is the same for all batches of so many rows, but for one in a
+    billion that has more pieces: it has the size that suffices for any.
+
+    Args:
+        segments: Of the rows, ``[batch, length]``.
+        index: What they were read from.
+    """
+    begins = np.ones(segments.shape, dtype=bool)
+    begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    places = np.flatnonzero(begins)
+    usual, most = index.most_pieces(len(segments))
+    starts = np.full((usual if len(places) <= usual else most) + 1, segments.size, dtype=np.int32)
+    starts[: len(places)] = places
+    return torch.from_numpy(starts)
 
 
 class ReadRows(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -17,6 +18,7 @@ from transformers import PreTrainedModel
 from trueneg.corruption.rows import Rows
 from trueneg.corruption.views.batch import Layout
 from trueneg.errors import ConfigError, ModelError
+from trueneg.models import documents
 from trueneg.models.modes import eval_mode
 
 
@@ -173,6 +175,10 @@ def _deberta_head(model: Any, hidden: Tensor) -> Tensor:
 
 
 _DEBERTA = ("deberta", "deberta-v2")
+_WINDOWED, _WINDOWS = "modernbert", ("full_attention", "sliding_attention")
+"""The architecture with a mask for each kind of layer, and what it calls them."""
+_FUSED = ("sdpa", documents.NAME)
+"""Attention that takes a boolean mask."""
 
 UNUSUAL_HEADS = {"distilbert": _distilbert_head, "deberta": _deberta_head, "deberta-v2": _deberta_head}
 """Heads that are not the modules beside the base model in order, by ``model_type``."""
@@ -215,9 +221,14 @@ def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tenso
 def _attention_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any]:
     config = model.config
     # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
-    if rows.is_full and config.model_type not in _DEBERTA:
+    has_windows = config.model_type == _WINDOWED
+    if rows.is_full and config.model_type not in _DEBERTA and not has_windows:
         return {}
-    if not rows.is_packed and config._attn_implementation != "sdpa":
+    if (boundaries := documents.arguments(model, rows)) is not None:
+        return boundaries | ({"attention_mask": dict.fromkeys(_WINDOWS)} if has_windows else {})
+    if rows.is_full and has_windows:
+        return {}
+    if not rows.is_packed and config._attn_implementation not in _FUSED:
         return {"attention_mask": (rows.segments > 0).to(torch.int64)}
     if rows.is_packed:
         may_attend = _is_same_segment(rows.segments).unsqueeze(1)
@@ -225,12 +236,12 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any]
         # In the form that attention takes: of a mask of tokens transformers asks whether it hides any, and waits. One
         # row for all queries: expanded, it would be written out as a mask of pairs.
         may_attend = (rows.segments > 0)[:, None, None, :]
-    if config.model_type != "modernbert":
+    if not has_windows:
         return {"attention_mask": _as_attention_mask(model, may_attend)}
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
     # Distances within a piece equal the row's, so the window needs no restart.
     is_near = (column[:, None] - column[None, :]).abs() <= config.local_attention // 2
-    masks = {"full_attention": may_attend, "sliding_attention": may_attend & is_near}
+    masks = dict(zip(_WINDOWS, (may_attend, may_attend & is_near), strict=True))
     return {"attention_mask": {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()}}
 
 
@@ -255,7 +266,7 @@ def _encode_packed_deberta(
 
 def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
     """A boolean mask for fused attention; for the eager one, what is added to its scores."""
-    if model.config._attn_implementation == "sdpa":
+    if model.config._attn_implementation in _FUSED:
         return may_attend
     dtype = next(model.parameters()).dtype
     return torch.where(may_attend, 0.0, torch.finfo(dtype).min).to(dtype)
@@ -326,6 +337,67 @@ def check_packing(encoder: Encoder) -> None:
         is_same = False
     if not is_same:
         raise ModelError(f"'{model.config.model_type}' cannot keep the documents of one row apart: leave --pack out")
+
+
+def attend_by_documents(encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> str:
+    """Make an encoder attend by document boundaries, where rows have them, and without dropout in attention.
+
+    Where torch's kernel runs, it is compared once with the mask of pairs, answer and gradient; elsewhere the mask
+    stays, which computes the same.
+
+    Args:
+        encoder: Its model is changed.
+        device: Where it will be trained.
+        dtype: What it is trained in, by autocast.
+
+    Returns:
+        Why it cannot, in a few words, and then it attends as before; empty if it can.
+    """
+    model = encoder.model
+    before = model.config._attn_implementation
+    if before not in _FUSED:
+        return f"'{model.config.model_type}' has no attention that can be exchanged"
+    documents.register()
+    model.set_attn_implementation(documents.NAME)
+    if model.config._attn_implementation != documents.NAME:
+        return f"'{model.config.model_type}' has no attention that can be exchanged"
+    reason = ""
+    if documents.can_run(device, dtype):
+        try:
+            cast(nn.Module, model).to(device)
+            with torch.autocast(device.type, dtype, enabled=dtype in documents.HALF):
+                reason = _difference_from_mask(encoder)
+        except (ImportError, RuntimeError, TypeError, ValueError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if reason:
+        model.set_attn_implementation(before)
+    return reason
+
+
+MOST_DIFFERENCE = 0.05
+"""Of the kernel's answer from the mask's, by its norm: bfloat16 rounds to 0.004, and a dozen layers add up."""
+
+
+def _difference_from_mask(encoder: Encoder) -> str:
+    """What is wrong with answer or gradient of the kernel, on made-up documents and padding; empty if nothing is."""
+    model, length = encoder.model, min(96, max_length(encoder.model))
+    column = torch.arange(length, device=encoder.embeddings.device)
+    segments = (column >= length // 3).long() + 1
+    segments[column >= length - length // 8] = 0
+    rows = _bare_rows(encoder.vocab_size - 1 - column % (encoder.vocab_size // 2), segments, is_packed=True)
+    places = [0, length // 3, length - length // 8, length, length]
+    rows = replace(rows, starts=torch.tensor(places, dtype=torch.int32, device=column.device))
+    found = []
+    with eval_mode(model):
+        for given in (rows, replace(rows, starts=None)):
+            hidden = encoder.encode(rows.input_ids, given)[rows.segments > 0].float()
+            (gradient,) = torch.autograd.grad(hidden.square().mean(), [encoder.embeddings])
+            found.append((hidden.detach(), gradient))
+    for what, ours, theirs in zip(("answer", "gradient"), *found, strict=True):
+        share = float((ours - theirs).norm() / theirs.norm())
+        if not share <= MOST_DIFFERENCE:
+            return f"the kernel's {what} is {share:.2g} of its norm from the mask's"
+    return ""
 
 
 def _bare_rows(ids: Tensor, segments: Tensor | None, is_packed: bool = False) -> Rows:

@@ -31,6 +31,13 @@ class Layout(Protocol):
     def is_packed(self) -> bool:
         """Some row may have more than one piece."""
 
+    @property
+    def starts(self) -> Tensor | None:
+        """int32 ``[most pieces + 1]``: where pieces begin in the rows as one line; None where nobody looked.
+
+        Padding is a piece by itself; after the last one the line's end stands again and again.
+        """
+
 
 @dataclass(frozen=True)
 class View(Batch):
@@ -52,6 +59,8 @@ class View(Batch):
     replacements needs it."""
     num_cut: Tensor | None = None
     """int64 ``[rows]``: tokens that did not fit any more."""
+    starts: Tensor | None = None
+    """int32: see ``Layout``."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class Stack:
     segments: Tensor
     is_full: bool
     is_packed: bool
+    starts: Tensor | None
 
     @classmethod
     def of(cls, layouts: Sequence[Layout]) -> Self:
@@ -78,4 +88,16 @@ class Stack:
             torch.cat([layout.segments for layout in layouts]),
             all(layout.is_full for layout in layouts),
             any(layout.is_packed for layout in layouts),
+            _stacked_starts(layouts),
         )
+
+
+def _stacked_starts(layouts: Sequence[Layout]) -> Tensor | None:
+    """Where pieces begin in all batches as one line; an end that is repeated is an empty piece, wherever it stands."""
+    begun, found = 0, []
+    for layout in layouts:
+        if layout.starts is None:
+            return None
+        found.append(layout.starts + begun)
+        begun += layout.segments.numel()
+    return torch.cat(found)

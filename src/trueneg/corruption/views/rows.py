@@ -6,7 +6,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import ViewsConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.tags import Tags
-from trueneg.corruption.rows import rows_of
+from trueneg.corruption.rows import piece_starts, rows_of
 from trueneg.corruption.views.batch import Views
 from trueneg.corruption.views.generator import TableCandidates, TextRows, ViewGenerator
 from trueneg.corruption.views.replacement_table import (
@@ -75,7 +75,8 @@ class ViewReader:
             rows.keys,
             is_packed=rows.is_packed,
         )
-        return Views(rows, *self.substitution.views(text))
+        views = self.substitution.views(text)
+        return Views(rows, *(replace(view, starts=piece_starts(view.segments.numpy(), index)) for view in views))
 
 
 def make_substitution(

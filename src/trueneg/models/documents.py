@@ -1,0 +1,117 @@
+"""Attention by document boundaries: torch's varlen kernel under transformers' ``AttentionInterface``, without a mask.
+
+Packed and padded rows are one line of tokens with a list of where pieces begin. A mask of pairs would be of the square
+of the rows' length, is kept for the backward pass in every layer, and shuts out the flash kernels.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from trueneg.corruption.views.batch import Layout
+
+NAME = "trueneg_documents"
+"""Under which transformers knows this attention, from the first model on that uses it."""
+
+HALF = (torch.bfloat16, torch.float16)
+"""What the kernel computes in."""
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int = 0,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend within documents, by their boundaries if they are given, else by the mask; never with dropout.
+
+    Args:
+        module: The attention that calls.
+        query: ``[rows, heads, length, width]``, as key and value, which may have fewer heads.
+        key: See ``query``.
+        value: See ``query``.
+        attention_mask: Where there are no boundaries, as fused attention takes it.
+        dropout: Not looked at: the kernel has none, and what computes the same without it has none either.
+        scaling: Of the scores.
+        sliding_window: Tokens to each side that are seen, the token itself counted.
+        cu_seq_lens_q: Boundaries, int32 ``[documents + 1]``: see ``Layout.starts``.
+        max_length_q: Tokens of the longest document, or more.
+        others: What fused attention takes.
+
+    Returns:
+        ``[rows, length, heads, width]``, and no weights.
+    """
+    if cu_seq_lens_q is None:
+        others |= {"sliding_window": sliding_window}
+        return sdpa_attention_forward(module, query, key, value, attention_mask, 0.0, scaling, **others)
+    rows, heads, length, width = query.shape
+    device = query.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+    # Rotary embeddings in float32 make queries and keys float32 under autocast, values not.
+    flat = [part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)]
+    flat = [part.repeat_interleave(heads // part.shape[1], 1) if part.shape[1] < heads else part for part in flat]
+    reach = -1 if sliding_window is None else int(sliding_window) - 1
+    found = kernel()(
+        *flat,
+        cu_seq_lens_q,
+        cu_seq_lens_q,
+        max_length_q,
+        max_length_q,
+        scale=scaling,
+        window_size=(reach, reach),
+    )
+    return found.reshape(rows, length, heads, width), None
+
+
+def kernel() -> Callable[..., Any]:
+    """Attention of torch's own over pieces of a line of tokens.
+
+    Raises:
+        ImportError: if this torch has none, or one without scale and windows.
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    if not {"scale", "window_size"} <= inspect.signature(varlen_attn).parameters.keys():
+        raise ImportError("torch.nn.attention.varlen.varlen_attn takes no scale and no windows")
+    return varlen_attn
+
+
+def register() -> None:
+    """Make the attention known to transformers; again does nothing."""
+    AttentionInterface.register(NAME, attend)
+    # A mask of tokens, from whoever calls such a model without boundaries, becomes what fused attention takes.
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any] | None:
+    """What tells a model where documents begin, if it attends so and the kernel takes what it computes in."""
+    if model.config._attn_implementation != NAME or rows.starts is None:
+        return None
+    device = rows.segments.device
+    is_mixed = torch.is_autocast_enabled(device.type)
+    dtype = torch.get_autocast_dtype(device.type) if is_mixed else model.dtype
+    if not can_run(device, dtype):
+        return None
+    longest = rows.segments.shape[1]
+    boundaries = {f"cu_seq_lens_{side}": rows.starts for side in "qk"}
+    return {**boundaries, **{f"max_length_{side}": longest for side in "qk"}}
+
+
+def can_run(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the kernel runs there, in that type."""
+    return device.type == "cuda" and dtype in HALF
