@@ -106,7 +106,7 @@ SCALES = {
             "epochs": 2.0,
             "train.precision": "bf16",
         },
-        lengths={"imdb": 256, "boolq": 256, "squad": 256},
+        lengths={"imdb": 128, "boolq": 128, "squad": 256},
         glue=("cola", "mrpc", "stsb", "rte"),
         learning_rates=(2e-5, 5e-5, 1e-4),
         limit=300,
