@@ -116,6 +116,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
         *(world.text, "--from", world.run, "--out", out / "try", "--dry-run", "--set", "train.steps=60")
     ],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
+    ("merge",): lambda world, out: [world.run, world.run, "--out", out / "merged"],
     ("export",): lambda world, out: [world.run, "--out", out / "exported"],
     ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],
 }

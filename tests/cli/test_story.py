@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from command_line import WORDNET, World, contents, pretrain_options, trueneg, works
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
@@ -91,6 +92,14 @@ def test_exports(world: World, tmp_path: Path, format: str) -> None:
     written = Path(works("export", world.run, "--format", format, "--out", tmp_path / "out", "--json").data["out"])
     assert written.exists()
     assert (tmp_path / "out" / "config.json").is_file()
+
+
+def test_steps_of_a_run_are_merged(world: World, tmp_path: Path) -> None:
+    last = json.loads((world.run / "config.json").read_text())["train"]["steps"]
+    done = works("merge", f"{world.run}@{last}", world.run, "--method", "ema", "--out", tmp_path / "out", "--json").data
+    assert (done["method"], done["num_models"]) == ("ema", 2)
+    merged, own = (load_file(folder / "model.safetensors") for folder in (tmp_path / "out", world.run / "hf"))
+    assert all(torch.allclose(tensor, own[name]) for name, tensor in merged.items())
 
 
 def test_the_exported_folder_is_where_it_is_when_none_is_named(world: World) -> None:

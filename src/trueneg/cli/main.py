@@ -24,6 +24,7 @@ from trueneg.cli import (
     evaluate,
     inspect,
     lexicon,
+    merge,
     reproduce,
     runs,
     tokenizer,
@@ -271,7 +272,7 @@ VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (runs.pretrain, runs.finetune),
     MEASURE: (
         *(runs.report, runs.export, runs.bench, compare.compare, attack.attack, inspect.inspect, views.views),
-        reproduce.reproduce,
+        *(merge.merge, reproduce.reproduce),
     ),
 }
 for panel, groups in GROUPS.items():
