@@ -262,7 +262,12 @@ OF_ANY_RUN = {
 def test_what_may_change_on_resume_and_what_is_compared() -> None:
     """Pinned: freeing an option that bends the curve would resume a run as another one."""
     free = {kind: names_where(kind, lambda rule: rule.resume == "free") for kind in KINDS}
-    assert free[PretrainConfig] == OF_ANY_RUN | {"corpus.path", "corpus.eval_rows", "objective.correction.wordnet"}
+    assert free[PretrainConfig] == OF_ANY_RUN | {
+        "corpus.path",
+        "corpus.eval_rows",
+        "model.fused",
+        "objective.correction.wordnet",
+    }
     assert free[FinetuneConfig] == OF_ANY_RUN | {"task.data"}
     unfinished = names_where(FinetuneConfig, lambda rule: rule.resume == "unfinished")
     assert unfinished == {"task.max_dev_examples", "keep_model"}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import tiny
 from fake_gpu import fake_step
 from tiny_tokenizers import SPECIAL, numbered, wrapped
-from trueneg.config.options import ClineConfig, CorrectionConfig, OptimizerConfig, TrainConfig
+from trueneg.config.options import ClineConfig, CorrectionConfig, ModelConfig, OptimizerConfig, TrainConfig
 from trueneg.corruption.rows import MaskedRows, Rows, Substitutes
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.detectors import make_detector
@@ -32,6 +32,7 @@ from trueneg.detectors.prototype_detector import DeviceRowReader, PrototypeDetec
 from trueneg.detectors.table import TableDetector
 from trueneg.models import documents
 from trueneg.models.backbone import Encoder, attend_by_documents
+from trueneg.models.fused import fuse
 from trueneg.models.loading import checkpoint_gradients
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives.base import Objective
@@ -234,6 +235,9 @@ def main() -> None:
     for name, (make, rows) in (CASES | waiting).items():
         try:
             step, given = make(), tiny.make_rows(ROWS[rows], 16)
+            for part in step.model.modules():
+                if isinstance(part, Encoder):
+                    fuse(part.model, ModelConfig(), is_gpu=True)
             train = TrainConfig(precision="bf16", compile=False)
             launches = fake_step(
                 step.model,

@@ -34,6 +34,8 @@ NOT_SEEN = {
     "model.start_from": "where the weights are: tests/models/test_loading.py",
     "model.generator_from": "where the generator's weights are: tests/models/test_loading.py",
     "model.extend_vocabulary": "lets be what is refused without: tests/models/test_loading.py",
+    "model.fused": "the same numbers but for rounding: tests/models/test_fused.py",
+    "model.norms": "of bf16, which nothing here trains in: tests/models/test_fused.py",
     "model.frozen_steps": "which steps train what: tests/loop/test_frozen_steps.py",
     "train.log_every": "when something is logged",
     "train.eval_every": "when held-out text is read",

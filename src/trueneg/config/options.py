@@ -76,6 +76,12 @@ class ModelConfig:
     """Allow a corpus tokenizer that adds entries to the checkpoint's: a new row is the mean of its pieces."""
     attention: Literal["sdpa", "eager"] = "sdpa"
     """How transformers computes attention: fused (``sdpa``) or step by step (``eager``)."""
+    fused: Literal["auto", "true", "false"] = option("auto", resume="free")
+    """One product for queries, keys and values, and no lookup of token types, which are all 0 (BERT, RoBERTa, XLM-R,
+    CamemBERT, ELECTRA): the same numbers but for rounding, in fewer launches. ``auto``: on a GPU."""
+    norms: Literal["auto", "autocast", "bf16"] = option("auto", needs="train.precision=bf16")
+    """Layer norms of the same architectures: as torch's autocast computes them, in float32 on a GPU; or read and given
+    in bf16, with mean and variance in float32, which saves a GPU a quarter of the bytes. ``auto``: bf16 on a GPU."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.flops import training_flops
+from trueneg.models.fused import fuse
 from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
 from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import objective_kind, with_objective
@@ -187,6 +188,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
             check_packing(encoder)
         if config.train.gradient_checkpointing:
             checkpoint_gradients(encoder.model)
+        fuse(encoder.model, config.model, is_gpu=choose_device(config.train.device).type == "cuda")
     check_length(encoders[0].model, config.corpus.length, "corpus.length", config.model.start_from)
     return model, kind.make_objective(config.objective, tokenizer, encoders[0].embeddings.shape[0])
 

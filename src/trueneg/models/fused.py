@@ -1,0 +1,165 @@
+"""The same functions from the same weights, in fewer and cheaper launches: what a GPU likes, in training.
+
+A part keeps its parameters, its names and its place, and computes with another ``forward``; so checkpoints and exports
+are those of the stock model, and anything else that reads it computes as ever.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from trueneg.config.options import ModelConfig
+from trueneg.errors import ModelError, TruenegWarning
+from trueneg.models.modes import eval_mode
+
+FAMILY = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+"""Architectures with BERT's self-attention, embeddings of token types, and norms after each sum, by ``model_type``."""
+
+
+class AutocastNorm(nn.LayerNorm):
+    """A layer norm that reads and gives autocast's type; without autocast, torch's own.
+
+    CUDA's autocast computes norms in float32 and gives float32, so that in BERT the stream between layers is float32,
+    which costs twice the bytes where bytes are what costs. Mean and variance are float32 in either; what is rounded to
+    bf16 is what comes in, which is a sum with a bf16 product, and what goes out.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise the last dimension."""
+        kind = input.device.type
+        if not torch.is_autocast_enabled(kind):
+            return super().forward(input)
+        dtype = torch.get_autocast_dtype(kind)
+        weight, bias = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
+        with torch.autocast(kind, enabled=False):
+            return functional.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+
+
+class TypeZero(nn.Embedding):
+    """Embeddings of token types where every type is 0: the first row, not looked up.
+
+    A lookup's gradient adds every token to one row atomically; this one is a sum.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Give each token the first row: ``[*]`` to ``[*, width]``; what ``input`` says is not read."""
+        return self.weight[0].expand(*input.shape, -1)
+
+
+class _OneProduct(nn.Module):
+    """BERT's self-attention with one matrix product for queries, keys and values."""
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend: as transformers' own class, which see."""
+        if past_key_values is not None:
+            raise ModelError("model.fused computes encoders only: a decoder with a cache wants model.fused=false")
+        module: Any = self
+        parts = (module.query, module.key, module.value)
+        weight, bias = (torch.cat([getattr(part, name) for part in parts]) for name in ("weight", "bias"))
+        product = functional.linear(hidden_states, weight, bias).unflatten(-1, (3, -1, module.attention_head_size))
+        query, key, value = (part.transpose(1, 2) for part in product.unbind(-3))
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(module.config._attn_implementation, module.eager)
+        dropout = module.dropout.p if self.training else 0.0
+        mixed, weights = attend(
+            self, query, key, value, attention_mask, dropout=dropout, scaling=module.scaling, **kwargs
+        )
+        return mixed.reshape(*hidden_states.shape[:-1], -1).contiguous(), weights
+
+
+def fuse(model: PreTrainedModel, config: ModelConfig, is_gpu: bool) -> None:
+    """Change what ``model.fused`` and ``model.norms`` say, for a model in pre-training.
+
+    Raises:
+        ModelError: if one of them is asked for by name and the architecture has no such parts.
+    """
+    for option, wanted, change in (
+        ("model.fused=true", config.fused in (("auto", "true") if is_gpu else ("true",)), fuse_products),
+        ("model.norms=bf16", config.norms in (("auto", "bf16") if is_gpu else ("bf16",)), cast_norms),
+    ):
+        is_named = option.partition("=")[2] in (config.fused, config.norms)
+        if wanted and not change(model) and is_named and model.config.model_type not in FAMILY:
+            raise ModelError(
+                f"{option} is for {', '.join(FAMILY)}: a '{model.config.model_type}' has no such parts: leave it out"
+            )
+
+
+def fuse_products(model: PreTrainedModel) -> int:
+    """Let self-attention take one product for queries, keys and values, and leave lookups of token types out.
+
+    Every token type has to be 0, as in pre-training. That hidden states are the same is checked on made-up input: where
+    they are not, as with a later transformers that computes otherwise, the model stays as it was and a warning says so.
+
+    Returns:
+        How many parts were changed: 0 for other architectures than ``FAMILY``, and for what is changed already.
+    """
+    if model.config.model_type not in FAMILY or model.config.is_decoder:
+        return 0
+    changed: list[tuple[nn.Module, type[nn.Module]]] = []
+    before = _made_up_states(model)
+    try:
+        for name, part in model.base_model.named_modules():
+            kind = type(part)
+            if name.endswith(".attention.self") and not isinstance(part, _OneProduct):
+                part.__class__ = _one_product(kind)  # type: ignore[arg-type]
+            elif name.endswith("token_type_embeddings") and kind is nn.Embedding:
+                part.__class__ = TypeZero
+            else:
+                continue
+            changed.append((part, kind))
+        is_same = torch.allclose(_made_up_states(model), before, atol=1e-4)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        is_same = False
+    if not is_same:
+        for part, kind in changed:
+            part.__class__ = kind
+        warnings.warn(
+            f"this transformers computes a '{model.config.model_type}' in another way than model.fused: it is trained "
+            f"as it is, slower",
+            TruenegWarning,
+            stacklevel=2,
+        )
+        return 0
+    return len(changed)
+
+
+def cast_norms(model: PreTrainedModel) -> int:
+    """Let layer norms compute in autocast's type: see ``AutocastNorm``.
+
+    Not for architectures that add up a stream which no norm is applied to, such as ModernBERT: that one stays float32.
+
+    Returns:
+        How many were changed: 0 for other architectures than ``FAMILY``.
+    """
+    if model.config.model_type not in FAMILY:
+        return 0
+    norms = [part for part in model.modules() if type(part) is nn.LayerNorm]
+    for norm in norms:
+        norm.__class__ = AutocastNorm
+    return len(norms)
+
+
+@cache
+def _one_product(kind: type[nn.Module]) -> type[nn.Module]:
+    """The class of an architecture's self-attention with one product, from its own class."""
+    eager = import_module(kind.__module__).eager_attention_forward
+    return type(f"OneProduct{kind.__name__}", (_OneProduct, kind), {"eager": staticmethod(eager)})
+
+
+@torch.no_grad()
+def _made_up_states(model: PreTrainedModel) -> Tensor:
+    table: Any = model.get_input_embeddings()
+    ids = torch.arange(len(table.weight) - 1, max(len(table.weight) - 7, 0), -1, device=table.weight.device)
+    with eval_mode(model):
+        states: Tensor = model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
+    return states.float()
