@@ -87,10 +87,14 @@ def cline(is_guarded: bool = False, correction: HardCorrection | None = None, **
 
 def by_boundaries(architecture: str) -> Step:
     """Attention by document boundaries, in torch's own kernel: the attention that takes a mask is not there."""
-    documents.sdpa_attention_forward = None  # type: ignore[assignment]
     step = masked_lm(architecture)
     assert attend_by_documents(step.model, torch.device("cpu")) == ""  # type: ignore[arg-type]
-    return replace(step, given=lambda rows: replace(rows, starts=torch.arange(20, dtype=torch.int32)))
+
+    def given(rows: Rows) -> Rows:
+        documents.sdpa_attention_forward = None  # type: ignore[assignment]
+        return replace(rows, starts=torch.arange(20, dtype=torch.int32))
+
+    return replace(step, given=given)
 
 
 def with_views(rows: Rows) -> Views:
