@@ -209,5 +209,15 @@ def test_lists(kind: str) -> None:
     assert all(name in told for name in entries)
 
 
+def test_doctor_says_beforehand_what_a_run_takes(tmp_path: Path) -> None:
+    data = works("doctor", tmp_path, "--preset", "electra-tiny", "--batch-size", 4, "--on", "H100", "--json").data
+    memory, time = data["findings"][-2:]
+    assert (memory["name"], memory["level"], time["name"]) == ("memory", "ok", "time")
+    assert "GiB on H100, micro-batches of 4" in memory["what"] and "989 TFLOP/s" in time["what"]
+    estimate = data["estimate"]
+    parts = (estimate[name] for name in ("weights", "gradients", "optimizer", "activations"))
+    assert estimate["memory"] == sum(parts)
+
+
 def test_doctor(tmp_path: Path) -> None:
     assert "wordnet" in works("doctor", tmp_path).out

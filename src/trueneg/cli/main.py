@@ -31,8 +31,8 @@ from trueneg.cli import (
     try_text,
     views,
 )
-from trueneg.cli.options import WordNetPath
-from trueneg.cli.output import Json, Output, Quiet, is_main_process
+from trueneg.cli.options import BatchSize, WordNetPath, chosen_settings
+from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process, refuse_given
 from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
 from trueneg.registry import load_plugins
 from trueneg.terminal.printable import printable
@@ -78,19 +78,41 @@ def _root(
 
 @app.command(rich_help_panel=START)
 def doctor(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="Where you mean to train: its disk is looked at.")] = Path(),
+    preset: Annotated[str, typer.Option(help="Estimate what this preset takes: memory and time.")] = "",
+    batch_size: BatchSize = None,
+    on: Annotated[
+        str, typer.Option(metavar="GPU", help="Estimate for this GPU (H100, A100, L4, …), not the device at hand.")
+    ] = "",
+    settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Look at this machine: versions, processors, WordNet, disk; and say what to do.
 
+    With `--preset`, estimate what a run takes: the memory of a step, and the time of all steps.
+
     Example: `trueneg doctor`
+
+    A run: `trueneg doctor --preset electra-small --batch-size 128 --on H100`
     """
     from trueneg.runs.doctor import diagnose
 
-    findings = diagnose(folder)
+    if not preset:
+        refuse_given(context, ["batch_size", "on", "settings"], "doctor without --preset")
+    data: dict[str, Any] = {}
+    if preset:
+        from trueneg.runs.estimate import expect
+        from trueneg.runs.pretraining import configure
+
+        found, expected = expect(configure(preset, settings=chosen_settings(context)), on)
+        data["estimate"] = {**vars(found), "memory": found.memory}
+    else:
+        expected = []
+    findings = [*diagnose(folder), *expected]
     rows = [(f.level, f.name, f.what, f.remedy) for f in findings]
-    Output(as_json).table({"findings": findings}, ("", "what", "found", "do"), rows)
+    Output(as_json, quiet).table({"findings": findings, **data}, ("", "what", "found", "do"), rows)
     if any(finding.level == "bad" for finding in findings):
         raise typer.Exit(1)
 
