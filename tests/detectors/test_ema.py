@@ -17,6 +17,7 @@ from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.scorers.base import acceptance
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.logits import ChunkedLogits, WholeLogits
 from trueneg.objectives.base import Objective
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
@@ -78,22 +79,24 @@ def test_it_never_trains() -> None:
     assert not detector.teacher.training
 
 
-def sure_of(batch: MaskedRows, model: MaskedLanguageModel, logits: torch.Tensor) -> EmaDetector:
-    """A detector whose average says these logits at the masked places."""
-    detector = EmaDetector(threshold=0.05, top=3)
+def sure_of(batch: MaskedRows, model: MaskedLanguageModel, logits: torch.Tensor, is_whole: bool) -> EmaDetector:
+    """A detector whose average says these logits at the masked places: all at once, or four rows at a time."""
+    detector, size = EmaDetector(threshold=0.05, top=3), tiny.VOCAB_SIZE
     detector.attach(model)
-    detector._logits = lambda batch: logits  # type: ignore[method-assign]
+    chunked = ChunkedLogits(logits, torch.eye(size), torch.zeros(size), 4 * size * 4 / 2**20, temperatures=())
+    detector._logits = lambda batch: WholeLogits(logits) if is_whole else chunked  # type: ignore[method-assign]
     return detector
 
 
-def test_credit_is_the_share_of_probability_where_the_average_sees_gold() -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_credit_is_the_share_of_probability_where_the_average_sees_gold(is_whole: bool) -> None:
     batch, model = tiny.padded_batch(), tiny.make_masked_lm()
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(*batch.gold.shape, tiny.VOCAB_SIZE, generator=generator)
     is_seen = torch.rand(batch.gold.shape, generator=generator) < 0.6
     logits.scatter_(2, batch.gold.unsqueeze(-1), torch.where(is_seen, 9.0, -1.0).unsqueeze(-1))
     predicted = logits.scatter(2, batch.gold.unsqueeze(-1), -99).topk(2).indices[..., 1]
-    detector = sure_of(batch, model, logits)
+    detector = sure_of(batch, model, logits, is_whole)
     credit = detector.credit(batch.gold, predicted, batch)
     p = logits.double().softmax(-1)
     p_gold, p_predicted = (p.gather(2, token.unsqueeze(-1)).squeeze(-1) for token in (batch.gold, predicted))
@@ -105,11 +108,12 @@ def test_credit_is_the_share_of_probability_where_the_average_sees_gold() -> Non
     assert ((share >= 0.05) & may).sum() < (share >= 0.05).sum() and (may & (share < 0.05)).any()
 
 
-def test_substitutes_are_its_best_tokens_without_gold() -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_substitutes_are_its_best_tokens_without_gold(is_whole: bool) -> None:
     batch, model = tiny.padded_batch(), tiny.make_masked_lm()
     logits = torch.randn(*batch.gold.shape, tiny.VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
     logits.scatter_(2, batch.gold.unsqueeze(-1), 5.0)
-    detector = sure_of(batch, model, logits)
+    detector = sure_of(batch, model, logits, is_whole)
     tokens, credit = detector.propose(batch.gold, batch.gold, batch)[1:]
     assert tokens.shape == credit.shape == (*batch.gold.shape, 4) and credit.dtype == torch.float32
     best = logits.scatter(2, batch.gold.unsqueeze(-1), -99).topk(3).indices
@@ -125,7 +129,7 @@ def test_it_reads_the_unmasked_text_at_the_masked_places() -> None:
     batch, model = tiny.padded_batch(), tiny.make_masked_lm()
     detector = EmaDetector()
     detector.attach(model)
-    found = detector._logits(batch)
+    found = detector._logits(batch).whole()
     with torch.no_grad():
         whole = (
             model.eval().model(input_ids=batch.rows.input_ids, attention_mask=(batch.rows.segments > 0).long()).logits

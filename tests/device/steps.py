@@ -174,6 +174,8 @@ VARIANTS: dict[str, Callable[[], Step]] = {
     **{f"boundaries, {name}": lambda name=name: by_boundaries(name) for name in ("bert", "electra", "modernbert")},
     "checkpointing": lambda: masked_lm(is_checkpointed=True),
     "token, soft": lambda: masked_lm(regularizers=[SoftRegularization("soft")]),
+    "chunks": lambda: corrected(EmaDetector(), "marginal", max_logits_mb=0.01, loss_temperature=2.0),
+    "chunks, soft": lambda: masked_lm(regularizers=[SoftRegularization("soft")], max_logits_mb=0.01),
     "argmax judged": lambda: corrected(table(), judged="argmax", loss_temperature=2.0),
     "mean over what is kept": lambda: masked_lm(correction=HardCorrection(table(), "drop", "kept")),
     "cline, learned weights": lambda: cline(weights="learned", original="clean", similarity="cosine", pooling="mean"),

@@ -14,6 +14,7 @@ from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.logits import Logits, logits_of
 
 OPTIONS = ("momentum", "top")
 THRESHOLD = 0.05
@@ -68,32 +69,37 @@ class EmaDetector(Detector):
     @torch.no_grad()
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
         """Give each token its acceptance."""
-        return self._credit(self._logits(batch), batch, tokens)
+        several = tokens.reshape(*batch.gold.shape, -1)
+        (credit,) = self._logits(batch).read(self._credit, batch.gold, batch.is_whole_word, several)
+        return credit.reshape(tokens.shape)
 
     @torch.no_grad()
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
         """List the average's most probable tokens."""
         logits = self._logits(batch)
-        tokens = logits.topk(min(self.top + 1, logits.shape[-1])).indices
-        acceptance = self._credit(logits, batch, tokens) * (tokens != gold.unsqueeze(-1))
-        return Proposals(self._credit(logits, batch, predicted), tokens, acceptance)
+        most = logits.vocab_size
 
-    def _logits(self, batch: MaskedRows) -> Tensor:
-        """The average's logits at masked places of the unmasked text, float32 ``[batch, slots, vocab]``."""
+        def propose(logits: Tensor, gold: Tensor, is_whole_word: Tensor, predicted: Tensor) -> tuple[Tensor, ...]:
+            tokens = logits.topk(min(self.top + 1, most)).indices.clamp(max=most - 1)
+            credit = self._credit(logits, gold, is_whole_word, torch.cat([predicted.unsqueeze(-1), tokens], -1))[0]
+            return credit[..., 0], tokens, credit[..., 1:] * (tokens != gold.unsqueeze(-1))
+
+        return Proposals(*logits.read(propose, batch.gold, batch.is_whole_word, predicted))
+
+    def _logits(self, batch: MaskedRows) -> Logits:
+        """What the average says at masked places of the unmasked text."""
         if not isinstance(self.teacher, MaskedLanguageModel):
             raise AssertionError("attach was not called")
         hidden = self.teacher.encode(batch.rows.input_ids, batch.rows)
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        logits: Tensor = self.teacher.logits(at_slots.flatten(0, 1)).unflatten(0, batch.gold.shape)
-        return logits.float()
+        return logits_of(self.teacher, at_slots, temperatures=())
 
-    def _credit(self, logits: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
-        """Acceptance of tokens that is at least 1/2, else 0."""
-        at_gold = batch.gold.unsqueeze(-1)
-        score = torch.sigmoid(logits.gather(2, tokens.reshape(*batch.gold.shape, -1)) - logits.gather(2, at_gold))
+    def _credit(self, logits: Tensor, gold: Tensor, is_whole_word: Tensor, tokens: Tensor) -> tuple[Tensor]:
+        """Acceptance of tokens ``[*, n]`` that is at least 1/2, else 0."""
+        at_gold = gold.unsqueeze(-1)
+        score = torch.sigmoid(logits.gather(-1, tokens) - logits.gather(-1, at_gold))
         sees_gold = logits.argmax(-1, keepdim=True) == at_gold
-        credit = credit_of(score, self.threshold) * sees_gold * batch.is_whole_word.unsqueeze(-1)
-        return credit.reshape(tokens.shape)
+        return (credit_of(score, self.threshold) * sees_gold * is_whole_word.unsqueeze(-1),)
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> EmaDetector:
