@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import trueneg
 from fake_gpu import build, why_not
 
 HERE = Path(__file__).parent
@@ -24,8 +25,8 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("fake_gpu")
     found = folder / "steps.json"
     # In a process of its own: the guard has to be there before torch is.
-    path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    surroundings = os.environ | {"PYTHONPATH": path, "LD_PRELOAD": build(folder)}
+    path = [str(HERE.parent), str(Path(trueneg.__file__).parents[1])]
+    surroundings = os.environ | {"PYTHONPATH": os.pathsep.join(path), "LD_PRELOAD": build(folder)}
     subprocess.run([sys.executable, HERE / "steps.py", found], env=surroundings, check=True)
     steps: dict[str, Any] = json.loads(found.read_text())
     return steps
