@@ -111,7 +111,7 @@ def test_the_device_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_gpus_that_are_not_known_or_cannot(on: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        expect(preset("electra-small"), on)
+        expect(override(preset("electra-small"), ["train.precision=bf16"]), on)
 
 
 def test_an_unknown_gpu_at_hand_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:

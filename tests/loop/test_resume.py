@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -11,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_runs import (
     MakeConfig,
     assert_identical,
     before_step,
     check_resumes,
     ending,
+    final_tensors,
     last_checkpoint,
     press_ctrl_c,
     readings,
@@ -27,6 +30,7 @@ from tiny_runs import (
 
 from trueneg.errors import TruenegWarning
 from trueneg.runs.pretraining import pretrain
+from trueneg.training import precision
 
 
 class HourlyClock:
@@ -144,3 +148,21 @@ def test_outside_the_main_thread_a_run_says_once_that_signals_do_not_save(
     said = [str(one.message) for one in told if one.category is TruenegWarning]
     assert len([text for text in said if "Ctrl-C and SIGTERM cannot be received" in text]) == 1
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_run_keeps_the_precision_that_auto_chose(
+    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = config_of("mlm", "train.steps=4", "train.precision=auto", "train.save_every=2")
+    short = config_of("mlm", "train.steps=4", "train.precision=auto", "train.max_minutes=1e-9")
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    pretrain(short, tmp_path / "run")
+    assert "precision: bf16, native on this CPU (train.precision=auto)" in capsys.readouterr().err
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["train"]["precision"] == "bf16"
+    # Another machine goes on with what the run began with.
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: False)
+    pretrain(config, tmp_path / "run", resume=True)
+    assert "precision: bf16, as the run began" in capsys.readouterr().err
+    pretrain(config_of("mlm", "train.steps=4", "train.precision=bf16"), tmp_path / "whole", quiet=True)
+    ours, theirs = final_tensors(tmp_path / "run"), final_tensors(tmp_path / "whole")
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

@@ -76,4 +76,4 @@ LearningRate = Annotated[
     ),
 ]
 BatchSize = Annotated[int | None, RunOption("train.batch_size", "Rows a step, over all processes.")]
-Precision = Annotated[str | None, RunOption("train.precision", "fp32 or bf16.")]
+Precision = Annotated[str | None, RunOption("train.precision", "fp32, bf16, or auto: bf16 where it is native.")]

@@ -373,8 +373,9 @@ class TrainConfig:
     """Micro-batches that a step is cut into, to save memory."""
     seed: int = option(1, compared=False)
     """Everything random follows from it."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Full float32, or bfloat16 where autocast allows it, with weights in float32."""
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    """Full float32, or bfloat16 where autocast allows it, with weights in float32; ``auto`` for bfloat16 where the
+    device computes it in hardware, else float32: the run's configuration keeps which it was."""
     compile: bool = option(False, resume="free")
     """Compile the step with ``torch.compile``: slow to begin, then faster."""
     gradient_checkpointing: bool = option(False, resume="free")

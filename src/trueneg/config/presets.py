@@ -59,7 +59,7 @@ _ELECTRA_MINI = PretrainConfig(
         generator_width=0.5,
     ),
     optimizer=OptimizerConfig(learning_rate=1e-3, warmup_steps=200),
-    train=TrainConfig(steps=2000, batch_size=32, precision="bf16"),
+    train=TrainConfig(steps=2000, batch_size=32, precision="auto"),
 )
 _ELECTRA_SMALL = PretrainConfig(
     preset="electra-small",
@@ -67,7 +67,7 @@ _ELECTRA_SMALL = PretrainConfig(
     model=ModelConfig(),
     optimizer=OptimizerConfig(learning_rate=5e-4, warmup_steps=10_000),
     train=TrainConfig(
-        steps=1_000_000, batch_size=128, precision="bf16", log_every=500, eval_every=10_000, save_every=10_000
+        steps=1_000_000, batch_size=128, precision="auto", log_every=500, eval_every=10_000, save_every=10_000
     ),
 )
 _ELECTRA_BASE = replace(
@@ -182,7 +182,7 @@ _CLINE_ROBERTA_BASE = PretrainConfig(
     ),
     optimizer=OptimizerConfig(learning_rate=1e-4, warmup_steps=500, epsilon=1e-8),
     train=TrainConfig(
-        steps=30_000, batch_size=256, precision="bf16", log_every=100, eval_every=1_000, save_every=1_000
+        steps=30_000, batch_size=256, precision="auto", log_every=100, eval_every=1_000, save_every=1_000
     ),
 )
 _CLINE_BERT_BASE = replace(
@@ -195,7 +195,7 @@ CONTINUE = PretrainConfig(
     preset="continue",
     # Zhang et al. 2023, section 4.1: base models continue with 5e-5.
     optimizer=OptimizerConfig(learning_rate=5e-5, warmup_steps=100),
-    train=TrainConfig(steps=10_000, precision="bf16"),
+    train=TrainConfig(steps=10_000, precision="auto"),
 )
 """What a run starts from that continues a checkpoint and names no preset."""
 

@@ -21,6 +21,7 @@ from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
 from trueneg.errors import TruenegError
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
+from trueneg.training.precision import settle_precision
 from trueneg.training.speed import clock_of, matrix_rate, peak_of, wait_for
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
     from trueneg.training.distributed import choose_device
 
     device = choose_device(config.train.device)
+    config = replace(config, train=settle_precision(config.train, device))
     opened = Corpus.open(config.corpus.path)
     fills = {
         packs: row_index(override(config, [f"corpus.pack={packs}"]), opened).mean_fill for packs in ("true", "false")

@@ -136,15 +136,12 @@ def _bfloat16() -> Finding:
     """Whether bfloat16 is done in hardware; emulated, it is slower than float32."""
     import torch
 
-    if torch.cuda.is_available():
-        is_native, place = torch.cuda.is_bf16_supported(including_emulation=False), "GPU"
-    else:
-        # torch.cpu.get_capabilities is younger than the oldest torch in range.
-        capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-        if not capabilities:
-            return Finding("bfloat16", "warn", "this torch cannot tell whether the CPU has it", "train in float32")
-        flags = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
-        is_native, place = any(capabilities.get(flag) for flag in flags), "CPU"
+    from trueneg.training.precision import has_bfloat16
+
+    place = "GPU" if torch.cuda.is_available() else "CPU"
+    is_native = has_bfloat16(torch.device("cuda" if place == "GPU" else "cpu"))
+    if is_native is None:
+        return Finding("bfloat16", "warn", "this torch cannot tell whether the CPU has it", "train in float32")
     if is_native:
         return Finding("bfloat16", "ok", f"native on this {place}")
     return Finding("bfloat16", "warn", f"emulated on this {place}, slower than float32", "train in float32")

@@ -33,6 +33,7 @@ from trueneg.runs.pretraining import build
 from trueneg.terminal.progress import duration
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
+from trueneg.training.precision import settle_precision
 from trueneg.training.speed import Peak, peak_of
 from trueneg.training.step import Run, train_step
 
@@ -140,10 +141,14 @@ def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding
     device = choose_device("cpu" if on else config.train.device)
     if on:
         gpu = _named(on)
+        if config.train.precision == "auto":
+            config = override(config, [f"train.precision={'bf16' if gpu.bf16 else 'fp32'}"])
         if config.train.precision == "bf16" and not gpu.bf16:
             raise ConfigError(f"--on {on}: {gpu.name} has no bfloat16: add --set train.precision=fp32")
-        place, limit, peak = gpu.name, gpu.memory, Peak(gpu.bf16, f"the data sheet's dense bf16 of {gpu.name}")
+        source = f"the data sheet's dense bf16 of {gpu.name}" if gpu.bf16 else f"{gpu.name} has no bfloat16"
+        place, limit, peak = gpu.name, gpu.memory, Peak(gpu.bf16, source)
     else:
+        config = replace(config, train=settle_precision(config.train, device))
         place = "this CPU" if device.type == "cpu" else torch.cuda.get_device_name(device)
         limit, peak = peak_memory(device)[1], peak_of(device, config.train.precision)
     is_gpu = bool(on) or device.type == "cuda"

@@ -44,6 +44,7 @@ from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 from trueneg.training.loop import Loop
+from trueneg.training.precision import settle_run
 from trueneg.training.step import Run
 
 BEST = "best.safetensors"
@@ -169,9 +170,11 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     check_finetuning(config)
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
+    device = choose_device(config.train.device)
+    config, precision_note = settle_run(config, device, folder)
+    check_finetuning(config)
     if finished := _finished(config, folder, task):
         return finished
-    device = choose_device(config.train.device)
     with join_processes(device.type) as processes, processes.holding(folder, "finetune", device):
         if finished := _finished(config, folder, task):  # by a process that held the folder a moment ago
             return finished
@@ -217,6 +220,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             for note in task.notes:
                 display.say(f"{task.name}: {note}")
             display.say(_introduction(config, run, data, found is not None))
+            if precision_note:
+                display.say(precision_note)
             loop = Loop(
                 run,
                 config,

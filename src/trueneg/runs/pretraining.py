@@ -61,6 +61,7 @@ from trueneg.training.folder import (
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
+from trueneg.training.precision import settle_run
 from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
 
@@ -247,6 +248,7 @@ def pretrain(
     kind = objective_kind(config.objective.name)
     device = choose_device(config.train.device)
     with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
+        config, precision_note = settle_run(config, device, folder)
         if processes.is_main:
             restore_folder(folder / HUGGING_FACE)
         processes.barrier()
@@ -305,7 +307,7 @@ def pretrain(
             display.say(_introduction(config, run, rows, found is not None))
             workload = _workload(config, kind.encoders(model), device)
             display.say(f"speed: mfu is the model's share of {workload.peak}")
-            if note := _warmup_note(config):
+            for note in filter(None, (precision_note, _warmup_note(config))):
                 display.say(note)
             loop = Loop(
                 run,

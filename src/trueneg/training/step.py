@@ -24,6 +24,7 @@ from trueneg.training.checkpoint import State, load_checkpoint
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
+from trueneg.training.precision import settle_precision
 
 Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
 """One pass of a micro-batch: see ``GradientPasses``."""
@@ -69,6 +70,7 @@ class Run:
     frozen_steps: int = 0
 
     def __post_init__(self) -> None:
+        self.config = settle_precision(self.config, self.device)
         # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
         self.module.train()
         forward: nn.Module = self.module

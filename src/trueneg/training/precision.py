@@ -1,0 +1,77 @@
+"""Which precision a run trains in, where ``train.precision=auto`` leaves it to the device."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import torch
+
+from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
+from trueneg.errors import ConfigError
+from trueneg.training.folder import CONFIG
+
+Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
+
+_FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
+
+
+def has_bfloat16(device: torch.device) -> bool | None:
+    """Say whether a device computes bfloat16 in hardware; None if this torch cannot tell.
+
+    Emulated, it is slower than float32.
+    """
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    # torch.cpu.get_capabilities is younger than the oldest torch in range.
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
+
+
+def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
+    """Put ``bf16`` for ``auto`` where the device computes it in hardware, else ``fp32``; others stay as they are.
+
+    Raises:
+        ConfigError: if ``bf16`` itself is asked of a GPU without it.
+    """
+    if config.precision == "auto":
+        return replace(config, precision="bf16" if has_bfloat16(device) else "fp32")
+    if config.precision == "bf16" and device.type == "cuda" and not has_bfloat16(device):
+        raise ConfigError(
+            f"train.precision=bf16: {torch.cuda.get_device_name(device)} has no bfloat16: use train.precision=fp32, "
+            f"or auto, which takes bf16 where it is native"
+        )
+    return config
+
+
+def settle_run(config: Config, device: torch.device, folder: Path) -> tuple[Config, str]:
+    """Settle a run's precision as its folder has it, if it began before, else by the device.
+
+    Returns:
+        The configuration, and a line to say; empty if nothing was left open.
+    """
+    train = config.train
+    if train.precision != "auto":
+        return replace(config, train=settle_precision(train, device)), ""
+    recorded = _recorded(folder / CONFIG)
+    if recorded:
+        # The curve goes on as it began, whatever machine it began on.
+        settled = settle_precision(replace(train, precision=recorded), device)
+        return replace(config, train=settled), f"precision: {recorded}, as the run began"
+    settled = settle_precision(train, device)
+    place = "CPU" if device.type == "cpu" else "GPU"
+    reason = "native on" if settled.precision == "bf16" else "since bfloat16 is not known to be native on"
+    return replace(
+        config, train=settled
+    ), f"precision: {settled.precision}, {reason} this {place} (train.precision=auto)"
+
+
+def _recorded(path: Path) -> Literal["fp32", "bf16"] | None:
+    """Give the precision that a saved configuration holds; None if there is none to be read."""
+    try:
+        precision = json.loads(path.read_text(encoding="utf-8"))["train"]["precision"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return precision if precision in ("fp32", "bf16") else None

@@ -1,0 +1,86 @@
+"""``train.precision=auto``: what the device computes in hardware, kept by the run; a GPU without bfloat16."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from trueneg.config.options import PretrainConfig, TrainConfig
+from trueneg.config.presets import CONTINUE, PRESETS
+from trueneg.errors import ConfigError
+from trueneg.training import precision
+from trueneg.training.precision import has_bfloat16, settle_precision, settle_run
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+AUTO = replace(PretrainConfig(), train=TrainConfig(precision="auto"))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "is_native"),
+    [
+        ({"avx512_bf16": True}, True),
+        ({"amx_bf16": True}, True),
+        ({"avx512_bf16": False, "avx2": True}, False),
+        ({}, None),
+    ],
+)
+def test_a_cpu_has_what_torch_says(
+    capabilities: dict[str, bool], is_native: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert has_bfloat16(CPU) is is_native
+    settled = settle_precision(AUTO.train, CPU).precision
+    assert settled == ("bf16" if is_native else "fp32")
+
+
+def test_a_torch_that_cannot_tell_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    config, note = settle_run(AUTO, CPU, Path("nowhere"))
+    assert config.train.precision == "fp32"
+    assert note == "precision: fp32, since bfloat16 is not known to be native on this CPU (train.precision=auto)"
+
+
+@pytest.mark.parametrize("wanted", ["fp32", "bf16"])
+@pytest.mark.parametrize("is_native", [True, False])
+def test_what_is_asked_for_stays(wanted: str, is_native: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: is_native)
+    (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": "fp32"}}))
+    asked = replace(AUTO, train=TrainConfig(precision=wanted))  # type: ignore[arg-type]
+    assert settle_run(asked, CPU, tmp_path) == (asked, "")
+
+
+def test_an_old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    assert settle_precision(AUTO.train, GPU).precision == "fp32"
+    with pytest.raises(ConfigError, match=r"Tesla T4 has no bfloat16: use train.precision=fp32, or auto"):
+        settle_precision(TrainConfig(precision="bf16"), GPU)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    assert settle_precision(AUTO.train, GPU).precision == "bf16"
+
+
+@pytest.mark.parametrize("began", ["fp32", "bf16"])
+def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: began == "fp32")  # the other one, were it new
+    (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": began}}))
+    config, note = settle_run(AUTO, CPU, tmp_path)
+    assert config.train.precision == began and note == f"precision: {began}, as the run began"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"train": 3}', '{"train": {"precision": "auto"}}', "{"])
+def test_a_configuration_that_says_nothing_leaves_it_to_the_device(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    (tmp_path / "config.json").write_text(text)
+    assert settle_run(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
+
+
+def test_presets_leave_it_to_the_device_but_for_the_one_of_tests() -> None:
+    asked = {name: config.train.precision for name, config in PRESETS.items()}
+    assert asked.pop("electra-tiny") == "fp32"
+    assert set(asked.values()) == {CONTINUE.train.precision} == {"auto"}
