@@ -231,6 +231,7 @@ def test_what_is_evaluated_follows_from_what_is_given_or_is_named(world: World, 
     [
         (["x"], "masked-lm"),
         (["--corpus", "c", "x", "--task", "false-negatives"], "masked-lm"),
+        (["x", "--task", "substitution"], "substitution"),
         (["x", "--task", "sts"], "encoder"),
         (["--task=triplets", "x"], "encoder"),
         (["x", "--task", "glue/rte"], "task"),

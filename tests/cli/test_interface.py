@@ -88,6 +88,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "calibrate"): lambda world, out: [*JUDGED, "--best-f1", "--out", out / "detector.json"],
     ("pretrain",): lambda world, out: [*pretrain_options(world, out / "run")[1:], "--set", "log_every=2"],
     ("evaluate", "masked-lm"): lambda world, out: [world.run, "--corpus", world.corpus, "--rows", 4],
+    ("evaluate", "substitution"): lambda world, out: [world.run, *JUDGED[:2], "--out", out / "results"],
     ("evaluate", "task"): lambda world, out: [finetuned(world, out)],
     ("evaluate", "contrast-set"): contrast_set,
     ("evaluate", "encoder"): lambda world, out: [world.run, "--task", "sts", "--data", similar(out)],
@@ -163,6 +164,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     speaking = {
         *["pretrain", "finetune", "demo", "bench", "reproduce", "export", "try"],
         "evaluate masked-lm",
+        "evaluate substitution",
         "detect benchmark",
     }
     has_progress = " ".join(verb) in speaking

@@ -11,13 +11,15 @@ from typer.core import TyperGroup
 
 from trueneg.cli.evaluate_encoder import ENCODER_TASKS, encoder
 from trueneg.cli.evaluate_masked_lm import TASK, masked_lm
+from trueneg.cli.evaluate_substitution import TASK as SUBSTITUTION
+from trueneg.cli.evaluate_substitution import substitution
 from trueneg.cli.evaluate_task import contrast_set, task
 from trueneg.cli.results import is_finetuned
 from trueneg.errors import ConfigError, unknown_name
 
 
 class EvaluateGroup(TyperGroup):
-    """The four verbs; without the name of one, it follows from what is evaluated."""
+    """The five verbs; without the name of one, it follows from what is evaluated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the name of a verb before the arguments, if there is none."""
@@ -43,11 +45,13 @@ def kind_of(args: Sequence[str]) -> str:
         return "task" if any(is_finetuned(word) for word in words if not word.startswith("-")) else "masked-lm"
     if named == TASK:
         return "masked-lm"
+    if named == SUBSTITUTION:
+        return "substitution"
     if named in ENCODER_TASKS:
         return "encoder"
     from trueneg.tasks import known_tasks
 
-    known = (TASK, *ENCODER_TASKS, *known_tasks())
+    known = (TASK, SUBSTITUTION, *ENCODER_TASKS, *known_tasks())
     if named not in known:
         raise ConfigError(unknown_name("task", named, known))
     return "task"
@@ -56,11 +60,12 @@ def kind_of(args: Sequence[str]) -> str:
 app = typer.Typer(
     cls=EvaluateGroup,
     no_args_is_help=True,
-    help="Measure masked models on held-out text, fine-tuned models on their task or its contrast set, encoders "
-    "as they are.\n\n`trueneg evaluate RUN …` without the name of one of these does what RUN, --task or --contrast-set "
-    "is for.",
+    help="Measure masked models on held-out text or by the substitutes they write, fine-tuned models on their task or "
+    "its contrast set, encoders as they are.\n\n`trueneg evaluate RUN …` without the name of one of these does what "
+    "RUN, --task or --contrast-set is for.",
 )
 app.command("masked-lm")(masked_lm)
+app.command("substitution")(substitution)
 app.command("task")(task)
 app.command("contrast-set")(contrast_set)
 app.command("encoder")(encoder)

@@ -201,6 +201,42 @@ def _nearness(columns: Columns) -> Floats:
     return -np.abs(np.asarray(columns["predicted"], dtype=np.float64) - columns["gold"])
 
 
+SUBSTITUTION_LEVELS: Mapping[str, Callable[[float], bool]] = {
+    "acceptable": lambda share: share > 0.5,
+    "conceivable": lambda share: share >= 0.1 - 1e-9,
+}
+"""Level to whether a substitute is right by the share of annotators that accept it, as in SWORDS (Lee et al. 2021)."""
+
+SUBSTITUTION_LISTS = ("lenient", "strict")
+"""Words that people judged, or all that a system gives."""
+
+
+def _f10(right: str, given: str, possible: str) -> Metric:
+    """Make F1 of the ten best words, of sums over all targets: ``2 right / (given + possible)``."""
+    return Metric(
+        right.replace("num_", "f10_").removesuffix("_10"),
+        (right, given, possible),
+        lambda columns, weights: _share(2 * (weights @ columns[right]), weights @ (columns[given] + columns[possible])),
+        lambda columns: 2.0 * columns[right] - columns[given] - columns[possible],
+    )
+
+
+_SUBSTITUTION = [
+    *(
+        _f10(f"num_{way}_{level}_10", f"num_{way}_10", f"num_{level}")
+        for way in SUBSTITUTION_LISTS
+        for level in SUBSTITUTION_LEVELS
+    ),
+    *(
+        _ratio(f"p1_{way}_{level}", f"num_{way}_{level}_1", f"num_{way}_1")
+        for way in SUBSTITUTION_LISTS
+        for level in SUBSTITUTION_LEVELS
+    ),
+]
+
+SUBSTITUTION_METRICS = tuple(metric.name for metric in _SUBSTITUTION)
+"""Of words that are written in a target's place: F10 and precision at 1, ``<figure>_<list>_<level>``."""
+
 _LABELS = ("gold", "predicted")
 
 METRICS: Mapping[str, Metric] = {
@@ -240,10 +276,11 @@ METRICS: Mapping[str, Metric] = {
         Metric("squad_f1_under_attack", ("f1",), _mean_of(_column("f1")), _column("f1")),
         Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
         Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),
+        *_SUBSTITUTION,
     )
 }
 """By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
 columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
 sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, figures on the same
 examples ``before`` and ``under_attack``, and ``attack_success_rate``: the share of the examples that were right before
-and are wrong after (TextAttack's definition)."""
+and are wrong after (TextAttack's definition). Of words in a target's place: ``SUBSTITUTION_METRICS``."""

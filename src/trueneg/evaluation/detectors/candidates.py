@@ -81,7 +81,7 @@ def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: s
     for at, item in enumerate(items):
         pos = item.substitution.pos
         lemma = lemmatize(item.substitute_lemma, pos)
-        if lemma in (lemmatize(item.substitution.target, pos), item.lemma.lower()):
+        if lemma == lemmatize(item.substitution.target, pos):
             counts["same_as_target"] += 1
         elif " " in lemma and (phrases == "drop" or (phrases == "auto" and item.is_proposed)):
             counts["phrases_dropped"] += 1

@@ -129,7 +129,7 @@ def inspect_text(
     forms = _forms(detectors)
     read = _MaskableText.of(text, tokenizer, every_word="retrieved" in forms)
     spans = list(dict.fromkeys(span for word in masks for span in read.find(word))) or read.words
-    model = _load(checkpoint, tokenizer).to(where).eval()
+    model = load_with_head(checkpoint, tokenizer).to(where).eval()
     longest = max_length(model.model)
     if len(read.ids) > longest:
         raise ConfigError(
@@ -316,7 +316,7 @@ def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
     return str(tokenizer.convert_ids_to_tokens(token)).startswith("▁")
 
 
-def _load(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
+def load_with_head(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
     """Load a masked language model; refuse one whose predictions would be random."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*start at random.*", category=TruenegWarning)
