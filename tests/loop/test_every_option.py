@@ -55,6 +55,8 @@ NOT_SEEN = {
 """What does not show in the first steps of a run, and what it is about."""
 
 OTHERS = {
+    "corpus.pack": ["true"],  # "auto" is settled by a run: tests/loop/test_automatic.py
+    "model.attention": ["eager"],  # "documents" is settled by a run: tests/loop/test_automatic.py
     "objective.name": ["electra", "mlm", "cline"],
     "model.architecture": ["modernbert"],
     "model.num_heads": ["1"],

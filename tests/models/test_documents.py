@@ -222,6 +222,10 @@ def test_a_kernel_that_is_wrong_is_not_used(
     assert reason.startswith(said[fault]) and "\n" not in reason
     assert model.model.config._attn_implementation == "sdpa"
     assert all(weight.grad is None for weight in model.parameters())
+    assert attend_by_documents(model, CPU, torch.float64, is_asked=True) == reason
+    ids, rows = make_rows((4, 15, 5), (16,), length=LENGTH)
+    assert model.attends_by_documents
+    assert torch.equal(model.encode(ids, with_starts(rows)), model.encode(ids, rows)), "the mask serves"
 
 
 def test_stacked_batches_keep_their_documents(calls: list[tuple[int, int]]) -> None:
@@ -254,6 +258,31 @@ def test_torchs_own_kernel_takes_what_it_is_given() -> None:
     assert found.shape == heads[0].shape and found.dtype == torch.bfloat16
     found.sum().backward()
     assert all(part.grad is not None and part.grad.shape == part.shape for part in heads)
+
+
+@pytest.mark.parametrize(
+    ("device", "length", "is_on"),
+    [
+        ("cuda", 64, False),
+        ("cuda", 192, False),
+        ("cuda", None, False),
+        ("cuda", 128, True),
+        ("cuda", 96, True),
+        ("cpu", 64, True),
+    ],
+)
+def test_cudnns_attention_is_off_where_its_gradient_may_be_nan(device: str, length: int | None, is_on: bool) -> None:
+    """pytorch#196678: masks at lengths of 128 n + 64."""
+    for was_on in (True, False):
+        torch.backends.cuda.enable_cudnn_sdp(was_on)
+        try:
+            with pytest.raises(KeyboardInterrupt), documents.sound_kernels(torch.device(device), length):
+                assert torch.backends.cuda.cudnn_sdp_enabled() == (was_on and is_on)
+                assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
+                raise KeyboardInterrupt
+            assert torch.backends.cuda.cudnn_sdp_enabled() == was_on
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 def test_the_types_that_the_kernel_takes() -> None:

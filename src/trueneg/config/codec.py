@@ -227,7 +227,7 @@ def describe(kind: type[Any]) -> dict[str, Option]:
     hints_and_docs = _hints_and_docstrings(kind)
     for name, rule in known.items():
         hint, about = hints_and_docs[name]
-        choices = " | ".join(str(choice) or "(empty)" for choice in get_args(hint))
+        choices = " | ".join(_said(choice) for choice in get_args(hint))
         described[name] = Option(
             values=choices or hint.__name__,
             default=default[name],
@@ -262,6 +262,12 @@ def _field_docstrings(kind: type[Any]) -> dict[str, str]:
     return found
 
 
+def _said(choice: str | bool) -> str:
+    """A choice as one writes it."""
+    return str(choice).lower() if isinstance(choice, bool) else choice or "(empty)"
+
+
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -272,10 +278,11 @@ def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
         return decode(hint, value, path)  # type: ignore[arg-type]
     value = current_value(rule, value, path)
     if get_origin(hint) is Literal:
-        choices = get_args(hint)
-        if value not in choices:
-            known = [str(choice) or "(empty)" for choice in choices]
-            raise ConfigError(unknown_name(f"value of {path}", str(value), known))
+        # By type, too: 1 is no true.
+        if not any(type(value) is type(choice) and value == choice for choice in get_args(hint)):
+            raise ConfigError(
+                unknown_name(f"value of {path}", str(value), [_said(choice) for choice in get_args(hint)])
+            )
         return value
     if isinstance(value, int) and abs(value) > LARGEST:
         raise ConfigError(f"{path} must be at most {LARGEST:.3g}, got a number of {len(str(abs(value)))} digits")
@@ -289,10 +296,11 @@ def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
 def _parse(hint: Any, text: str, path: str) -> Any:
     """Read a command line's text as the type that a field has."""
     if hint is bool:
-        words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
-        if text.lower() not in words:
+        if text.lower() not in _BOOLEANS:
             raise ConfigError(f"{path} must be true or false, got {text!r}")
-        return words[text.lower()]
+        return _BOOLEANS[text.lower()]
+    if True in get_args(hint):
+        return _BOOLEANS.get(text.lower(), text)
     if hint in (int, float):
         try:
             number = float(text) if hint is float or "e" in text.lower() else int(text)

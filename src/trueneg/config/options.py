@@ -16,10 +16,17 @@ class CorpusConfig:
     """Folder made by ``trueneg corpus build``."""
     length: int = option(128, at_least=3)
     """Tokens of a row, its start and end tokens included."""
-    pack: bool = False
-    """Fill rows with pieces of several documents, under attention that stops at their borders."""
+    pack: Literal["auto", True, False] = "auto"
+    """Fill rows with pieces of several documents, under attention that stops at their borders; ``auto``: on a GPU,
+    where rows of one document each are less than 95 % full and the objective is ``mlm`` or ``electra``. Settled when a
+    run begins."""
     eval_rows: int = option(512, at_least=0, resume="free")
     """Held-out rows that an evaluation reads; 0 for none. Without a held-out split there is no evaluation."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows have several documents: as a run has settled it, before that no."""
+        return self.pack is True
 
 
 PROJECTED = ("electra", "albert")
@@ -74,8 +81,10 @@ class ModelConfig:
     """A masked-LM checkpoint for the generator; empty: the ``generator/`` next to ``start_from``, or new."""
     extend_vocabulary: bool = option(False, needs="model.start_from")
     """Allow a corpus tokenizer that adds entries to the checkpoint's: a new row is the mean of its pieces."""
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    """How transformers computes attention: fused (``sdpa``) or step by step (``eager``)."""
+    attention: Literal["auto", "documents", "sdpa", "eager"] = "auto"
+    """How attention is computed: by document boundaries, without dropout in attention (``documents``: torch's varlen
+    kernel on a GPU in bf16, elsewhere under a mask); fused under a mask (``sdpa``); step by step (``eager``); ``auto``:
+    ``documents`` where that kernel runs and rows are not full, else ``sdpa``. Settled when a run begins."""
     fused: Literal["auto", "true", "false"] = option("auto", resume="free")
     """One product for queries, keys and values, and no lookup of token types, which are all 0 (BERT, RoBERTa, XLM-R,
     CamemBERT, ELECTRA): the same numbers but for rounding, in fewer launches. ``auto``: on a GPU."""

@@ -125,11 +125,15 @@ _MODERNBERT_BASE = PretrainConfig(
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
 _RETRIEVED = CorrectionConfig(forms="retrieved")
+# The papers' rows are of one document each, and their dropout is in attention, too.
+_ONE_DOCUMENT = CorpusConfig(pack=False)
 _TN_ELECTRA_SMALL = replace(
     # Section 4.1: the configurations of Clark et al. 2020, at most 128 tokens, 15 % masked, 5e-4, 1000k steps, from
     # nothing. Batch, warm-up, decay and Adam's numbers are theirs (Table 6): it names 128 rows for base models only.
     _ELECTRA_SMALL,
     preset="tn-electra-small",
+    corpus=replace(_ONE_DOCUMENT, eval_rows=2048),
+    model=replace(_ELECTRA_SMALL.model, attention="sdpa"),
     # Section 3.2: r_k is the prediction; what the discriminator reads is drawn, as in ELECTRA. The lookup table has
     # every synonym that WordNet gives.
     objective=ObjectiveConfig(judged="argmax", correction=_RETRIEVED),
@@ -138,16 +142,17 @@ _TN_ELECTRA_SMALL_512 = replace(
     _TN_ELECTRA_SMALL,
     preset="tn-electra-small-512",
     # Footnote 8: the variant for reading comprehension, with up to 512 tokens.
-    corpus=CorpusConfig(length=512, eval_rows=2048),
+    corpus=replace(_ONE_DOCUMENT, length=512, eval_rows=2048),
 )
 _TN_ELECTRA_BASE = replace(
     _TN_ELECTRA_SMALL,
     preset="tn-electra-base",
     # Section 4.1: 512 tokens, 128 rows, pre-trained weights continued for 200k steps with 5e-5. Silent on warm-up:
     # 10,000 steps, as Clark et al. 2020 (Table 6) and Devlin et al. 2019 (appendix A.2).
-    corpus=CorpusConfig(length=512, eval_rows=2048),
+    corpus=replace(_ONE_DOCUMENT, length=512, eval_rows=2048),
     model=replace(
         _ELECTRA_BASE.model,
+        attention="sdpa",
         start_from="google/electra-base-discriminator",
         generator_from="google/electra-base-generator",
     ),
@@ -159,21 +164,21 @@ _TN_BERT_BASE = replace(
     preset="tn-bert-base",
     # Section 4.1: "according to the same implementation for ELECTRA base". Uncased is ours; masked as Devlin et al.
     # 2019. Eq. 1 has no next-sentence prediction, and neither has this.
-    model=replace(_BERT_BASE.model, start_from="bert-base-uncased"),
+    model=replace(_BERT_BASE.model, attention="sdpa", start_from="bert-base-uncased"),
     objective=replace(MASKED_LM, correction=_RETRIEVED),
 )
 _TN_BERT_LARGE = replace(
     _TN_BERT_BASE,
     preset="tn-bert-large",
     # Section 4.1 names no number of its own for it.
-    model=replace(_BERT_LARGE.model, start_from="bert-large-uncased"),
+    model=replace(_BERT_LARGE.model, attention="sdpa", start_from="bert-large-uncased"),
 )
 _CLINE_ROBERTA_BASE = PretrainConfig(
     preset="cline-roberta-base",
     # Section 4.1, all of it: 30K steps of 256 rows of at most 512 tokens from RoBERTa-base, 1e-4, betas, epsilon,
     # decay, 500 steps of warm-up, linear decay, dropout 0.1.
-    corpus=CorpusConfig(length=512, eval_rows=2048),
-    model=replace(_BERT_BASE.model, architecture="roberta", dropout=0.1, start_from="roberta-base"),
+    corpus=replace(_ONE_DOCUMENT, length=512, eval_rows=2048),
+    model=replace(_BERT_BASE.model, attention="sdpa", architecture="roberta", dropout=0.1, start_from="roberta-base"),
     # Section 3.1: views. Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of the text itself; Eq. 7, learned weights.
     objective=replace(
         MASKED_LM,

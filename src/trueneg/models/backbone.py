@@ -32,6 +32,13 @@ class Encoder(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
+        self.uses_kernel = False
+        """Whether boundaries of documents are given to torch's kernel, where it runs: see ``attend_by_documents``."""
+
+    @property
+    def attends_by_documents(self) -> bool:
+        """Whether attention is by document boundaries, without dropout, whatever computes it."""
+        return bool(self.model.config._attn_implementation == documents.NAME)
 
     @property
     def embeddings(self) -> Tensor:
@@ -54,7 +61,8 @@ class Encoder(nn.Module):
         if rows.is_packed and self.model.config.model_type in _DEBERTA:
             output = _encode_packed_deberta(self.model, rows, given, options)
         else:
-            output = self.model.base_model(**given, **_attention_arguments(self.model, rows), **options)
+            attention = _attention_arguments(self.model, rows, self.uses_kernel)
+            output = self.model.base_model(**given, **attention, **options)
         hidden: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
         return hidden
 
@@ -218,13 +226,13 @@ def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tenso
     return {}
 
 
-def _attention_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any]:
+def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool) -> dict[str, Any]:
     config = model.config
     # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
     has_windows = config.model_type == _WINDOWED
     if rows.is_full and config.model_type not in _DEBERTA and not has_windows:
         return {}
-    if (boundaries := documents.arguments(model, rows)) is not None:
+    if uses_kernel and (boundaries := documents.arguments(model, rows)) is not None:
         return boundaries | ({"attention_mask": dict.fromkeys(_WINDOWS)} if has_windows else {})
     if rows.is_full and has_windows:
         return {}
@@ -339,7 +347,9 @@ def check_packing(encoder: Encoder) -> None:
         raise ModelError(f"'{model.config.model_type}' cannot keep the documents of one row apart: leave --pack out")
 
 
-def attend_by_documents(encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> str:
+def attend_by_documents(
+    encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.bfloat16, *, is_asked: bool = False
+) -> str:
     """Make an encoder attend by document boundaries, where rows have them, and without dropout in attention.
 
     Where torch's kernel runs, it is compared once with the mask of pairs, answer and gradient; elsewhere the mask
@@ -349,9 +359,10 @@ def attend_by_documents(encoder: Encoder, device: torch.device, dtype: torch.dty
         encoder: Its model is changed.
         device: Where it will be trained.
         dtype: What it is trained in, by autocast.
+        is_asked: Attend so also where the kernel should run and fails, then under the mask.
 
     Returns:
-        Why it cannot, in a few words, and then it attends as before; empty if it can.
+        Why it cannot, in a few words, and then it attends as before, unless it is asked to; empty if it can.
     """
     model = encoder.model
     before = model.config._attn_implementation
@@ -359,17 +370,19 @@ def attend_by_documents(encoder: Encoder, device: torch.device, dtype: torch.dty
         return f"'{model.config.model_type}' has no attention that can be exchanged"
     documents.register()
     model.set_attn_implementation(documents.NAME)
-    if model.config._attn_implementation != documents.NAME:
+    if not encoder.attends_by_documents:
         return f"'{model.config.model_type}' has no attention that can be exchanged"
-    reason = ""
+    reason, encoder.uses_kernel = "", True
     if documents.can_run(device, dtype):
         try:
+            documents.kernel()
             cast(nn.Module, model).to(device)
             with torch.autocast(device.type, dtype, enabled=dtype in documents.HALF):
                 reason = _difference_from_mask(encoder)
         except (ImportError, RuntimeError, TypeError, ValueError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    if reason:
+    encoder.uses_kernel = not reason
+    if reason and not is_asked:
         model.set_attn_implementation(before)
     return reason
 

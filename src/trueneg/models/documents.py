@@ -7,7 +7,8 @@ of the rows' length, is kept for the backward pass in every layer, and shuts out
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ def attend(
     flat = [part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)]
     flat = [part.repeat_interleave(heads // part.shape[1], 1) if part.shape[1] < heads else part for part in flat]
     reach = -1 if sliding_window is None else int(sliding_window) - 1
-    found = kernel()(
+    found = _run(
         *flat,
         cu_seq_lens_q,
         cu_seq_lens_q,
@@ -91,8 +92,15 @@ def kernel() -> Callable[..., Any]:
     return varlen_attn
 
 
+def _run(*given: Any, **named: Any) -> Tensor:
+    raise AssertionError("boundaries are given to models whose attention was registered, and the kernel found")
+
+
 def register() -> None:
-    """Make the attention known to transformers; again does nothing."""
+    """Make the attention known to transformers, and find the kernel, once: a compiled step would look in every layer."""
+    global _run
+    with suppress(ImportError):
+        _run = kernel()
     AttentionInterface.register(NAME, attend)
     # A mask of tokens, from whoever calls such a model without boundaries, becomes what fused attention takes.
     AttentionMaskInterface.register(NAME, sdpa_mask)
@@ -110,6 +118,23 @@ def arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any] | None:
     longest = rows.segments.shape[1]
     boundaries = {f"cu_seq_lens_{side}": rows.starts for side in "qk"}
     return {**boundaries, **{f"max_length_{side}": longest for side in "qk"}}
+
+
+@contextmanager
+def sound_kernels(device: torch.device, length: int | None) -> Iterator[None]:
+    """Keep cuDNN's attention off where its backward pass may give NaN: masks at lengths of 128 n + 64 (pytorch#196678).
+
+    Args:
+        device: Where is trained.
+        length: Tokens of all rows; None if they differ.
+    """
+    was_on = torch.backends.cuda.cudnn_sdp_enabled()
+    is_sound = device.type != "cuda" or (length is not None and length % 128 != 64)
+    torch.backends.cuda.enable_cudnn_sdp(was_on and is_sound)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(was_on)
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:

@@ -385,7 +385,7 @@ def _find_file(source: str, name: str) -> Path | None:
 def attention_of(hf: PretrainedConfig, config: ModelConfig) -> str:
     """The attention asked for, where transformers has it: DeBERTa and MPNet have no fused one."""
     kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
-    return config.attention if kind._supports_sdpa else "eager"
+    return "eager" if config.attention == "eager" or not kind._supports_sdpa else "sdpa"
 
 
 def _named(keys: Iterable[str]) -> str:

@@ -71,7 +71,7 @@ class TrialJobs:
             detectors = (*detectors, "--detector", replace(notes, prefix="annotated:"))
         command: Command = (
             *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", str(EVALUATED_ROWS)),
-            *("--length", str(corpus.length), *(("--pack",) if corpus.pack else ()), *self.own.wordnet),
+            *("--length", str(corpus.length), *(("--pack",) if corpus.is_packed else ()), *self.own.wordnet),
             *(word for setting in masking for word in ("--set", setting)),
             "--json",
         )

@@ -127,7 +127,7 @@ def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
 
 def choose(own: OwnText, folder: Path, corpus: Path, say: Callable[[str], None]) -> Chosen:
     """Choose steps and passages, once."""
-    rows = len(RowIndex(Corpus.open(corpus), own.config.corpus.length, pack=own.config.corpus.pack))
+    rows = len(RowIndex(Corpus.open(corpus), own.config.corpus.length, pack=own.config.corpus.is_packed))
     if own.steps:
         chosen = Chosen(own.steps, f"as given; {_epochs(own, own.steps, rows)}", 0.0, _passages(corpus))
     else:

@@ -236,6 +236,7 @@ def bench_step(
 
 def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None]) -> StepBenchmark:
     from trueneg.corpus.store import Corpus
+    from trueneg.runs.automatic import with_packing
     from trueneg.runs.doctor import usable_cores
     from trueneg.training.batches import row_index
     from trueneg.training.distributed import choose_device
@@ -246,7 +247,10 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
     fills = {
         packs: row_index(override(config, [f"corpus.pack={packs}"]), opened).mean_fill for packs in ("true", "false")
     }
-    fill = fills[str(config.corpus.pack).lower()]
+    config, packing = with_packing(config, row_index(config, opened), device)
+    if packing:
+        say(packing)
+    fill = fills["true" if config.corpus.is_packed else "false"]
     say("taking a step apart")
     arm = _StepArm(config, opened, device)
     step, one_row, read = arm.time(rounds), _StepArm(_of_one_row(config), opened, device).time(rounds), arm.read_time()
@@ -292,7 +296,7 @@ def _worth_trying(
     config: PretrainConfig, fills: Mapping[str, float], device: torch.device
 ) -> Iterator[tuple[str, str]]:
     """Options that may make a step faster, as they are written on a command line, and as settings."""
-    if not config.corpus.pack and fills["true"] > WORTH * fills["false"]:
+    if not config.corpus.is_packed and fills["true"] > WORTH * fills["false"]:
         yield "--pack", "corpus.pack=true"
     other = "fp32" if config.train.precision == "bf16" else "bf16"
     if device.type == "cpu" or other == "bf16":
@@ -312,15 +316,17 @@ class _StepArm:
     def __init__(self, config: PretrainConfig, corpus: Corpus, device: torch.device) -> None:
         from trueneg.models.flops import training_flops
         from trueneg.objectives import objective_kind
+        from trueneg.runs.automatic import with_attention
         from trueneg.runs.pretraining import build, reader_of
         from trueneg.training.batches import CorpusBatches, row_index
         from trueneg.training.distributed import Processes
         from trueneg.training.step import Run
 
         tokenizer, rows = corpus.load_tokenizer(), row_index(config, corpus)
+        model, objective = build(config, tokenizer)
+        with_attention(config, rows, device, objective_kind(config.objective.name).encoders(model))
         self._batches = CorpusBatches(rows, config.train, Processes(), reader_of(config, rows, tokenizer))
         self._given = [self._batches.micro_batches(number) for number in range(4)]
-        model, objective = build(config, tokenizer)
         self._run = Run.new(model, objective, config.optimizer, config.train, device)
         self._device = device
         self.micro_batch, self.tokens = self._batches.micro_batch, self._batches.tokens_per_step

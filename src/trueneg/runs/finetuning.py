@@ -25,6 +25,7 @@ from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
 from trueneg.models.backbone import check_length, max_length
+from trueneg.models.documents import sound_kernels
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
@@ -237,7 +238,8 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             )
             results = {}
             try:
-                ending = loop.train()
+                with sound_kernels(device, None):
+                    ending = loop.train()
                 if ending.reason == "finished":
                     if choice is not None:
                         _load_best(run.module, folder / BEST)

@@ -31,6 +31,7 @@ from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarn
 from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import Encoder, check_length, check_packing
+from trueneg.models.documents import sound_kernels
 from trueneg.models.flops import training_flops
 from trueneg.models.fused import fuse
 from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
@@ -38,6 +39,7 @@ from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.objectives.base import Objective
 from trueneg.registry import load_plugins, loaded_plugins
+from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.training.batches import CorpusBatches, check_shares, fingerprint_of, held_out_readings, row_index
 from trueneg.training.checkpoint import (
@@ -172,7 +174,11 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
         raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
     validate(config)
     _check_corpus(config)
-    rows = RowIndex(Corpus.open(config.corpus.path), config.corpus.length, pack=config.corpus.pack)
+    corpus = Corpus.open(config.corpus.path)
+    rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.is_packed)
+    settled, _ = with_packing(config, rows, choose_device(config.train.device))
+    if settled.corpus.is_packed and not rows.is_packed:
+        rows = RowIndex(corpus, config.corpus.length, pack=True)
     steps = math.ceil(epochs * len(rows) / config.train.batch_size)
     return replace(config, train=replace(config.train, steps=steps))
 
@@ -185,7 +191,7 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
     model = kind.make_model(config, tokenizer)
     encoders = kind.encoders(model)
     for encoder in encoders:
-        if config.corpus.pack:
+        if config.corpus.is_packed:
             check_packing(encoder)
         if config.train.gradient_checkpointing:
             checkpoint_gradients(encoder.model)
@@ -257,11 +263,18 @@ def pretrain(
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
         corpus = Corpus.open(config.corpus.path, verify=verify)
         tokenizer = corpus.load_tokenizer()
+        if found:
+            config = as_recorded(config, found[1].config)
         rows = row_index(config, corpus)
         correction = config.objective.correction
         if correction.detector:
             warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
         model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
+        encoders = kind.encoders(model)
+        config, packing = with_packing(config, rows, device, encoders)
+        if config.corpus.is_packed and not rows.is_packed:
+            rows = row_index(config, corpus)
+        config, attention = with_attention(config, rows, device, encoders)
         read = reader_of(config, rows, tokenizer)
         tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
         batches = CorpusBatches(rows, config.train, processes, read)
@@ -285,7 +298,7 @@ def pretrain(
             config.train,
             device,
             processes,
-            frozen=list(kind.encoders(model)[0].model.base_model.parameters()),
+            frozen=list(encoders[0].model.base_model.parameters()),
             frozen_steps=config.model.frozen_steps,
         )
         if found:
@@ -305,9 +318,9 @@ def pretrain(
                 _warn_of_steps_not_kept(config, run.step, folder)
         with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
             display.say(_introduction(config, run, rows, found is not None))
-            workload = _workload(config, kind.encoders(model), device)
+            workload = _workload(config, encoders, device)
             display.say(f"speed: mfu is the model's share of {workload.peak}")
-            for note in filter(None, (precision_note, _warmup_note(config))):
+            for note in filter(None, (precision_note, packing, attention, _warmup_note(config))):
                 display.say(note)
             loop = Loop(
                 run,
@@ -326,7 +339,8 @@ def pretrain(
                 workload=workload,
             )
             try:
-                ending = loop.train()
+                with sound_kernels(device, rows.length):
+                    ending = loop.train()
             finally:
                 run.leave()
         return Pretrained(

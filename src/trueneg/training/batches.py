@@ -122,7 +122,7 @@ def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
             stacklevel=2,
         )
     tags = Tags.open(corpus) if objective_kind(config.objective.name).needs_tags else None
-    return RowIndex(corpus, config.corpus.length, pack=config.corpus.pack, annotations=annotations, tags=tags)
+    return RowIndex(corpus, config.corpus.length, pack=config.corpus.is_packed, annotations=annotations, tags=tags)
 
 
 def fingerprint_of(index: RowIndex) -> str:

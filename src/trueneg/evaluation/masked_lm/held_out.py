@@ -231,7 +231,7 @@ def evaluate_table(
             given = [f"corpus.length={length}"] if length else []
             configs = {name: _config(checkpoint, run, name, wordnet, [*given, *settings]) for name in detectors}
             _check_settings(configs.values(), settings)
-            default = "packed" if configs[detectors[0]].corpus.pack else "documents"
+            default = "packed" if configs[detectors[0]].corpus.is_packed else "documents"
             opened = {str(path): Corpus.open(path, "valid", verify=verify) for path in corpora}
             trials = _trials(checkpoint, opened, texts, sequences or (default,), built, Path(folder))
             evaluator = _Evaluator.of(trials, configs)
@@ -302,7 +302,7 @@ class _Evaluator:
         progress: Tell,
     ) -> Iterator[HeldOutResult]:
         config = override(self.config, trial.options)
-        if config.corpus.pack:
+        if config.corpus.is_packed:
             check_packing(model)
         index = self._rows(trial, config)
         num_rows = min(num_rows or len(index), len(index))

@@ -1,0 +1,121 @@
+"""What a configuration leaves to the machine (``auto``): settled when a run begins, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from trueneg.config.codec import decode
+from trueneg.config.options import PretrainConfig
+from trueneg.corpus.rows import RowIndex
+from trueneg.errors import ConfigError, ModelError
+from trueneg.models.backbone import Encoder, attend_by_documents, check_packing
+
+LEAST_FILL = 0.95
+"""Rows less full than this, on average, are packed on a GPU."""
+
+BY_TOKEN = ("mlm", "electra")
+"""Objectives that look at tokens only, for which it is all the same how documents are laid into rows; another may look
+at a row as a whole, as CLINE's contrast does."""
+
+
+def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainConfig:
+    """What a configuration leaves open, as the run that it continues was begun, on whatever machine.
+
+    Args:
+        config: The configuration to resume with.
+        saved: That of the run's checkpoint, as plain data.
+    """
+    try:
+        begun = decode(PretrainConfig, saved)
+    except ConfigError:
+        return config  # said by who compares the two
+    if config.corpus.pack == "auto":
+        config = replace(config, corpus=replace(config.corpus, pack=begun.corpus.pack))
+    if config.model.attention == "auto":
+        config = replace(config, model=replace(config.model, attention=begun.model.attention))
+    return config
+
+
+def with_packing(
+    config: PretrainConfig, rows: RowIndex, device: torch.device, encoders: Sequence[Encoder] = ()
+) -> tuple[PretrainConfig, str]:
+    """Settle whether rows hold several documents: on a GPU, where they would be less than 95 % full.
+
+    Args:
+        config: A run's.
+        rows: Of its training split, without packing.
+        device: Where it is trained.
+        encoders: What is trained; one that cannot keep documents apart is not given several.
+
+    Returns:
+        The configuration without ``corpus.pack=auto``, and a line that says what was chosen; empty on a CPU, and where
+        nothing was to be chosen.
+    """
+    if config.corpus.pack != "auto":
+        return config, ""
+    fill, keep = f"rows of one document each are {rows.mean_fill:.1%} full", "corpus.pack=false"
+    is_packed, said = False, ""
+    if device.type != "cuda":
+        pass
+    elif config.objective.name not in BY_TOKEN:
+        said = f"packing: no, as '{config.objective.name}' may look at a row as a whole; {fill}"
+    elif rows.mean_fill >= LEAST_FILL:
+        said = f"packing: no, as {fill} (corpus.pack=true packs them)"
+    elif reason := _why_not_packed(encoders):
+        said = f"packing: no, as {reason}"
+    else:
+        is_packed, said = True, f"packing: several documents to a row, as {fill} ({keep} leaves it)"
+    return replace(config, corpus=replace(config.corpus, pack=is_packed)), said
+
+
+def with_attention(
+    config: PretrainConfig, rows: RowIndex, device: torch.device, encoders: Sequence[Encoder]
+) -> tuple[PretrainConfig, str]:
+    """Settle how encoders attend, and make them do so.
+
+    Args:
+        config: A run's, its packing settled.
+        rows: Of its training split.
+        device: Where it is trained.
+        encoders: What is trained.
+
+    Returns:
+        The configuration without ``model.attention=auto``, and a line that says what was chosen, if that needs a word.
+    """
+    asked, dtype = config.model.attention, torch.bfloat16 if config.train.precision == "bf16" else torch.float32
+    is_asked = asked == "documents"
+    if not is_asked and (asked != "auto" or device.type != "cuda" or dtype == torch.float32 or rows.is_full):
+        return replace(config, model=replace(config.model, attention="sdpa" if asked == "auto" else asked)), ""
+    dropout = max(_attention_dropout(encoder) for encoder in encoders)
+    before = [encoder.model.config._attn_implementation for encoder in encoders]
+    reasons = [attend_by_documents(encoder, device, dtype, is_asked=is_asked) for encoder in encoders]
+    reason = next(filter(None, reasons), "")
+    is_exchanged = all(encoder.attends_by_documents for encoder in encoders)
+    if not is_exchanged:
+        for encoder, kind in zip(encoders, before, strict=True):
+            if encoder.attends_by_documents:
+                encoder.model.set_attn_implementation(kind)
+        said = f"attention: under a mask, as {reason}"
+    else:
+        off = f"; its dropout ({dropout:g}) is off, as torch's kernel has none: model.attention=sdpa keeps it"
+        how = f", under the mask that says the same, as {reason}" if reason else ""
+        said = f"attention: by document boundaries{how}{off if dropout else ''}"
+    return replace(config, model=replace(config.model, attention="documents" if is_exchanged else "sdpa")), said
+
+
+def _why_not_packed(encoders: Sequence[Encoder]) -> str:
+    try:
+        for encoder in encoders:
+            check_packing(encoder)
+    except ModelError as error:
+        return str(error).partition(":")[0]
+    return ""
+
+
+def _attention_dropout(encoder: Encoder) -> float:
+    names = ("attention_probs_dropout_prob", "attention_dropout")
+    return max(float(getattr(encoder.model.config, name, 0) or 0) for name in names)
