@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.testing
 from tiny_checkpoints import make_masked_lm, make_rows, make_tokenizer, save_checkpoint
 from torch import Tensor
 from torch.nn import functional
@@ -183,6 +184,35 @@ def test_it_has_no_dropout_whoever_computes_it(calls: list[tuple[int, int]], mon
     assert torch.equal(model.encode(ids, rows), by_kernel)
     monkeypatch.setattr(documents, "can_run", lambda device, dtype: False)
     torch.testing.assert_close(model.encode(ids, rows), by_kernel, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modernbert"])
+def test_all_batches_are_one_graph(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def traceable(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, *others: Any, **named: Any) -> Tensor:
+        at = torch.arange(len(query))
+        document = torch.searchsorted(starts.long(), at, right=True)
+        may = document[:, None] == document
+        if (reach := named["window_size"][0]) >= 0:
+            may = may & ((at[:, None] - at).abs() <= reach)
+        heads = (part.transpose(0, 1) for part in (query, key, value))
+        found = functional.scaled_dot_product_attention(*heads, attn_mask=may, scale=named["scale"])
+        return found.transpose(0, 1)
+
+    monkeypatch.setattr(documents, "kernel", lambda: traceable)
+    monkeypatch.setattr(documents, "can_run", lambda device, dtype: True)
+    model = Encoder(make_model(architecture).double())
+    assert attend_by_documents(model, CPU, torch.float64) == ""
+    torch._dynamo.reset()
+    counted = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(model.encode, fullgraph=True, dynamic=False, backend=counted)
+    batches = [((4, 15, 5), (16,)), ((24,), (9, 8)), ((24,), (24,))]
+    for seed, pieces in enumerate(batches):
+        ids, rows = make_rows(*pieces, length=LENGTH, seed=seed)
+        rows = replace(with_starts(rows, 9 - sum(map(len, pieces))), is_full=False, is_packed=True)
+        assert rows.starts is not None
+        rows = replace(rows, starts=functional.pad(rows.starts, (0, 9 - len(rows.starts)), value=ids.numel()))
+        torch.testing.assert_close(compiled(ids, rows), model.encode(ids, rows), atol=1e-9, rtol=1e-9)
+    assert counted.frame_count == 1
 
 
 @pytest.mark.parametrize("architecture", ["deberta-v2", "mpnet"])

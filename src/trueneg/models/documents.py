@@ -97,7 +97,7 @@ def _run(*given: Any, **named: Any) -> Tensor:
 
 
 def register() -> None:
-    """Make the attention known to transformers, and find the kernel, once: a compiled step would look in every layer."""
+    """Make the attention known to transformers, and find the kernel, once, as a step is compiled with it."""
     global _run
     with suppress(ImportError):
         _run = kernel()
