@@ -385,8 +385,12 @@ class TrainConfig:
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """Full float32, or bfloat16 where autocast allows it, with weights in float32; ``auto`` for bfloat16 where the
     device computes it in hardware, else float32: the run's configuration keeps which it was."""
-    compile: bool = option(False, resume="free")
-    """Compile the step with ``torch.compile``: slow to begin, then faster."""
+    compile: Literal["auto", True, False] = option("auto", resume="free")
+    """Compile the step with ``torch.compile``: a minute or more to begin, then faster. ``auto`` compiles pre-training
+    on a GPU and nothing else, and when resumed does as the run began: compiled dropout draws others than plain does."""
+    cuda_graphs: bool = option(False, resume="free", needs="train.compile!=false")
+    """Record the compiled step's launches once and replay them (CUDA graphs), where steps are so short that the host
+    cannot keep up: on one GPU, for more memory."""
     gradient_checkpointing: bool = option(False, resume="free")
     """Compute activations again in the backward pass: less memory, slower."""
     log_every: int = option(50, at_least=1, resume="free")

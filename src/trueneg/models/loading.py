@@ -418,6 +418,12 @@ def checkpoint_gradients(model: PreTrainedModel) -> None:
         enable({"use_reentrant": False})
     except ValueError as error:
         raise ModelError(f"train.gradient_checkpointing: {error}") from error
+    for module in model.modules():
+        # Keys and values are kept for writing text, which nobody does here; transformers says so in every forward pass,
+        # and what it says cuts a compiled step in pieces.
+        config: Any = getattr(module, "config", None)
+        if hasattr(config, "use_cache"):
+            config.use_cache = False
 
 
 def count_parameters(module: nn.Module) -> int:

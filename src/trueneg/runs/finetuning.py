@@ -206,7 +206,9 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             checkpoint_gradients(model)
         check_length(model, config.task.length, "task.length", config.start_from)
         objective, passes = with_adversary(config, task.objective())
-        run = Run.new(model, objective, config.optimizer, config.train, device, processes, passes)
+        # Batches differ in length, and most trainings are over before a compiler is: not unless asked for.
+        train = replace(config.train, compile=config.train.compile is True)
+        run = Run.new(model, objective, config.optimizer, train, device, processes, passes)
         if found:
             run.restore(*found)
         metrics = None
@@ -370,7 +372,11 @@ def data_digests(task: Task[Any]) -> dict[str, str]:
 def check_finetuning(config: FinetuneConfig) -> None:
     """Find mistakes before anything is loaded."""
     validate(config)
-    if config.adversarial and config.train.compile:
+    if config.train.cuda_graphs:
+        raise ConfigError(
+            "train.cuda_graphs: batches of fine-tuning differ in length, and are not recorded: leave it out"
+        )
+    if config.adversarial and config.train.compile is True:
         raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
     if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
         raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")

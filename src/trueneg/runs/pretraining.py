@@ -48,6 +48,7 @@ from trueneg.training.checkpoint import (
     tables_digest,
     write_folder,
 )
+from trueneg.training.compilation import as_begun
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import (
     CHECKPOINTS,
@@ -288,6 +289,7 @@ def pretrain(
                 micro_batch=batches.micro_batch if objective.depends_on_micro_batch else 0,
                 comparable=movable,
             )
+            config = replace(config, train=as_begun(config.train, found[1].config["train"].get("compile")))
         kind.check(config, batches.micro_batch)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
@@ -436,7 +438,7 @@ def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: 
         f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
         f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
         f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
-        f"{run.device.type} x {run.processes.world_size}, {train.precision}"
+        f"{run.device.type} x {run.processes.world_size}, {train.precision}{', compiled' if run.is_compiled else ''}"
     )
 
 

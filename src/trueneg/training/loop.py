@@ -18,9 +18,10 @@ import torch
 from trueneg.config.codec import encode
 from trueneg.config.options import TrainConfig
 from trueneg.config.validation import steps_to_keep
-from trueneg.errors import DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
+from trueneg.errors import ConfigError, DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
+from trueneg.training.compilation import is_of_compiler, said_by
 from trueneg.training.distributed import Votes
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
@@ -111,7 +112,7 @@ class Loop:
         reason: Literal["finished", "time", "interrupted"] = "finished"
         shares = {} if self.on_keep is None else steps_to_keep(config)
         pin_memory = run.device.type == "cuda"
-        with _stop_signals() as is_stopped, self._closing(), self._explaining_memory():
+        with _stop_signals() as is_stopped, self._closing(), self._explaining():
             for micro_batches in self._clock.waiting.timed(self.batches.from_step(run.step, config.steps, pin_memory)):
                 norm = train_step(run, micro_batches)
                 self.display.advance(run.step)
@@ -143,10 +144,15 @@ class Loop:
                 self.tracker.close()
 
     @contextmanager
-    def _explaining_memory(self) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
+        """Say what can be done where memory or the compiler fails."""
         try:
             yield
         except (MemoryError, RuntimeError) as error:
+            if is_of_compiler(error):
+                raise ConfigError(
+                    f"the step could not be compiled ({said_by(error)}): train.compile=false trains without"
+                ) from error
             if not is_out_of_memory(error):
                 raise
             what = (str(error).strip() or type(error).__name__).splitlines()[0]

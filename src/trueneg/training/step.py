@@ -6,7 +6,7 @@ import gc
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,11 +21,13 @@ from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import Rows
 from trueneg.objectives.base import Objective, Outcome, Sums, TrainingModule
 from trueneg.training.checkpoint import State, load_checkpoint
+from trueneg.training.compilation import compiled, is_to_be_compiled
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
 from trueneg.training.precision import settle_precision
 
+Prepare = Callable[[Any], tuple[Any, Sums]]
 Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
 """One pass of a micro-batch: see ``GradientPasses``."""
 
@@ -73,15 +75,17 @@ class Run:
         self.config = settle_precision(self.config, self.device)
         # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
         self.module.train()
+        self.is_compiled = is_to_be_compiled(self.config, self.device, self.processes.world_size)
         forward: nn.Module = self.module
-        if self.config.compile:
-            forward = torch.compile(forward)  # type: ignore[assignment]
+        objective = self.objective
+        self.prepare: Prepare = lambda rows: _prepared(objective, rows)
+        """Makes what the model sees of rows, with its counts."""
+        if self.is_compiled:
+            forward = compiled(forward, self.config)
+            # Never recorded: a step's micro-batches are all prepared before the first of them is used.
+            self.prepare = compiled(self.prepare, replace(self.config, cuda_graphs=False))
         if self.processes.world_size > 1:
-            ids = [self.device.index] if self.device.type == "cuda" else None
-            with warnings.catch_warnings():
-                # Newer torch renames the option; buffers here are constant tables, the same in every process.
-                warnings.simplefilter("ignore", FutureWarning)
-                forward = DistributedDataParallel(forward, device_ids=ids, broadcast_buffers=False)
+            forward = _data_parallel(forward, self.device, is_static=self._is_static)
         self.forward = forward
         self.parameters = list(self.module.parameters())
         """Listed once: a walk through the modules takes longer than a launch for each."""
@@ -138,6 +142,20 @@ class Run:
             gc.collect()
 
     @property
+    def keeps_gradients(self) -> bool:
+        """Whether gradients are set to 0 after a step, not given up.
+
+        Those that a recorded backward pass returns stand in its own memory, which the next micro-batch's overwrites: so
+        they are copied once, and added to from then on.
+        """
+        return self.config.cuda_graphs and self.is_compiled and self.config.accumulation > 1
+
+    @property
+    def _is_static(self) -> bool:
+        """Whether every backward pass is like the others: each sends gradients, of the same parameters."""
+        return not self.is_compiled and self.config.accumulation == 1 and self.passes is None
+
+    @property
     def objective(self) -> Objective[Any, Any]:
         """What is minimised."""
         return self.module.objective
@@ -169,17 +187,20 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         The gradient's norm before clipping, float32 scalar.
     """
     config, objective = run.config, run.objective
-    batches = [objective.corrupt(rows.to(run.device)) for rows in micro_batches]
-    local_counts = [objective.counts(batch) for batch in batches]
+    prepared = [run.prepare(rows.to(run.device)) for rows in micro_batches]
+    batches, local_counts = [batch for batch, _ in prepared], [counts for _, counts in prepared]
     counts = run.processes.all_sum(*local_counts)
     share = learning_rate_share(run.optimizer_config, run.step, config.steps)
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
     is_finite = torch.ones((), dtype=torch.bool, device=run.device)
+    without_gradient = [one for one in run.parameters if one.grad is None] if run.keeps_gradients else []
     for number, batch in enumerate(batches):
         take_pass = partial(_take_pass, run, batch, counts, number, number == len(batches) - 1)
         loss, outcome = take_pass(1.0, True) if run.passes is None else run.passes(run, batch, take_pass)
         run.meter.add(outcome, local_counts[number])
         is_finite = is_finite & loss.isfinite()
+        for parameter in without_gradient if number == 0 else ():
+            parameter.grad = None if parameter.grad is None else parameter.grad.clone()
     if run.step < run.frozen_steps:
         # Without a gradient AdamW passes them over: no weight decay, no moments. They have one up to here because
         # data-parallel training waits for that of every parameter.
@@ -191,10 +212,30 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     is_first_bad = ~is_finite & (run.first_bad_step < 0)
     run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
     run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
+    run.optimizer.zero_grad(set_to_none=not run.keeps_gradients)
     objective.after_step(run.module.model)
     run.step += 1
     return norm
+
+
+def _prepared(objective: Objective[Any, Any], rows: Any) -> tuple[Any, Sums]:
+    batch = objective.corrupt(rows)
+    return batch, objective.counts(batch)
+
+
+def _data_parallel(module: nn.Module, device: torch.device, is_static: bool) -> nn.Module:
+    """Send gradients while the backward pass goes on.
+
+    Dynamo itself cuts a compiled module at the wrapper's buckets, so that the last layers' gradients are sent while the
+    first ones' are computed.
+    """
+    ids = [device.index] if device.type == "cuda" else None
+    with warnings.catch_warnings():
+        # Newer torch renames the option; buffers here are constant tables, the same in every process.
+        warnings.simplefilter("ignore", FutureWarning)
+        return DistributedDataParallel(
+            module, device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=is_static
+        )
 
 
 def _take_pass(
@@ -204,6 +245,8 @@ def _take_pass(
     # Gradients are held back from other processes until the last pass of the last micro-batch.
     forward, sends = run.forward, is_last_batch and is_last
     with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
+        if run.config.cuda_graphs and run.is_compiled:
+            torch.compiler.cudagraph_mark_step_begin()
         with run.autocast():
             loss, outcome = forward(batch, counts)
         # Data-parallel training averages gradients; the whole step's sum is needed.

@@ -1,0 +1,117 @@
+"""Whether a step is compiled, and with what: ``train.compile`` and ``train.cuda_graphs``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+
+from trueneg.config.options import TrainConfig
+from trueneg.errors import ConfigError, TruenegWarning
+
+Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+
+
+def is_to_be_compiled(config: TrainConfig, device: torch.device, world_size: int = 1) -> bool:
+    """Whether a run's step is compiled: as configured, or with a warning not, where nothing can compile it.
+
+    Args:
+        config: Of the run.
+        device: Where it trains.
+        world_size: Number of processes.
+
+    Raises:
+        ConfigError: for CUDA graphs without a GPU, with several processes, or of a step that is not compiled.
+    """
+    if config.cuda_graphs:
+        _check_cuda_graphs(config, device, world_size)
+    if config.compile is False or (config.compile == "auto" and device.type != "cuda"):
+        return False
+    if reason := why_not(device):
+        warnings.warn(
+            f"the step is not compiled, and so slower: {reason}; train.compile=false asks for that",
+            TruenegWarning,
+            stacklevel=3,
+        )
+        return False
+    return True
+
+
+def compiled(function: Compiled, config: TrainConfig) -> Compiled:
+    """Compile a module or a function, with its launches recorded if that is configured."""
+    options = {"options": {"triton.cudagraphs": True}} if config.cuda_graphs else {}
+    made: Compiled = torch.compile(function, **options)  # type: ignore[call-overload]
+    return made
+
+
+def as_begun(config: TrainConfig, saved: object) -> TrainConfig:
+    """Let ``auto`` go on as a run began: compiled dropout draws others than plain does.
+
+    Args:
+        config: What a run is resumed with.
+        saved: ``train.compile`` of its checkpoint; anything but true or false says nothing.
+
+    Example:
+        >>> as_begun(TrainConfig(), False).compile, as_begun(TrainConfig(compile=True), False).compile
+        (False, True)
+    """
+    return replace(config, compile=saved) if config.compile == "auto" and isinstance(saved, bool) else config
+
+
+def why_not(device: torch.device) -> str:
+    """What is missing here for compiling on a device; empty if nothing is, which a small compilation shows."""
+    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
+        return "the package 'triton' is not installed"
+    names: tuple[str, ...] = ("gcc", "clang", "cc")
+    variable, language = "CC", "C"
+    if device.type != "cuda":
+        names = ("clang++",) if sys.platform == "darwin" else ("g++",)
+        variable, language = "CXX", "C++"
+    named = os.environ.get(variable)
+    if sys.platform != "win32" and not any(map(shutil.which, (named,) if named else names)):
+        return f"there is no {language} compiler ('{named or names[0]}' is not found; {variable} can name another)"
+    try:
+        torch.compile(_small)(torch.ones(8, device=device))
+    except Exception as error:  # whatever a compiler ends in
+        return f"compiling does not work here ({said_by(error)})"
+    return ""
+
+
+def said_by(error: BaseException) -> str:
+    """The line of an error that says most: its cause's first."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Dynamo and Inductor begin with a line that only names the backend.
+    told = next((line for line in lines if not line.startswith("backend=")), "")
+    return told or type(error).__name__
+
+
+def is_of_compiler(error: BaseException) -> bool:
+    """Whether an error is torch's compiler's own."""
+    return type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
+
+
+def _small(values: torch.Tensor) -> torch.Tensor:
+    return values.sin() + 1
+
+
+def _check_cuda_graphs(config: TrainConfig, device: torch.device, world_size: int) -> None:
+    if config.compile is False:
+        raise ConfigError("train.cuda_graphs records a compiled step: leave it out, or train.compile=false")
+    if device.type != "cuda":
+        raise ConfigError(
+            f"train.cuda_graphs records what a GPU is given, and this run trains on {device.type}: leave it out"
+        )
+    if world_size > 1:
+        raise ConfigError(
+            f"train.cuda_graphs: the step of {world_size} processes is cut where gradients are sent, and cannot be "
+            f"recorded: leave it out, or train on one GPU"
+        )
