@@ -192,4 +192,5 @@ def test_every_verb_has_its_line_in_the_list() -> None:
 
 def _verbs(group: Any, before: str = "") -> Iterator[str]:
     for name, verb in group.commands.items():
-        yield from _verbs(verb, f"{before}{name} ") if hasattr(verb, "commands") else [before + name]
+        if not verb.hidden:
+            yield from _verbs(verb, f"{before}{name} ") if hasattr(verb, "commands") else [before + name]
