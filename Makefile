@@ -13,6 +13,7 @@ help:
 	@echo 'make faults  kill, fill, flip and mutate by the hundred, and count what came of it (an hour)'
 	@echo 'make bench   what correction and regularization cost a step, measured here'
 	@echo 'make docs    run every command of README.md and docs/'
+	@echo 'make site    the documentation as a website, in site/'
 	@echo 'make clean   remove .venv and the caches'
 
 setup: .venv/installed
@@ -48,7 +49,10 @@ bench: setup
 docs: setup
 	$(BIN)/python -m pytest tests/test_readme.py
 
-clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/trueneg.egg-info
+site: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
-.PHONY: help setup demo lint check test faults bench docs clean
+clean:
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis build src/trueneg.egg-info
+
+.PHONY: help setup demo lint check test faults bench docs site clean

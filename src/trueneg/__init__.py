@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.lexicon.table import build_table as build_table
     from trueneg.lexicon.table import cached_table as cached_table
     from trueneg.models.backbone import MaskedLanguageModel as MaskedLanguageModel
+    from trueneg.models.merging import MergeConfig as MergeConfig
     from trueneg.objectives.correction import HardCorrection as HardCorrection
     from trueneg.objectives.labels import BatchDetector as BatchDetector
     from trueneg.objectives.labels import correct as correct
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.finetuning import configure_finetuning as configure_finetuning
     from trueneg.runs.finetuning import finetune as finetune
     from trueneg.runs.finetuning import finetune_seeds as finetune_seeds
+    from trueneg.runs.merging import merge as merge
     from trueneg.runs.pretraining import configure as configure
     from trueneg.runs.pretraining import pretrain as pretrain
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
@@ -59,6 +61,7 @@ __all__ = [
     "HardCorrection",
     "MaskedLM",
     "MaskedLanguageModel",
+    "MergeConfig",
     "ReplacedTokenDetection",
     "TruenegError",
     "__version__",
@@ -85,6 +88,7 @@ __all__ = [
     "load_tokenizer",
     "make_attack",
     "make_detector",
+    "merge",
     "pretrain",
     "report",
     "run_attack",
@@ -123,6 +127,8 @@ _PUBLIC = {
     "make_detector": "trueneg.objectives.labels:make_detector",
     "MaskedLanguageModel": "trueneg.models.backbone:MaskedLanguageModel",
     "MaskedLM": "trueneg.objectives.mlm:MaskedLM",
+    "merge": "trueneg.runs.merging:merge",
+    "MergeConfig": "trueneg.models.merging:MergeConfig",
     "pretrain": "trueneg.runs.pretraining:pretrain",
     "ReplacedTokenDetection": "trueneg.objectives.rtd:ReplacedTokenDetection",
     "report": "trueneg.reporting.html:write_report",

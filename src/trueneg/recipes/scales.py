@@ -64,18 +64,20 @@ _TINY_BERT = Backbone(
     ("electra-tiny", "--objective", "mlm", "--set", "model.architecture=bert", *_TINY_MODEL), "", minutes=0.1
 )
 _TINY_ELECTRA = Backbone(("electra-tiny", *_TINY_MODEL), "", minutes=0.1)
-_MINI_STEPS = ("--length", "64", "--batch-size", "32", "--precision", "bf16")
+_MINI_STEPS = ("--length", "64", "--batch-size", "16", "--precision", "bf16", "--set", "model.dropout=0")
 _PAPERS_CLINE = ("--set", "objective.cline.original=clean", "--set", "objective.cline.views.preset=paper")
 _MINI_BERT = Backbone(
     (
-        *("--from", ENCODER, "--objective", "mlm", "--steps", "500", "--warmup", "50", "--lr", "1e-4", *_MINI_STEPS),
-        *("--set", "train.save_every=100", "--set", "train.eval_every=250"),
+        *("--from", ENCODER, "--objective", "mlm", "--steps", "300", "--warmup", "30", "--lr", "1e-4", *_MINI_STEPS),
+        *("--set", "train.save_every=100", "--set", "train.eval_every=150"),
     ),
     ENCODER,
     ENCODER,
-    minutes=8,
+    minutes=3,
 )
-_MINI_ELECTRA = Backbone(("electra-mini", "--set", "train.save_every=250"), ENCODER, minutes=20)
+_MINI_ELECTRA = Backbone(
+    ("electra-mini", "--steps", "1000", "--warmup", "100", "--set", "train.save_every=250"), ENCODER, minutes=10
+)
 
 SCALES = {
     "tiny": Scale(
