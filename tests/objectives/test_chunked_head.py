@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from torch import Tensor, nn
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tiny
 from trueneg.corruption.rows import MaskedRows
@@ -159,6 +164,7 @@ def test_a_moving_average_lists_the_same(use: Any) -> None:
     assert_same_step(*found)
 
 
+PARAMETERS = {shape for p in tiny.make_masked_lm().parameters() for shape in (tuple(p.shape), tuple(p.shape)[::-1])}
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "plain": {},
     "sampled": {"prediction": "sampled", "temperature": 0.7},
@@ -182,6 +188,53 @@ def test_a_step_is_one_graph_and_the_same(name: str, precision: str) -> None:
         loss.backward()
         found.append(({"loss": loss.detach(), **outcome.terms, **outcome.stats}, tiny.gradients(model)))
     assert_same_step(*found)
+
+
+class Shapes(TorchDispatchMode):
+    """Shapes of all tensors that are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: set[tuple[int, ...]] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        values = result if isinstance(result, tuple | list) else (result,)
+        self.made |= {tuple(value.shape) for value in values if isinstance(value, Tensor)}
+        return result
+
+
+def compiled_shapes(module: nn.Module) -> set[tuple[int, ...]]:
+    """Shapes of all tensors in the two graphs of a compiled step, as torch cuts its joint graph by what it keeps."""
+    made: set[tuple[int, ...]] = set()
+
+    def note(graph: Any, _: Any) -> Any:
+        values = [value for node in graph.graph.nodes for value in pytree.tree_leaves(node.meta.get("val"))]
+        made.update(tuple(value.shape) for value in values if isinstance(value, Tensor))
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=note, bw_compiler=note, partition_fn=min_cut_rematerialization_partition)
+    torch._dynamo.reset()
+    run: Any = torch.compile(module, fullgraph=True, backend=backend)
+    run(BATCH, module.objective.counts(BATCH))[0].backward()  # type: ignore[union-attr, operator]
+    return made
+
+
+@pytest.mark.parametrize("name", [*OBJECTIVES, "whole"])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_no_step_makes_rows_times_vocabulary(name: str, is_compiled: bool) -> None:
+    """Nor does a compiler keep, from the forward pass, what the backward pass would make again."""
+    options = {"use": None, "max_logits_mb": 0.0 if name == "whole" else CHUNK} | OBJECTIVES.get(name, {})
+    module = TrainingModule(tiny.make_masked_lm(), make(**options))
+    if is_compiled:
+        made = compiled_shapes(module)
+    else:
+        with Shapes() as shapes:
+            module(BATCH, module.objective.counts(BATCH))[0].backward()
+        made = shapes.made
+    most = BATCH.gold.numel() * tiny.VOCAB_SIZE
+    too_large = {shape for shape in made - PARAMETERS if math.prod(shape) >= most}
+    assert bool(too_large) == (name == "whole"), too_large
 
 
 def test_held_out_losses_are_the_same() -> None:
