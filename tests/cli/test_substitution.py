@@ -33,6 +33,7 @@ def test_a_run_keeps_its_results(world: World, tmp_path: Path) -> None:
     result = json.loads((folder / "tiny.json").read_text())
     assert list(result["metrics"]) == METRICS
     assert (result["num_examples"], result["config"]["substitution"]["target"]) == (5, "masked")
+    assert result["step"] == 6
     assert result["counts"]["acceptable"] == 3 and result["counts"]["acceptable_phrases"] == 0
     works("report", run, "--out", tmp_path / "page.html")
     assert "f10_lenient_acceptable" in (tmp_path / "page.html").read_text()

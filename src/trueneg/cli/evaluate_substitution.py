@@ -11,6 +11,7 @@ from trueneg.cli.options import Device, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError
+from trueneg.files.names import tell_apart
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def substitution(
     from trueneg.evaluation.masked_lm.substitutes import evaluate_substitution, folders_of
 
     folders, output = folders_of(checkpoint, out), Output(as_json, quiet)
-    with Bar("writing", unit="words", quiet=quiet) as bar:
+    with Bar("writing", unit="targets", quiet=quiet) as bar:
         found = evaluate_substitution(
             checkpoint,
             data,
@@ -81,12 +82,13 @@ def substitution(
         if (folder := folders[one.result.model]) is not None:
             written.append(one.save(folder))
             output.say(f"wrote {written[-1]}")
-    rows = [row for one in found for row in _rows(one)]
+    names = dict(zip(checkpoint, tell_apart(checkpoint), strict=True))
+    rows = [row for one in found for row in _rows(one, names[one.result.model])]
     data_out = {"results": [one.summary() for one in found], "written": written}
     output.table(data_out, tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def _rows(one: Substitutes) -> list[dict[str, Any]]:
+def _rows(one: Substitutes, name: str) -> list[dict[str, Any]]:
     from trueneg.tasks.metrics import SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS
 
     def figure(name: str) -> str:
@@ -94,7 +96,7 @@ def _rows(one: Substitutes) -> list[dict[str, Any]]:
         return f"{100 * found.estimate:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
     return [
-        {"model": one.result.model, "target": one.result.config["substitution"]["target"], "words": listed}
+        {"model": name, "target": one.result.config["substitution"]["target"], "words": listed}
         | {f"F10 {level}": figure(f"f10_{listed}_{level}") for level in SUBSTITUTION_LEVELS}
         | {f"P@1 {level}": figure(f"p1_{listed}_{level}") for level in SUBSTITUTION_LEVELS}
         for listed in SUBSTITUTION_LISTS

@@ -38,6 +38,8 @@ from trueneg.tasks.metrics import METRICS, SUBSTITUTION_LEVELS, SUBSTITUTION_LIS
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
+from trueneg.training.folder import METRICS as METRICS_FILE
+from trueneg.training.log import read_metrics
 
 TASK = "substitution"
 
@@ -315,7 +317,7 @@ def evaluate_substitution(
                 num_examples=len(predictions),
                 model=checkpoint,
                 selection="as it is",
-                step=run.train.steps if run else 0,
+                step=_step(Path(checkpoint)) if run else 0,
                 counts={**writer.counts, **_reach(judged, writer.words)},
                 seconds=time.monotonic() - started,
                 config={
@@ -326,6 +328,11 @@ def evaluate_substitution(
             )
             found.append(Substitutes(result, predictions, _intervals(columns, resamples, seed), ceilings(columns)))
     return found
+
+
+def _step(run: Path) -> int:
+    """Steps that a run's model has behind it, as its records say."""
+    return max((int(record["step"]) for record in read_metrics(run / METRICS_FILE)), default=0)
 
 
 def _reach(judged: Judged, vocabulary: Sequence[str]) -> dict[str, int]:
