@@ -4,7 +4,8 @@
 
 Every arm trains one epoch on the same examples, in a process of its own, and the arms take turns. ``trainer`` pads each
 batch to its longest row (``DataCollatorWithPadding``); ``trainer-grouped`` also groups rows by length, which is off by
-default; ``trainer-padded`` pads to the full length, as ``run_glue.py`` does by default.
+default; ``trainer-padded`` pads to the full length, as ``run_glue.py`` does by default. Arms ending in ``-bf16`` do so
+in bfloat16, whatever ``--precision`` says; ``--arms`` chooses, the first is what the others are compared with.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import time
 from statistics import median
 from typing import Any
 
-ARMS = ("trueneg", "trainer", "trainer-grouped", "trainer-padded")
+ARMS = ("trueneg", "trainer", "trainer-grouped", "trainer-padded", "trueneg-bf16", "trainer-bf16")
+USUAL = ARMS[:4]
 
 
 def main() -> None:
@@ -32,23 +34,26 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--arms", nargs="*", choices=ARMS, default=USUAL)
     parser.add_argument("--arm", choices=ARMS, help="run one arm in this process and print its reading")
     options = parser.parse_args()
     if options.arm:
+        options.precision = "bf16" if options.arm.endswith("-bf16") else options.precision
         print(json.dumps(measure(options)))
         return
-    readings: dict[str, list[dict[str, float]]] = {arm: [] for arm in ARMS}
+    readings: dict[str, list[dict[str, float]]] = {arm: [] for arm in options.arms}
     for number in range(options.rounds):
-        for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
+        shift = number % len(options.arms)
+        for arm in [*options.arms[shift:], *options.arms[:shift]]:
             done = subprocess.run([sys.executable, *sys.argv, "--arm", arm], capture_output=True, text=True, check=True)
             readings[arm].append(json.loads(done.stdout.splitlines()[-1]))
     print(f"{options.task}, {options.examples} examples, length {options.length}, {options.precision}")
     for arm, found in readings.items():
         ratios = sorted(
-            other["seconds"] / ours["seconds"] for other, ours in zip(found, readings["trueneg"], strict=True)
+            other["seconds"] / ours["seconds"] for other, ours in zip(found, readings[options.arms[0]], strict=True)
         )
         print(
-            f"{arm:16} {options.examples / median(r['seconds'] for r in found):8.1f} examples/s   trueneg is "
+            f"{arm:16} {options.examples / median(r['seconds'] for r in found):8.1f} examples/s   {options.arms[0]} is "
             f"{median(ratios):.2f} times as fast ({ratios[0]:.2f} to {ratios[-1]:.2f})   "
             f"peak {max(r['peak'] for r in found):,.0f} MiB   loss {found[0]['loss']:.3f}"
         )
@@ -62,7 +67,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     task = make_task(TaskConfig(name=options.task, data=options.data))
     examples = task.subset(task.read(task.train_split).examples, options.examples, 1)
     features = task.encode(examples, load_tokenizer(options.checkpoint), options.length, is_training=True).features
-    arm = ours if options.arm == "trueneg" else trainer
+    arm = ours if options.arm.startswith("trueneg") else trainer
     seconds, loss = arm(options, task, features)
     return {"seconds": seconds, "loss": loss, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
