@@ -86,11 +86,13 @@ def test_a_gpu_without_memory_names_what_to_change_with_numbers(
 
     before_step(monkeypatch, 1, lack)
     settings = ["train.batch_size=12", "train.accumulation=4", "train.gradient_checkpointing=true"]
+    settings.append("objective.max_logits_mb=512")
     with pytest.raises(OutOfMemoryError) as raised:
         pretrain(config_of("mlm", *settings), tmp_path / "run", quiet=True)
     assert str(raised.value) == (
         "out of memory on cpu at step 2 (CUDA out of memory. Tried to allocate 2.00 GiB.): train.batch_size=12 in "
-        "micro-batches of 3: set train.accumulation=12 for micro-batches of 1, then go on with --resume"
+        "micro-batches of 3: set train.accumulation=12 for micro-batches of 1, or objective.max_logits_mb=64, which "
+        "makes logits in chunks, then go on with --resume"
     )
     assert isinstance(raised.value.__cause__, torch.OutOfMemoryError)
 
@@ -100,6 +102,7 @@ def test_a_row_that_is_too_much_is_told_as_such(
 ) -> None:
     before_step(monkeypatch, 0, lambda run: torch.empty(1 << 54))  # type: ignore[func-returns-value]
     settings = ["train.batch_size=2", "train.accumulation=2", "train.gradient_checkpointing=true"]
+    settings.append("objective.max_logits_mb=64")
     with pytest.raises(OutOfMemoryError, match="a row alone is too much: fewer tokens a row"):
         pretrain(config_of("mlm", *settings), tmp_path / "run", quiet=True)
 

@@ -91,6 +91,10 @@ def test_what_does_not_grow_with_the_rows_is_solved_for() -> None:
     assert (first.place, first.option, first.gain) == ("launches", "train.compile=true", pytest.approx(1.25))
     assert bottlenecks(replace(small, accumulation=4))[0].option == "train.accumulation=2"
     assert replace(HEALTHY, rows=1).fixed == 1
+    # A compiler has done what it can; on a GPU launches are left to be recorded.
+    assert places(replace(small, is_compiled=True)) == ["arithmetic"]
+    (graphs, *_) = bottlenecks(replace(GPU, host=19.5, is_compiled=True))
+    assert graphs.option == "train.cuda_graphs=true"
 
 
 def test_a_gpu_that_waits_for_its_host() -> None:

@@ -287,6 +287,7 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
         packed_fill=fills["true"],
         memory=used,
         memory_limit=limit,
+        is_compiled=arm.is_compiled,
         tried={one.name: tried[one.name].tokens / arm.tokens / one.ratio for one in arms[1:]},
     )
     return StepBenchmark("step", config.preset, rounds, measured, arms, bottlenecks(measured))
@@ -329,6 +330,7 @@ class _StepArm:
         self._given = [self._batches.micro_batches(number) for number in range(4)]
         self._run = Run.new(model, objective, config.optimizer, config.train, device)
         self._device = device
+        self.is_compiled = self._run.is_compiled
         self.micro_batch, self.tokens = self._batches.micro_batch, self._batches.tokens_per_step
         self.positions = int(self._batches.positions_per_step)
         encoders = objective_kind(config.objective.name).encoders(model)

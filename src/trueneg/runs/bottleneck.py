@@ -52,6 +52,8 @@ class Measured:
     """Bytes used at most."""
     memory_limit: float
     """Bytes there are; 0 if not known."""
+    is_compiled: bool = False
+    """Whether ``torch.compile`` made the step."""
     tried: Mapping[str, float] = field(default_factory=dict)
     """Options that were tried, to times as many useful tokens a second, measured."""
 
@@ -180,10 +182,13 @@ def _launches(measured: Measured) -> Bottleneck | None:
     else:
         share = measured.fixed
         what = f"{100 * share:.0f} % of a step does not grow with its rows ({measured.rows} at once)"
-    fewer = measured.accumulation > 1
-    option = f"train.accumulation={max(1, measured.accumulation // 2)}" if fewer else "train.compile=true"
+    option = "train.compile=true"
+    if measured.accumulation > 1:
+        option = f"train.accumulation={measured.accumulation // 2}"
+    elif measured.is_compiled:
+        option = "train.cuda_graphs=true" if measured.host is not None else ""
     gain, is_measured = _gain(measured, option, min(1 / max(1 - share, 0.1), 10.0))
-    return Bottleneck("launches", gain, is_measured, what, option) if gain >= WORTH and share else None
+    return Bottleneck("launches", gain, is_measured, what, option) if gain >= WORTH and share and option else None
 
 
 def _memory(measured: Measured) -> Bottleneck | None:

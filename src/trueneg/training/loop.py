@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from trueneg.config.codec import encode
-from trueneg.config.options import TrainConfig
+from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.config.validation import steps_to_keep
 from trueneg.errors import ConfigError, DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.training.batches import BatchLoader
@@ -33,6 +33,9 @@ SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
 happens at the vote after, by all at the same step."""
 IS_OLD = 2
 """Place of the vote on whether to save."""
+
+SMALL_LOGITS_MB = 64
+"""Of logits, where memory is short: ``objective.max_logits_mb``."""
 
 LEARNED = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy")
 SPEED = ("tokens_per_second", "positions_per_second", "mfu", "padding", "data_wait")
@@ -156,9 +159,10 @@ class Loop:
             if not is_out_of_memory(error):
                 raise
             what = (str(error).strip() or type(error).__name__).splitlines()[0]
+            chunk = self.config.objective.max_logits_mb if isinstance(self.config, PretrainConfig) else None
             raise OutOfMemoryError(
                 f"out of memory on {self.run.device.type} at step {self.run.step + 1} ({what}): "
-                f"{_memory_advice(self._train, self.batches.micro_batch, self.run.processes.world_size)}"
+                f"{_memory_advice(self._train, self.batches.micro_batch, self.run.processes.world_size, chunk)}"
             ) from error
 
     @property
@@ -291,7 +295,7 @@ class Loop:
         return self.seconds_before + time.monotonic() - self._clock.started
 
 
-def _memory_advice(config: TrainConfig, micro_batch: int, world_size: int) -> str:
+def _memory_advice(config: TrainConfig, micro_batch: int, world_size: int, max_logits_mb: float | None = None) -> str:
     """Say what takes less memory, with numbers, what leaves the curve as it is first.
 
     Example:
@@ -307,6 +311,8 @@ with --resume
         ways.append(f"set train.accumulation={more} for micro-batches of {smaller}")
     if not config.gradient_checkpointing:
         ways.append("train.gradient_checkpointing=true, which computes activations twice")
+    if max_logits_mb is not None and not 0 < max_logits_mb <= SMALL_LOGITS_MB:
+        ways.append(f"objective.max_logits_mb={SMALL_LOGITS_MB}, which makes logits in chunks")
     if not ways:
         ways.append("a row alone is too much: fewer tokens a row, a smaller model, or a machine with more memory")
     return f"{rows}: {', or '.join(ways)}, then go on with --resume"
