@@ -13,7 +13,7 @@ from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.objectives.mlm import MaskedLM
-from trueneg.training.compilation import as_begun, is_to_be_compiled, said_by, why_not
+from trueneg.training.compilation import is_to_be_compiled, said_by, why_not
 from trueneg.training.step import Run, train_step
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -68,20 +68,6 @@ def test_what_else_fails_is_said_by_its_cause(monkeypatch: pytest.MonkeyPatch) -
 def test_what_cannot_be_recorded(config: TrainConfig, device: torch.device, world_size: int, message: str) -> None:
     with pytest.raises(ConfigError, match=f"train.cuda_graphs.*{message}"):
         is_to_be_compiled(config, device, world_size)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "saved", "goes_on"),
-    [
-        ("auto", False, False),
-        ("auto", True, True),
-        ("auto", "auto", "auto"),
-        ("auto", None, "auto"),
-        (True, False, True),
-    ],
-)
-def test_auto_goes_on_as_the_run_began(wanted: Any, saved: Any, goes_on: Any) -> None:
-    assert as_begun(TrainConfig(compile=wanted), saved).compile == goes_on
 
 
 def batches() -> list[Rows]:

@@ -387,7 +387,8 @@ class TrainConfig:
     device computes it in hardware, else float32: the run's configuration keeps which it was."""
     compile: Literal["auto", True, False] = option("auto", resume="free")
     """Compile the step with ``torch.compile``: a minute or more to begin, then faster. ``auto`` compiles pre-training
-    on a GPU and nothing else, and when resumed does as the run began: compiled dropout draws others than plain does."""
+    on a GPU and nothing else; the run's configuration keeps which it was, as compiled dropout draws others than plain
+    does."""
     cuda_graphs: bool = option(False, resume="free", needs="train.compile!=false")
     """Record the compiled step's launches once and replay them (CUDA graphs), where steps are so short that the host
     cannot keep up: on one GPU, for more memory."""

@@ -37,6 +37,8 @@ def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainCon
         config = replace(config, corpus=replace(config.corpus, pack=begun.corpus.pack))
     if config.model.attention == "auto":
         config = replace(config, model=replace(config.model, attention=begun.model.attention))
+    if config.train.compile == "auto":  # compiled dropout draws others than plain does
+        config = replace(config, train=replace(config.train, compile=begun.train.compile))
     return config
 
 

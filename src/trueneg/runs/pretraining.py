@@ -48,7 +48,6 @@ from trueneg.training.checkpoint import (
     tables_digest,
     write_folder,
 )
-from trueneg.training.compilation import as_begun
 from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import (
     CHECKPOINTS,
@@ -289,7 +288,6 @@ def pretrain(
                 micro_batch=batches.micro_batch if objective.depends_on_micro_batch else 0,
                 comparable=movable,
             )
-            config = replace(config, train=as_begun(config.train, found[1].config["train"].get("compile")))
         kind.check(config, batches.micro_batch)
         held_out = _held_out(config, corpus, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
@@ -303,6 +301,8 @@ def pretrain(
             frozen=list(encoders[0].model.base_model.parameters()),
             frozen_steps=config.model.frozen_steps,
         )
+        if config.train.compile == "auto":
+            config = replace(config, train=replace(config.train, compile=run.is_compiled))
         if found:
             run.restore(*found)
         metrics = None

@@ -8,7 +8,6 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -49,20 +48,6 @@ def compiled(function: Compiled, config: TrainConfig) -> Compiled:
     options = {"options": {"triton.cudagraphs": True}} if config.cuda_graphs else {}
     made: Compiled = torch.compile(function, **options)  # type: ignore[call-overload]
     return made
-
-
-def as_begun(config: TrainConfig, saved: object) -> TrainConfig:
-    """Let ``auto`` go on as a run began: compiled dropout draws others than plain does.
-
-    Args:
-        config: What a run is resumed with.
-        saved: ``train.compile`` of its checkpoint; anything but true or false says nothing.
-
-    Example:
-        >>> as_begun(TrainConfig(), False).compile, as_begun(TrainConfig(compile=True), False).compile
-        (False, True)
-    """
-    return replace(config, compile=saved) if config.compile == "auto" and isinstance(saved, bool) else config
 
 
 def why_not(device: torch.device) -> str:
