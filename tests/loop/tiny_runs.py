@@ -41,6 +41,9 @@ WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 TIMES = {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait", "seconds_left"}
 """Readings of the clock."""
 
+SETTLED = ("corpus.pack=false", "model.attention=sdpa", "train.compile=false")
+"""What ``auto`` comes to on a CPU, and what a run's configuration keeps of it."""
+
 SENTENCES = (
     "the {big} {beast} will {stay} near the {old} {town} .",
     "we {quickly} {see} a {big} {film} about the {town} .",
