@@ -88,7 +88,7 @@ class ModelConfig:
     fused: Literal["auto", "true", "false"] = option("auto", resume="free")
     """One product for queries, keys and values, and no lookup of token types, which are all 0 (BERT, RoBERTa, XLM-R,
     CamemBERT, ELECTRA): the same numbers but for rounding, in fewer launches. ``auto``: on a GPU."""
-    norms: Literal["auto", "autocast", "bf16"] = option("auto", needs="train.precision=bf16")
+    norms: Literal["auto", "autocast", "bf16"] = option("auto", needs="train.precision!=fp32")
     """Layer norms of the same architectures: as torch's autocast computes them, in float32 on a GPU; or read and given
     in bf16, with mean and variance in float32, which saves a GPU a quarter of the bytes. ``auto``: bf16 on a GPU."""
 
