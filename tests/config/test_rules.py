@@ -266,6 +266,7 @@ def test_what_may_change_on_resume_and_what_is_compared() -> None:
         "corpus.path",
         "corpus.eval_rows",
         "model.fused",
+        "objective.max_logits_mb",
         "objective.correction.wordnet",
     }
     assert free[FinetuneConfig] == OF_ANY_RUN | {"task.data"}
