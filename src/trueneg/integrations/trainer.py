@@ -29,6 +29,7 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import CheckpointError, ConfigError
+from trueneg.models.documents import sound_kernels
 from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
@@ -113,6 +114,12 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         self.add_callback(_AfterStep(self.model))
         # With a count at hand, this tells Trainer that the loss is divided already, not per micro-batch.
         self.model_accepts_loss_kwargs = True
+
+    def train(self, *given: Any, **named: Any) -> Any:
+        """Train as Trainer does, without the attention kernel whose gradient may be NaN at this length of rows."""
+        length = None if self.train_dataset is None else self.train_dataset.length
+        with sound_kernels(self.args.device, length):
+            return super().train(*given, **named)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Positions of the whole run, each micro-batch of them read as rows."""
