@@ -311,6 +311,20 @@ def test_what_is_held_is_asked_for() -> None:
     assert kinds == {-1.0: WholeLogits, 0.0: WholeLogits, size: WholeLogits, size * 0.99: ChunkedLogits}
 
 
+def test_a_gpu_has_a_limit_and_whole_blocks_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On tensors of no device, which have shapes only: what is no CPU is taken for a GPU."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)
+    model = MaskedLanguageModel(make_masked_lm("electra")).to("meta")
+    assert model.vocab_size % 256
+    many = 512 * MB / model.vocab_size
+    for rows, kind in ((int(many), WholeLogits), (int(many) + 1, ChunkedLogits)):
+        logits = logits_of(model, torch.empty(1, rows, 32, device="meta"))
+        assert type(logits) is kind
+        entries = logits.weight if isinstance(logits, ChunkedLogits) else logits.values[0].T  # type: ignore[attr-defined]
+        assert len(entries) % 256 == 0
+        assert logits.whole().shape == (1, rows, model.vocab_size)
+
+
 # Precision
 
 
