@@ -134,6 +134,7 @@ def trainer(options: argparse.Namespace, task: Any, features: Any) -> tuple[floa
             num_train_epochs=1,
             learning_rate=5e-5,
             bf16=options.precision == "bf16",
+            use_cpu=not torch.cuda.is_available(),
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
