@@ -30,7 +30,7 @@ from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.rows import read_rows
+from trueneg.corruption.rows import MaskedRows, read_rows
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.annotator import DetectorAnnotator, make_annotator
 from trueneg.detectors.base import credit_of
@@ -412,3 +412,37 @@ def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Cor
         np.testing.assert_allclose(ours[is_clear], theirs[is_clear], atol=0.02)
         num_accepted += int(is_clear.sum())
     assert num_accepted > 5
+
+
+def test_annotating_lists_what_the_search_among_all_tokens_lists() -> None:
+    """Where a word was read, the accepted tokens with a prototype; elsewhere nothing."""
+    generator = torch.Generator().manual_seed(0)
+    table = torch.nn.functional.normalize(torch.randn(40, 8, generator=generator), dim=-1)
+    table[::3] = 0.0
+    vectors = torch.nn.functional.normalize(torch.randn(30, 8, generator=generator), dim=-1)
+    vectors[::4] = 0.0
+    own = torch.arange(30).unsqueeze(-1) + 5
+    kinds = torch.zeros(40, dtype=torch.int64)
+
+    def listed(top: int, search: str) -> list[dict[int, float]]:
+        detector = PrototypeDetector(Unread(), table, kinds, 0.3, top, annotates=search == "_nearest_of_words")
+        cosines, tokens = getattr(detector, search)(vectors, own)
+        assert cosines.shape == tokens.shape == (30, top)
+        rows = zip(cosines.tolist(), tokens.tolist(), strict=True)
+        return [{t: round(c, 5) for c, t in zip(*row, strict=True) if c >= 0.3} for row in rows]
+
+    for top in (4, 40):
+        found = listed(top, "_nearest_of_words")
+        assert found == listed(top, "_nearest")
+        assert sum(map(len, found)) > 30 and not any(found[::4])
+        assert not any(int(token) in row for token, row in zip(own, found, strict=True))
+
+
+class Unread:
+    """A reader that is never asked."""
+
+    def __call__(self, batch: MaskedRows) -> torch.Tensor:
+        raise AssertionError("not read here")
+
+    def digest(self) -> str:
+        return ""

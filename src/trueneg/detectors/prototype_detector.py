@@ -51,6 +51,8 @@ class PrototypeDetector(Detector):
         threshold: The minimum cosine to accept.
         top: How many substitutes are listed.
         provenance: Where the prototypes come from.
+        annotates: Whether a corpus is annotated: then only tokens that have a prototype are looked at, and only for
+            words that the reader read, which waits for the device.
     """
 
     def __init__(
@@ -61,9 +63,12 @@ class PrototypeDetector(Detector):
         threshold: float = THRESHOLD,
         top: int = 8,
         provenance: Mapping[str, str] | None = None,
+        annotates: bool = False,
     ) -> None:
         super().__init__()
         self.vectors = reader
+        self.annotates = annotates
+        self._listed: Tensor | None = None
         self.threshold = threshold
         self.top = top
         self.provenance = {**(provenance or {}), "threshold": str(threshold)}
@@ -87,8 +92,9 @@ class PrototypeDetector(Detector):
         """List the tokens nearest to gold's vector."""
         vectors = self.vectors(batch)
         own = gold.clamp(max=len(self._table) - 1).unsqueeze(-1)
+        search = self._nearest_of_words if self.annotates else self._nearest
         places = zip(vectors.flatten(0, 1).split(_AT_ONCE), own.flatten(0, 1).split(_AT_ONCE), strict=True)
-        found = [self._nearest(part, tokens) for part, tokens in places]
+        found = [search(part, tokens) for part, tokens in places]
         cosines, tokens = (torch.cat(part).unflatten(0, gold.shape) for part in zip(*found, strict=True))
         acceptance = credit_of(cosines, self.threshold) * self._is_alike(batch, tokens)
         return Proposals(self._credit(vectors, batch, predicted), tokens, acceptance)
@@ -103,6 +109,22 @@ class PrototypeDetector(Detector):
             cosines = (vectors @ self._table.T).scatter(1, own, -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         return nearest.values, nearest.indices
+
+    def _nearest_of_words(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """The same where a word was read, of tokens that have a prototype; cosine 0 for whatever else is listed."""
+        num = min(self.top, len(self._table))
+        cosines, tokens = vectors.new_zeros(len(vectors), num), own.expand(-1, num).clone()
+        if self._listed is None or self._listed.device != vectors.device:
+            self._listed = self._table.any(-1).nonzero().squeeze(-1)
+        is_read, listed = vectors.any(-1), self._listed
+        if not len(listed) or not is_read.any():
+            return cosines, tokens
+        with torch.autocast(vectors.device.type, enabled=False):
+            found = vectors[is_read] @ self._table[listed].T
+        nearest = found.masked_fill_(own[is_read] == listed, -1.0).topk(min(num, len(listed)))
+        cosines[is_read, : len(listed)] = nearest.values
+        tokens[is_read, : len(listed)] = listed[nearest.indices]
+        return cosines, tokens
 
     def _credit(self, vectors: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
         chosen = tokens.reshape(*batch.gold.shape, -1)
@@ -237,4 +259,6 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
         reader = DeviceRowReader(Encoder(encoder.model), None if is_last else layer)
     top = leaf.count("top", _ANNOTATED if resources.annotates else 8, min=1)
     table = prototype_table(prototypes, tokenizer)
-    return PrototypeDetector(reader, table, kinds, leaf.threshold_or(THRESHOLD), top, prototypes.provenance)
+    return PrototypeDetector(
+        reader, table, kinds, leaf.threshold_or(THRESHOLD), top, prototypes.provenance, resources.annotates
+    )
