@@ -68,6 +68,7 @@ OTHERS = {
     "objective.cline.views.synonym_kinds": ["synonym"],
     "objective.masking.mask_share": ["0.5"],
     "objective.masking.max_span": ["1"],
+    "train.precision": ["bf16"],  # what "auto" is depends on the machine: tests/training/test_precision.py
     "optimizer.beta1": ["0.5"],
     "optimizer.beta2": ["0.5"],
 }
