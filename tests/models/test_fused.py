@@ -163,7 +163,7 @@ def test_auto_is_for_a_gpu(objective: str) -> None:
     fuse(model, encoder, is_gpu=True)
     assert sum(isinstance(part, AutocastNorm | TypeZero) for part in model.modules()) > 4
     plain = make("bert")
-    fuse(plain, replace(encoder, fused="false", norms="autocast"), is_gpu=True)
+    fuse(plain, replace(encoder, fused=False, norms="autocast"), is_gpu=True)
     assert not any(isinstance(part, AutocastNorm | TypeZero) for part in plain.modules())
 
 

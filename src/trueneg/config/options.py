@@ -85,12 +85,12 @@ class ModelConfig:
     """How attention is computed: by document boundaries, without dropout in attention (``documents``: torch's varlen
     kernel on a GPU in bf16, elsewhere under a mask); fused under a mask (``sdpa``); step by step (``eager``); ``auto``:
     ``documents`` where that kernel runs and rows are not full, else ``sdpa``. Settled when a run begins."""
-    fused: Literal["auto", "true", "false"] = option("auto", resume="free")
+    fused: Literal["auto", True, False] = option("auto", resume="free")
     """One product for queries, keys and values, and no lookup of token types, which are all 0 (BERT, RoBERTa, XLM-R,
     CamemBERT, ELECTRA): the same numbers but for rounding, in fewer launches. ``auto``: on a GPU."""
     norms: Literal["auto", "autocast", "bf16"] = option("auto", needs="train.precision!=fp32")
     """Layer norms of the same architectures: as torch's autocast computes them, in float32 on a GPU; or read and given
-    in bf16, with mean and variance in float32, which saves a GPU a quarter of the bytes. ``auto``: bf16 on a GPU."""
+    in bf16, with mean and variance in float32, which saves a GPU an eighth of the bytes. ``auto``: bf16 on a GPU."""
 
 
 @dataclass(frozen=True)

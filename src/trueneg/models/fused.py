@@ -83,15 +83,17 @@ def fuse(model: PreTrainedModel, config: ModelConfig, is_gpu: bool) -> None:
     Raises:
         ModelError: if one of them is asked for by name and the architecture has no such parts.
     """
-    for option, wanted, change in (
-        ("model.fused=true", config.fused in (("auto", "true") if is_gpu else ("true",)), fuse_products),
-        ("model.norms=bf16", config.norms in (("auto", "bf16") if is_gpu else ("bf16",)), cast_norms),
+    for option, value, named, change in (
+        ("model.fused=true", config.fused, True, fuse_products),
+        ("model.norms=bf16", config.norms, "bf16", cast_norms),
     ):
-        is_named = option.partition("=")[2] in (config.fused, config.norms)
-        if wanted and not change(model) and is_named and model.config.model_type not in FAMILY:
+        is_named = value == named
+        if is_named and model.config.model_type not in FAMILY:
             raise ModelError(
                 f"{option} is for {', '.join(FAMILY)}: a '{model.config.model_type}' has no such parts: leave it out"
             )
+        if is_named or (value == "auto" and is_gpu):
+            change(model)
 
 
 def fuse_products(model: PreTrainedModel) -> int:
