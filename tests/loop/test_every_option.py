@@ -48,6 +48,7 @@ NOT_SEEN = {
     "train.compile": "the same numbers, sooner: tests/loop/test_compiled_runs.py",
     "train.cuda_graphs": "the same numbers, sooner, on a GPU: tests/loop/test_compiled_runs.py",
     "train.tracker": "where readings go, too",
+    "objective.max_logits_mb": "the same numbers, in less memory: tests/objectives/test_chunked_head.py",
     "objective.correction.wordnet": "where WordNet is",
     "objective.correction.forms": "which words WordNet's table has: tests/lexicon/test_table.py",
     "objective.cline.views.lexicon": "another lexicon, of the package wn: tests/loop/test_cline_runs.py",
