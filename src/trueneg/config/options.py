@@ -124,14 +124,15 @@ class CorrectionConfig:
     base forms of synonyms (``lemma``, ours), or their forms that agree with gold (``agree``, ours)."""
     wordnet: str = option("", resume="free", needs="objective.correction.detector or objective.name=cline")
     """WordNet's folder; empty to look in the usual places."""
-    use: Literal["drop", "down_weight", "marginal", "soft_targets"] = option(
+    use: Literal["drop", "down_weight", "marginal", "soft_targets", "restrict"] = option(
         "drop",
         needs="objective.correction.detector",
         old_values={"weigh": "down_weight", "set": "marginal", "soft": "soft_targets"},
     )
     """What credit does to the masked-LM loss of a position: takes it out (``drop``), weighs it by 1 - credit
-    (``down_weight``), replaces it by that of the total probability of all accepted tokens (``marginal``), or spreads
-    the target over them (``soft_targets``)."""
+    (``down_weight``), replaces it by that of the total probability of all accepted tokens (``marginal``), spreads
+    the target over them (``soft_targets``), or restricts what ``objective.smoothing`` spreads it over
+    (``restrict``)."""
     denominator: Literal["masked", "kept"] = option("masked", needs="objective.correction.detector")
     """Divide the corrected loss by all masked positions, or by those that are kept."""
     discriminator: Literal["original", "ignore", "soft"] = option(
@@ -139,6 +140,27 @@ class CorrectionConfig:
     )
     """What credit does to ELECTRA's label of a replaced token: it becomes original, leaves the loss, or becomes the
     credit's remainder (``soft``)."""
+
+
+SMOOTHED_BY_A_MODEL = "objective.smoothing.source=self|average|teacher:*"
+
+
+@dataclass(frozen=True)
+class SmoothingConfig:
+    """Label smoothing: a share of the target is spread over a distribution."""
+
+    source: str = ""
+    """Over what a share of the target is spread: the vocabulary (``uniform``), what the model says (``self``: Zhong et
+    al. 2023), its moving average (``average``) or another masked language model of this vocabulary
+    (``teacher:CHECKPOINT``); empty for nothing."""
+    share: float = option(0.1, above=0, below=1, needs="objective.smoothing.source")
+    """Share of the target that is spread."""
+    top: int = option(16, at_least=1, needs=SMOOTHED_BY_A_MODEL)
+    """Most probable tokens of a distribution that the target is spread over, besides gold."""
+    reads: Literal["original", "masked"] = option("original", needs=SMOOTHED_BY_A_MODEL)
+    """The text that a distribution is of: the original, in which gold stands, or the masked one."""
+    momentum: float = option(0.999, at_least=0, below=1, needs="objective.smoothing.source=average")
+    """What is kept of the moving average at each step."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +355,7 @@ class ObjectiveConfig:
     """Weight of the discriminator's loss of telling replaced tokens from original ones (ELECTRA)."""
     masking: MaskingConfig = option(MaskingConfig())
     correction: CorrectionConfig = option(CorrectionConfig())
+    smoothing: SmoothingConfig = option(SmoothingConfig())
     regularization: RegularizationConfig = option(RegularizationConfig())
     cline: ClineConfig = option(ClineConfig(), needs="objective.name=cline")
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Self
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
-from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.logits import Logits, logits_of
+from trueneg.models.moving_average import MovingAverage
 
 OPTIONS = ("momentum", "top")
 THRESHOLD = 0.05
 
 
-class EmaDetector(Detector):
+class EmaDetector(MovingAverage, Detector):
     """Credit where a moving average of the model, which sees gold, gives the prediction enough probability next to it.
 
     The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. The average must
@@ -37,34 +34,9 @@ class EmaDetector(Detector):
     """
 
     def __init__(self, momentum: float = 0.999, threshold: float = THRESHOLD, top: int = 8) -> None:
-        super().__init__()
-        self.momentum = momentum
+        super().__init__(momentum, "detector 'ema'")
         self.threshold = threshold
         self.top = top
-        self.teacher: nn.Module | None = None
-        self._pairs: tuple[list[Tensor], list[Tensor]] = [], []
-        """The average's parameters and the model's, listed once."""
-
-    def attach(self, model: nn.Module) -> None:
-        """Begin with a copy of the model."""
-        if not isinstance(model, MaskedLanguageModel):
-            raise ConfigError("detector 'ema' averages a masked language model, and this objective trains none")
-        self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
-        self._pairs = list(self.teacher.parameters()), list(model.parameters())
-
-    @torch.no_grad()
-    def after_step(self, model: nn.Module) -> None:
-        """Move the average towards the model."""
-        if self.teacher is None:
-            raise AssertionError("attach was not called")
-        torch._foreach_lerp_(*self._pairs, 1 - self.momentum)
-
-    def train(self, mode: bool = True) -> Self:
-        """The average never trains: it has no dropout."""
-        super().train(mode)
-        if self.teacher is not None:
-            self.teacher.eval()
-        return self
 
     @torch.no_grad()
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
@@ -88,11 +60,9 @@ class EmaDetector(Detector):
 
     def _logits(self, batch: MaskedRows) -> Logits:
         """What the average says at masked places of the unmasked text."""
-        if not isinstance(self.teacher, MaskedLanguageModel):
-            raise AssertionError("attach was not called")
-        hidden = self.teacher.encode(batch.rows.input_ids, batch.rows)
+        hidden = self.average.encode(batch.rows.input_ids, batch.rows)
         at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        return logits_of(self.teacher, at_slots, temperatures=())
+        return logits_of(self.average, at_slots, temperatures=())
 
     def _credit(self, logits: Tensor, gold: Tensor, is_whole_word: Tensor, tokens: Tensor) -> tuple[Tensor]:
         """Acceptance of tokens ``[*, n]`` that is at least 1/2, else 0."""

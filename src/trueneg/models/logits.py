@@ -59,6 +59,10 @@ class Logits(ABC):
         """
 
     @abstractmethod
+    def mean(self, temperature: float = 1.0) -> Tensor:
+        """Give the mean of each slot's ``logits / temperature`` over the vocabulary, float32 ``[batch, slots]``."""
+
+    @abstractmethod
     def expected(self, table: Tensor) -> Tensor:
         """Give the expectation of a table's rows: float32 ``[vocab, width]`` to ``[batch, slots, width]``."""
 
@@ -91,6 +95,10 @@ class WholeLogits(Logits):
         values = self.values if temperature == 1 else self.values / temperature
         loss = functional.cross_entropy(values.flatten(0, 1), gold.flatten(), reduction="none").view_as(gold)
         return loss, None if others is None else values.gather(2, torch.cat([gold.unsqueeze(-1), others], 2))
+
+    def mean(self, temperature: float = 1.0) -> Tensor:
+        """Give the mean logit of each slot."""
+        return self.whole().mean(-1) / temperature
 
     def expected(self, table: Tensor) -> Tensor:
         """Give the expectation of a table's rows."""
@@ -164,6 +172,12 @@ class ChunkedLogits(Logits):
             self.most,
         )
         return loss.unflatten(0, self.shape), None if others is None else picked.unflatten(0, self.shape)
+
+    def mean(self, temperature: float = 1.0) -> Tensor:
+        """Give the mean logit of each slot: its product with the table's mean row."""
+        row, shift = (values[: self.vocab_size].float().mean(0) for values in (self.weight, self.bias))
+        with torch.autocast(self.hidden.device.type, enabled=False):
+            return ((self.hidden.float() @ row + shift) / temperature).unflatten(0, self.shape)
 
     def expected(self, table: Tensor) -> Tensor:
         """Give the expectation of a table's rows."""

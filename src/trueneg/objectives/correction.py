@@ -23,7 +23,8 @@ class HardCorrection(nn.Module):
     - ``down_weight``: ``-(1 - c) log p(w)``;
     - ``marginal``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
       (a = credit): the mass may lie on any of them, and still there is something to learn;
-    - ``soft_targets``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them.
+    - ``soft_targets``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them;
+    - ``restrict``: ``-log p(w)``; credit restricts what label smoothing spreads the target over (``Smoothing``).
 
     A position that adds no loss adds no gradient, and still counts in the denominator: it was judged correct.
     ``marginal`` and ``soft_targets`` ask the detector what may stand there, whatever was predicted, and read those
@@ -34,7 +35,7 @@ class HardCorrection(nn.Module):
 
     Args:
         detector: Gives the credit.
-        use: ``drop``, ``down_weight``, ``marginal`` or ``soft_targets``.
+        use: ``drop``, ``down_weight``, ``marginal``, ``soft_targets`` or ``restrict``.
         denominator: ``masked`` or ``kept``.
         discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
             (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``).
@@ -49,7 +50,7 @@ class HardCorrection(nn.Module):
     def __init__(
         self,
         detector: Detector,
-        use: Literal["drop", "down_weight", "marginal", "soft_targets"] = "drop",
+        use: Literal["drop", "down_weight", "marginal", "soft_targets", "restrict"] = "drop",
         denominator: Literal["masked", "kept"] = "masked",
         discriminator: Literal["original", "ignore", "soft"] = "original",
     ) -> None:
@@ -104,6 +105,8 @@ class HardCorrection(nn.Module):
         if self.use == "marginal" or self.use == "soft_targets":
             assert proposals is not None and logits is not None, "assess lists substitutes for this use"
             loss = self._loss_over_substitutes(token_loss, logits, proposals, batch)
+        elif self.use == "restrict":
+            loss = token_loss
         else:
             loss = weigh(token_loss, credit, self.use)
         total = (loss * batch.is_masked).sum()

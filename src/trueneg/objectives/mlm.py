@@ -23,6 +23,7 @@ from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.kinds import ObjectiveKind
 from trueneg.objectives.prediction import PredictedTokens, predict, prediction_stats
 from trueneg.objectives.regularization import Regularizer, regularizers_from_config
+from trueneg.objectives.smoothing import Smoothing, check_together
 from trueneg.tokenizer import special_ids
 
 
@@ -42,10 +43,11 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         loss_temperature: Divides the logits in the loss, whatever corrects it (Zhang et al. 2023, footnote 13). What is
             predicted and what is reported as ``gold_loss`` know nothing of it.
         judged: What correction and regularizers look at: the ``predicted`` token, or the ``argmax`` whatever was drawn.
+        smoothing: Spreads a share of the target.
         max_logits_mb: Largest size of the logits that are held, in float32 MiB: see ``models.logits.logits_of``.
 
     Raises:
-        ConfigError: for a temperature that is not positive.
+        ConfigError: for a temperature that is not positive, or a correction that does not go with the smoothing.
 
     Terms: ``mlm`` (nats) over masked positions, and one per regularizer.
     """
@@ -60,13 +62,16 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         loss_temperature: float = 1.0,
         judged: Literal["predicted", "argmax"] = "predicted",
         max_logits_mb: float = AUTO,
+        smoothing: Smoothing | None = None,
     ) -> None:
         super().__init__()
         for name, value in {"temperature": temperature, "loss_temperature": loss_temperature}.items():
             if value <= 0:
                 raise ConfigError(f"objective.{name} must be above 0, got {value}")
+        check_together(None if correction is None else correction.use, "" if smoothing is None else smoothing.source)
         self.masking = masking
         self.correction = correction
+        self.smoothing = smoothing
         self.regularizers = nn.ModuleList(regularizers)
         self.prediction: Literal["argmax", "sampled"] = prediction
         self.temperature = temperature
@@ -100,6 +105,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             loss_temperature=config.loss_temperature,
             judged=config.judged,
             max_logits_mb=config.max_logits_mb,
+            smoothing=Smoothing.from_config(config.smoothing, tokenizer),
         )
 
     @property
@@ -135,7 +141,10 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             credit, proposals = torch.zeros_like(batch.gold, dtype=torch.float32), None
         else:
             credit, proposals = self.correction.assess(predicted, batch)
-        return PredictedTokens(batch, logits, predicted, credit, proposals, *drawn)
+        restricts = self.correction is not None and self.correction.use == "restrict"
+        detector = self.correction.detector if self.correction is not None and restricts else None
+        soft_target = self.smoothing and self.smoothing.target(model, batch, logits, detector)
+        return PredictedTokens(batch, logits, predicted, credit, proposals, soft_target, *drawn)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
         """Sums over the batch."""
@@ -150,12 +159,15 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             filled_hidden: ``model.encode`` of the filled text, where the caller has it already.
         """
         batch, logits, proposals = prediction.batch, prediction.logits, prediction.proposals
-        listed = None if proposals is None else proposals.tokens
+        soft_target = prediction.soft_target
+        listed = proposals.tokens if proposals is not None else soft_target.tokens if soft_target is not None else None
         token_loss, few_logits = logits.losses(batch.gold, listed, self.loss_temperature)
         gold_loss = token_loss
         if self.loss_temperature != 1:
             with torch.no_grad():
                 gold_loss, _ = logits.losses(batch.gold)
+        if self.smoothing is not None and soft_target is not None and few_logits is not None:
+            token_loss = self.smoothing.loss(token_loss, logits, few_logits, soft_target, self.loss_temperature)
         if self.correction is None:
             loss = (token_loss * batch.is_masked).sum()
         else:
@@ -169,6 +181,8 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         """Show the model to the detector, and look at its head."""
         if self.correction is not None:
             self.correction.detector.attach(model)
+        if self.smoothing is not None:
+            self.smoothing.attach(model)
         if self.max_logits_mb > 0 and not model.has_linear_head:
             name = model.model.config.model_type
             warnings.warn(
@@ -182,6 +196,8 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         """Show the changed model to the detector."""
         if self.correction is not None:
             self.correction.detector.after_step(model)
+        if self.smoothing is not None:
+            self.smoothing.after_step(model)
 
     def expensive_metrics(self, model: Any) -> dict[str, float]:
         """Readings that are too dear for every step: each regularizer's."""

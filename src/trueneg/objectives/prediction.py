@@ -12,6 +12,7 @@ from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Proposals
 from trueneg.models.logits import Logits
 from trueneg.objectives.base import Sums
+from trueneg.objectives.smoothing import SoftTarget
 
 BLOCK = 256
 """Vocabulary entries that a draw sums at once."""
@@ -30,6 +31,8 @@ class PredictedTokens:
     """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
     proposals: Proposals | None = None
     """What the detector lists, for a correction whose loss needs it."""
+    soft_target: SoftTarget | None = None
+    """What label smoothing makes of the target."""
     drawn: Tensor | None = None
     """int64 ``[batch, slots]``: what stands in the text that ELECTRA's discriminator reads, where that is not
     ``predicted``."""

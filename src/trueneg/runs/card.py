@@ -34,6 +34,7 @@ _USES = {
     "down_weight": "count less in the loss",
     "marginal": "count as right, too",
     "soft_targets": "are given a share of the target",
+    "restrict": "are what label smoothing may give a share of the target",
 }
 
 

@@ -29,6 +29,7 @@ from trueneg.files.digests import checksum
 from trueneg.files.records import parse_record, read_record
 from trueneg.files.whole import follow_umask, replace_folder
 from trueneg.models.reading import add_tensors
+from trueneg.objectives.smoothing import Smoothing
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.version import __version__
 
@@ -202,7 +203,7 @@ def tables_digest(module: nn.Module, *others: str) -> str:
         True
     """
     kept = module.state_dict().keys()
-    read = [part.digest() for part in module.modules() if isinstance(part, Detector)]
+    read = [part.digest() for part in module.modules() if isinstance(part, Detector | Smoothing)]
     digest = hashlib.sha256(json.dumps([*others, *filter(None, read)]).encode())
     add_tensors(digest, sorted((name, buffer) for name, buffer in module.named_buffers() if name not in kept))
     return digest.hexdigest()[:16]

@@ -1,0 +1,207 @@
+"""Label smoothing: a part of the target is spread over a distribution, a detector's rival or what it restricts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from trueneg.config.options import ModelConfig, SmoothingConfig
+from trueneg.corruption.rows import MaskedRows
+from trueneg.detectors.base import Detector
+from trueneg.errors import ConfigError, unknown_name
+from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.loading import load_masked_lm
+from trueneg.models.logits import Logits, logits_of
+from trueneg.models.modes import eval_mode
+from trueneg.models.moving_average import MovingAverage
+from trueneg.models.reading import weights_digest
+
+SOURCES = ("uniform", "self", "average", "teacher")
+
+
+@dataclass(frozen=True)
+class SoftTarget:
+    """Shares of the target that tokens other than gold have; gold has the rest."""
+
+    tokens: Tensor
+    """int64 ``[batch, slots, n]``."""
+    shares: Tensor
+    """float32 ``[batch, slots, n]``, without gradient."""
+
+
+class Smoothing(nn.Module):
+    """Mixes the target with a distribution: (1 - share) gold + share q.
+
+    - ``uniform``: q is even over the vocabulary, plain label smoothing (Szegedy et al. 2016);
+    - ``self``: q is what the model itself says, in evaluation mode and without gradient: token-specific label
+      smoothing (Zhong et al. 2023, Self-Evolution). Their released code has a share of 0.1 throughout, as the default;
+    - ``average``: what its moving average says;
+    - ``teacher``: what another masked language model of the same vocabulary says.
+
+    Of a distribution the ``top`` most probable tokens and gold are kept, and their probabilities divided by their
+    sum. A detector may restrict it further, to what may stand in gold's place: probabilities are then multiplied by
+    acceptance, gold's by 1. Where nothing is accepted the target is gold.
+
+    Args:
+        source: ``uniform``, ``self``, ``average`` or ``teacher``.
+        share: Of the target that is spread, in (0, 1).
+        top: Tokens of a distribution that are kept.
+        reads: The ``original`` text, in which gold stands, or the ``masked`` one.
+        momentum: Of the moving average.
+        teacher: The other model.
+
+    Raises:
+        ConfigError: for an unknown source, or a teacher too many or too few.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        share: float = 0.1,
+        top: int = 16,
+        reads: Literal["original", "masked"] = "original",
+        momentum: float = 0.999,
+        teacher: MaskedLanguageModel | None = None,
+    ) -> None:
+        super().__init__()
+        if source not in SOURCES:
+            raise ConfigError(unknown_name("value of objective.smoothing.source", source, SOURCES))
+        if (source == "teacher") is not (teacher is not None):
+            raise ConfigError("objective.smoothing.source=teacher:CHECKPOINT is what a teacher is for")
+        self.source, self.share, self.top, self.reads = source, share, top, reads
+        self.average = MovingAverage(momentum, "objective.smoothing.source=average") if source == "average" else None
+        # No submodule: it is neither trained nor written into checkpoints.
+        self._frozen = [] if teacher is None else [teacher.requires_grad_(False).eval()]
+
+    @classmethod
+    def from_config(cls, config: SmoothingConfig, tokenizer: PreTrainedTokenizerFast) -> Smoothing | None:
+        """Make what a configuration describes; None for nothing.
+
+        Raises:
+            ModelError: if the teacher is not there, or its vocabulary is not the tokenizer's.
+        """
+        if not config.source:
+            return None
+        source, has_teacher, checkpoint = config.source.partition(":")
+        if source == "teacher" and not checkpoint:
+            raise ConfigError("objective.smoothing.source=teacher names no checkpoint: teacher:CHECKPOINT")
+        if source != "teacher" and has_teacher:
+            raise ConfigError(f"objective.smoothing.source={config.source}: only teacher:CHECKPOINT has a checkpoint")
+        teacher = load_masked_lm(ModelConfig(start_from=checkpoint), tokenizer) if checkpoint else None
+        return cls(source, config.share, config.top, config.reads, config.momentum, teacher)
+
+    def digest(self) -> str:
+        """Name the teacher's weights, under which alone a run goes on; empty without one."""
+        return weights_digest(self._frozen[0]) if self._frozen else ""
+
+    def attach(self, model: MaskedLanguageModel) -> None:
+        """See the model that is about to be trained."""
+        if self.average is not None:
+            self.average.attach(model)
+        for teacher in self._frozen:
+            teacher.to(model.embeddings.device)
+
+    def after_step(self, model: nn.Module) -> None:
+        """See the model after each optimizer step."""
+        if self.average is not None:
+            self.average.after_step(model)
+
+    @torch.no_grad()
+    def target(
+        self, model: MaskedLanguageModel, batch: MaskedRows, logits: Logits, detector: Detector | None = None
+    ) -> SoftTarget:
+        """Spread the target of each slot; ``uniform`` lists no tokens.
+
+        Args:
+            model: In training.
+            batch: The masked rows.
+            logits: What the model says of the masked text.
+            detector: Restricts the distribution.
+        """
+        if self.source == "uniform":
+            none = batch.gold.unsqueeze(-1)[..., :0]
+            return SoftTarget(none, none.to(torch.float32))
+        if self.source != "self" or self.reads == "original":
+            logits = self._reference(model, batch)
+        most = logits.vocab_size
+
+        def listed(logits: Tensor, gold: Tensor) -> tuple[Tensor, ...]:
+            values, tokens = logits.topk(min(self.top, most))
+            return tokens.clamp(max=most - 1), values - logits.gather(-1, gold.unsqueeze(-1))
+
+        tokens, ratios = logits.read(listed, batch.gold)
+        gold = batch.gold.unsqueeze(-1)
+        acceptance = (tokens != gold).to(torch.float32)
+        if detector is not None:
+            acceptance = acceptance * detector.credit(gold, tokens, batch)
+        return SoftTarget(tokens, self.share * _relative(ratios, acceptance))
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # it changes the mode of modules
+    def _reference(self, model: MaskedLanguageModel, batch: MaskedRows) -> Logits:
+        """What the source of the distribution says at the slots."""
+        source = self._frozen[0] if self._frozen else model if self.average is None else self.average.average
+        ids = batch.rows.input_ids if self.reads == "original" else batch.input_ids
+        with eval_mode(source):
+            hidden = source.encode(ids, batch.rows)
+            at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+            return logits_of(source, at_slots, temperatures=())
+
+    def loss(
+        self, token_loss: Tensor, logits: Logits, few: Tensor, target: SoftTarget, temperature: float = 1.0
+    ) -> Tensor:
+        """Give the cross-entropy of the mixed target, float32 ``[batch, slots]``.
+
+        Args:
+            token_loss: ``-log p(gold)``.
+            logits: Of the model.
+            few: Logits of gold and of the target's tokens, ``[batch, slots, 1 + n]``.
+            target: From ``target``.
+            temperature: That the other arguments' logits were divided by.
+        """
+        if self.source == "uniform":
+            return token_loss + self.share * (few[..., 0] - logits.mean(temperature))
+        gold_logit, others = few[..., :1], few[..., 1:]
+        # -log p(v) = -log p(gold) + logit(gold) - logit(v)
+        return token_loss + (target.shares * (gold_logit - others)).sum(-1)
+
+
+def _relative(ratios: Tensor, acceptance: Tensor) -> Tensor:
+    """Share of each token in the probability of gold and of all accepted tokens.
+
+    Args:
+        ratios: ``log p(token) - log p(gold)``, ``[*, n]``.
+        acceptance: What their probabilities are multiplied by; gold's is 1.
+
+    Example:
+        >>> _relative(torch.tensor([0.0, 0.0, 50.0]), torch.tensor([1.0, 0.5, 0.0]))
+        tensor([0.4000, 0.2000, 0.0000])
+    """
+    largest = torch.where(acceptance > 0, ratios, 0.0).amax(-1, keepdim=True).clamp(min=0)
+    weights = (torch.where(acceptance > 0, ratios, 0.0) - largest).exp() * acceptance
+    return weights / ((-largest).exp() + weights.sum(-1, keepdim=True))
+
+
+def check_together(use: str | None, source: str) -> None:
+    """Refuse a correction and a smoothing that do not go together.
+
+    Args:
+        use: Of the correction; None without one.
+        source: Of the smoothing; empty without one.
+
+    Raises:
+        ConfigError: naming both.
+    """
+    if use == "restrict" and source in ("", "uniform"):
+        raise ConfigError(
+            "objective.correction.use=restrict restricts the distribution of objective.smoothing.source=self, average "
+            "or teacher:CHECKPOINT: set one of these, or another use"
+        )
+    if use in ("marginal", "soft_targets") and source:
+        raise ConfigError(
+            f"objective.correction.use={use} spreads the target itself: leave objective.smoothing.source={source} "
+            f"out, or set use=restrict"
+        )
