@@ -67,6 +67,8 @@ OTHERS = {
     "objective.correction.detector": ["ema@0.01"],
     "objective.cline.guard": ["ema@0.01"],
     "objective.cline.views.synonym_kinds": ["synonym"],
+    "objective.smoothing.source": ["uniform", "self", "average"],
+    "objective.smoothing.momentum": ["0"],
     "objective.masking.mask_share": ["0.5"],
     "objective.masking.max_span": ["1"],
     "train.precision": ["bf16"],  # what "auto" is depends on the machine: tests/training/test_precision.py
@@ -87,6 +89,7 @@ CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
         )
         for name in ("mlm", "electra")
     ),
+    ("mlm", ["smoothing.source=average"], ("objective.smoothing.",)),
     ("mlm", ["prediction=sampled", "unit=span", "schedule=wsd"], ("objective.temp", "objective.mask", "optimizer.")),
     ("mlm", ["schedule=constant"], ("optimizer.",)),
     ("mlm", ["schedule=cosine", "optimizer.name=electra-code", "warmup_steps=2"], ("optimizer.",)),
