@@ -177,7 +177,8 @@ class ChunkedLogits(Logits):
         """Give the mean logit of each slot: its product with the table's mean row."""
         row, shift = (values[: self.vocab_size].float().mean(0) for values in (self.weight, self.bias))
         with torch.autocast(self.hidden.device.type, enabled=False):
-            return ((self.hidden.float() @ row + shift) / temperature).unflatten(0, self.shape)
+            mean: Tensor = (self.hidden.float() @ row + shift) / temperature
+        return mean.unflatten(0, self.shape)
 
     def expected(self, table: Tensor) -> Tensor:
         """Give the expectation of a table's rows."""

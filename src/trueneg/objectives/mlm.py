@@ -15,6 +15,7 @@ from trueneg.config.presets import MASKED_LM
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
+from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.logits import AUTO, logits_of
@@ -141,9 +142,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             credit, proposals = torch.zeros_like(batch.gold, dtype=torch.float32), None
         else:
             credit, proposals = self.correction.assess(predicted, batch)
-        restricts = self.correction is not None and self.correction.use == "restrict"
-        detector = self.correction.detector if self.correction is not None and restricts else None
-        soft_target = self.smoothing and self.smoothing.target(model, batch, logits, detector)
+        soft_target = None if self.smoothing is None else self.smoothing.target(model, batch, logits, self._restriction)
         return PredictedTokens(batch, logits, predicted, credit, proposals, soft_target, *drawn)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
@@ -209,6 +208,12 @@ class MaskedLM(Objective[Rows, MaskedRows]):
     def warning_for(self, readings: Mapping[str, float]) -> str:
         """The regularizers' alarms."""
         return "; ".join(filter(None, (regularizer.warning_for(readings) for regularizer in self._regularizers())))
+
+    @property
+    def _restriction(self) -> Detector | None:
+        """The detector that restricts the smoothing."""
+        correction = self.correction
+        return correction.detector if correction is not None and correction.use == "restrict" else None
 
     def _predict(self, logits: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
         """Predicted tokens; and, where the judged ones are others, those that were drawn."""
