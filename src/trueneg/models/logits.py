@@ -177,8 +177,9 @@ class ChunkedLogits(Logits):
         """Give the mean logit of each slot: its product with the table's mean row."""
         row, shift = (values[: self.vocab_size].float().mean(0) for values in (self.weight, self.bias))
         with torch.autocast(self.hidden.device.type, enabled=False):
-            mean: Tensor = (self.hidden.float() @ row + shift) / temperature
-        return mean.unflatten(0, self.shape)
+            mean = (self.hidden.float() @ row + shift) / temperature
+        of_slots: Tensor = mean.unflatten(0, self.shape)
+        return of_slots
 
     def expected(self, table: Tensor) -> Tensor:
         """Give the expectation of a table's rows."""
