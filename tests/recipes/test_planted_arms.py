@@ -63,6 +63,7 @@ def test_using_the_known_synonyms_pays_and_dropping_them_does_not(results: dict[
     nll = {use: result.metrics["planted_nll"] for use, result in results.items() if "auc" not in result.metrics}
     assert nll["ceiling"] < nll["marginal"] < nll["baseline"] < nll["drop"]
     assert nll["soft_targets"] < nll["baseline"]
+    assert nll["restricted"] < nll["self"], "what the detector leaves out was wrong"
     assert len(set(nll.values())) == len(nll), "every arm does something else"
 
 
@@ -72,7 +73,7 @@ def test_the_model_learns(results: dict[str, ArmResult]) -> None:
 
 
 def test_an_oracle_is_always_right(results: dict[str, ArmResult]) -> None:
-    for use in ("drop", "down_weight", "marginal", "soft_targets", "relabel"):
+    for use in ("drop", "down_weight", "marginal", "soft_targets", "restricted", "relabel"):
         detector = results[use].detector
         assert (detector["precision"], detector["recall"]) == (1.0, 1.0)
         assert detector["num_credited"] > 100

@@ -33,6 +33,7 @@ from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
+from trueneg.objectives.smoothing import Smoothing
 from trueneg.recipes.planted_corpus import SHARES, UNSPLIT, Placebo, PlantedDetector, PlantedRows, Planting
 from trueneg.tokenizer import special_ids
 from trueneg.training.batches import EVALUATION_SEED, CorpusBatches, held_out_batches
@@ -44,6 +45,10 @@ MASKED_LM = {
     "down_weight": "loss of a false negative halved: credit 1/2",
     "marginal": "-log of the total probability of gold and what is accepted in its place",
     "soft_targets": "target spread evenly over gold and what is accepted in its place",
+    "smoothing": "a tenth of the target spread over the whole vocabulary",
+    "self": "a tenth of the target spread over what the model itself says (Zhong et al. 2023)",
+    "average": "a tenth of the target spread over what the model's moving average says",
+    "restricted": "half of the target spread over what the model itself says, of what is accepted in gold's place",
     "regularized": "the paper's soft regularization of token embeddings",
     "placebo": "loss dropped at as many mispredictions, drawn at random",
     "ceiling": "text without planted synonyms",
@@ -55,7 +60,7 @@ ELECTRA = {
 ARMS = MASKED_LM | ELECTRA
 """What is compared, and what each is."""
 
-_TAKES_DETECTOR = ("drop", "down_weight", "marginal", "soft_targets", "placebo", "relabel")
+_TAKES_DETECTOR = ("drop", "down_weight", "marginal", "soft_targets", "restricted", "placebo", "relabel")
 
 
 @dataclass(frozen=True)
@@ -218,6 +223,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
         torch.manual_seed(mixed_seed(seed))
         model = make_model(arm, config, tokenizer)
         masked_lm, objective = make_objective(arm, planting, config, tokenizer, seed)
+        objective.attach(model)
         run = Run.new(model, objective, config.optimizer(), config.training(seed), torch.device("cpu"))
         rows = PlantedRows(train, config.length, planting, seed, shares)
         for micro_batches in CorpusBatches(rows, run.config, run.processes).from_step(0, config.steps):
@@ -227,6 +233,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
                 f"arm {arm}, seed {seed}: the loss is not finite at step {int(run.first_bad_step)}: lower learning_rate"
             )
         correction, masked_lm.correction = masked_lm.correction, None  # metrics depend on no detector
+        masked_lm.smoothing = None
         unseen = PlantedRows(held_out, config.length, planting, EVALUATION_SEED, shares)
         batches = held_out_batches(unseen, config.eval_rows, 64, run.processes)
         metrics = measure(model.eval(), masked_lm, planting, batches)
@@ -269,8 +276,15 @@ def make_objective(
         "down_weight": lambda: HardCorrection(detector, "down_weight"),
         "marginal": lambda: HardCorrection(detector, "marginal"),
         "soft_targets": lambda: HardCorrection(detector, "soft_targets"),
+        "restricted": lambda: HardCorrection(detector, "restrict"),
         "placebo": lambda: HardCorrection(Placebo(detector), "drop"),
         "relabel": lambda: LabelsOnly(detector),
+    }
+    smoothings: dict[str, Callable[[], Smoothing]] = {
+        "smoothing": lambda: Smoothing("uniform"),
+        "self": lambda: Smoothing("self"),
+        "average": lambda: Smoothing("average", momentum=0.99),
+        "restricted": lambda: Smoothing("self", share=0.5, reads="masked"),
     }
     mask_id = special_ids(tokenizer)["mask"]
     assert mask_id is not None
@@ -279,6 +293,7 @@ def make_objective(
         correction=corrections[arm.use]() if arm.use in corrections else None,
         regularizers=[SoftRegularization()] if arm.use == "regularized" else [],
         prediction="sampled" if arm.is_electra else "argmax",
+        smoothing=smoothings[arm.use]() if arm.use in smoothings else None,
     )
     return masked_lm, ReplacedTokenDetection(masked_lm) if arm.is_electra else masked_lm
 

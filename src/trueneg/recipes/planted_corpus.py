@@ -22,7 +22,7 @@ from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption import keyed
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector, Proposals
+from trueneg.detectors.base import Detector, Proposals, of_slots
 from trueneg.errors import ConfigError
 from trueneg.lexicon.surface import is_candidate, surfaces
 
@@ -223,13 +223,14 @@ class PlantedDetector(Detector):
             self.register_buffer(name, value, persistent=False)
 
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        """Credit of what its lists have; right and wrong are counted."""
+        """Credit of what its lists have; of predictions, right and wrong are counted."""
         word, other = self._word(gold, place), self._words[predicted]
-        is_candidate = (word >= 0) & (other >= 0) & (predicted != gold) & place.is_masked
+        is_candidate = (word >= 0) & (other >= 0) & (predicted != gold) & of_slots(place.is_masked, predicted)
         is_true = is_candidate & (word == other)
         is_right = is_true & self._known[word, self._spelling[gold], self._spelling[predicted]]
         is_wrong = is_candidate & (self._false_words[word] == other.unsqueeze(-1)).any(-1)
-        self._counts = self._counts + torch.stack([is_true.sum(), is_right.sum(), is_wrong.sum()])
+        if predicted.dim() == place.gold.dim():
+            self._counts = self._counts + torch.stack([is_true.sum(), is_right.sum(), is_wrong.sum()])
         credit: Tensor = (is_right | is_wrong).to(torch.float32) * self.given
         return credit
 
@@ -258,7 +259,7 @@ class PlantedDetector(Detector):
 
     def _word(self, gold: Tensor, place: MaskedRows) -> Tensor:
         """Gold's planted word, or -1; a word's own id is also the beginning of longer words, which are not split."""
-        return torch.where(place.is_whole_word, self._words[gold], -1)
+        return torch.where(of_slots(place.is_whole_word, gold), self._words[gold], -1)
 
 
 class Placebo(Detector):
