@@ -101,7 +101,14 @@ class Output:
         console = Console(highlight=False, markup=False)
         for name, text in entries.items():
             console.print(printable(name))
-            indented = textwrap.wrap(printable(text), console.width, initial_indent=INDENT, subsequent_indent=INDENT)
+            indented = textwrap.wrap(
+                printable(text),
+                console.width,
+                initial_indent=INDENT,
+                subsequent_indent=INDENT,
+                break_on_hyphens=False,  # nor a path or an option
+                break_long_words=False,
+            )
             console.print("\n".join(indented), soft_wrap=True)
 
 

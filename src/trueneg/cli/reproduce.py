@@ -146,8 +146,8 @@ def _show_plan(planned: Planned, form: str, output: Output) -> None:
         {"job": name, "state": workspace.state(name), "minutes": job.minutes, "command": workspace.command(name)}
         for name, job in workspace.plan.jobs.items()
     ]
-    rows = [(job["job"], job["state"], f"{job['minutes']:g}", job["command"]) for job in jobs]
-    output.table({"jobs": jobs, "minutes_left": planned.minutes()}, ("job", "state", "minutes", "command"), rows)
+    entries = {f"{job['job']}: {job['state']}, about {job['minutes']:g} min": job["command"] for job in jobs}
+    output.definitions({"jobs": jobs, "minutes_left": planned.minutes()}, entries)
     output.say(
         f"{len(jobs)} jobs, {len(workspace.missing())} left: about {planned.minutes():,.0f} minutes, one after another"
     )

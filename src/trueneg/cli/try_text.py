@@ -99,7 +99,9 @@ def try_text(
             {"job": name, "state": workspace.state(name), "command": workspace.command(name)}
             for name in workspace.plan.jobs
         ]
-        output.table({"jobs": jobs, "steps": why}, ("job", "state", "command"), [tuple(job.values()) for job in jobs])
+        output.definitions(
+            {"jobs": jobs, "steps": why}, {f"{job['job']}: {job['state']}": job["command"] for job in jobs}
+        )
         output.say(f"{len(jobs)} jobs, {len(workspace.missing())} left; {why}")
         return
     trial = run_trial(own, out, output.say)
