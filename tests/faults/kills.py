@@ -80,7 +80,7 @@ def kill_all(
 def _kill_verb(world: World, verb: Verb, place: Path, num: int, choose: random.Random, signals: Sequence[int]) -> Tally:
     whole = reference(world, verb, place)
     tally = Tally()
-    while tally.hits < num and tally.trials < 3 * num + 3:
+    while tally.hits < num and tally.trials < 3 * num + 12:
         wanted = min(choose.randint(1, MOST_KILLS), num - tally.hits)
         _trial(world, verb, place / f"trial-{tally.trials}", whole, wanted, choose, signals, tally)
         tally.trials += 1

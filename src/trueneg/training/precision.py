@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 
+from trueneg.config.codec import load_config
 from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.training.folder import CONFIG
@@ -51,12 +51,16 @@ def settle_run(config: Config, device: torch.device, folder: Path) -> tuple[Conf
 
     Returns:
         The configuration, and a line to say; empty if nothing was left open.
+
+    Raises:
+        ConfigError: for a ``config.json`` in the folder that is damaged.
     """
     train = config.train
     if train.precision != "auto":
         return replace(config, train=settle_precision(train, device)), ""
-    recorded = _recorded(folder / CONFIG)
-    if recorded:
+    saved = folder / CONFIG
+    recorded = load_config(type(config), saved).train.precision if saved.is_file() else "auto"
+    if recorded != "auto":
         # The curve goes on as it began, whatever machine it began on.
         settled = settle_precision(replace(train, precision=recorded), device)
         return replace(config, train=settled), f"precision: {recorded}, as the run began"
@@ -66,12 +70,3 @@ def settle_run(config: Config, device: torch.device, folder: Path) -> tuple[Conf
     return replace(
         config, train=settled
     ), f"precision: {settled.precision}, {reason} this {place} (train.precision=auto)"
-
-
-def _recorded(path: Path) -> Literal["fp32", "bf16"] | None:
-    """Give the precision that a saved configuration holds; None if there is none to be read."""
-    try:
-        precision = json.loads(path.read_text(encoding="utf-8"))["train"]["precision"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return precision if precision in ("fp32", "bf16") else None
