@@ -71,13 +71,19 @@ def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pyte
     assert config.train.precision == began and note == f"precision: {began}, as the run began"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"train": 3}', '{"train": {"precision": "auto"}}', "{"])
-def test_a_configuration_that_says_nothing_leaves_it_to_the_device(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_configuration_that_left_it_open_leaves_it_to_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
-    (tmp_path / "config.json").write_text(text)
+    (tmp_path / "config.json").write_text('{"train": {"precision": "auto"}}')
     assert settle_run(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"train": 3}', "{"])
+def test_a_damaged_configuration_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        settle_run(AUTO, CPU, tmp_path)
 
 
 def test_presets_leave_it_to_the_device_but_for_the_one_of_tests() -> None:
