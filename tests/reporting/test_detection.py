@@ -50,7 +50,12 @@ def made_up_summary() -> dict[str, Any]:
 def test_rows_for_people() -> None:
     first, second = (dict(zip(COLUMNS, row, strict=True)) for row in table_rows(made_up_summary()))
     assert first == {
-        **{"detector": "a|b", "average_precision": "0.432 [0.400, 0.470]", "average_precision_any": "0.500"},
+        **{
+            "detector": "a|b",
+            "gap": "–",
+            "average_precision": "0.432 [0.400, 0.470]",
+            "average_precision_any": "0.500",
+        },
         **{"precision": "0.600", "recall": "0.300", "f1": "0.400", "threshold": "0.62 (calibrated)"},
         **{"precision_at_reference_recall": "0.680", "antonyms_accepted": "5.0%", "sisters_accepted": "–"},
     }

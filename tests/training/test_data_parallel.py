@@ -111,10 +111,10 @@ def test_dynamo_cuts_at_the_buckets_and_would_not_by_itself(monkeypatch: pytest.
     found = {}
     for is_cut in (True, False):
         torch.compiler.reset()
-        monkeypatch.setattr("torch._dynamo.config.optimize_ddp", is_cut)
         distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         try:
-            found[is_cut] = train(Processes(0, world_size=2), {"compile": True})["backwards"]
+            with torch._dynamo.config.patch(optimize_ddp=is_cut):
+                found[is_cut] = train(Processes(0, world_size=2), {"compile": True})["backwards"]
         finally:
             distributed.destroy_process_group()
     assert found[False] == 1 < found[True]

@@ -137,8 +137,13 @@ def test_scores_prefer_the_better_answer(name: str) -> None:
     kinds = ("groups", "pairs", "original", "revised")
     better |= {"num_groups": 1, "num_original": 1, "num_revised": 4} | {f"num_{kind}_right": 1 for kind in kinds}
     better |= {"exact_before": 1, "f1_before": 1.0, "predicted_before": 1}
+    for figure in (f"{way}{level}" for way in ("lenient", "strict") for level in ("", "_acceptable", "_conceivable")):
+        better |= {f"num_{figure}_10": 4, f"num_{figure}_1": 1}
+    better |= {"num_acceptable": 4, "num_conceivable": 4}
     worse = better | {"exact": 0, "f1": 0.2, "num_right": 1, "num_tokens_right": 4, "predicted": 0}
     worse |= {f"num_{kind}_right": 0 for kind in kinds}
+    for figure in (f"{way}_{level}" for way in ("lenient", "strict") for level in ("acceptable", "conceivable")):
+        worse |= {f"num_{figure}_10": 2, f"num_{figure}_1": 0}
     worse |= {"exact_before": 0, "f1_before": 0.2}
     worse |= {"predicted_before": int(name == "attack_success_rate")}
     answers = {column: np.array([better[column], worse[column]]) for column in METRICS[name].columns}
