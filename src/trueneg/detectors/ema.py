@@ -10,7 +10,7 @@ from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
-from trueneg.models.logits import Logits, logits_of
+from trueneg.models.logits import Logits, logits_at
 from trueneg.models.moving_average import MovingAverage
 
 OPTIONS = ("momentum", "top")
@@ -61,8 +61,7 @@ class EmaDetector(MovingAverage, Detector):
     def _logits(self, batch: MaskedRows) -> Logits:
         """What the average says at masked places of the unmasked text."""
         hidden = self.average.encode(batch.rows.input_ids, batch.rows)
-        at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        return logits_of(self.average, at_slots, temperatures=())
+        return logits_at(self.average, hidden, batch.positions, temperatures=())
 
     def _credit(self, logits: Tensor, gold: Tensor, is_whole_word: Tensor, tokens: Tensor) -> tuple[Tensor]:
         """Acceptance of tokens ``[*, n]`` that is at least 1/2, else 0."""

@@ -61,7 +61,7 @@ class _OneProduct(nn.Module):
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend: as transformers' own class, which see."""
+        """Attend, as the class of transformers does that this one is made of."""
         if past_key_values is not None:
             raise ModelError("model.fused computes encoders only: a decoder with a cache wants model.fused=false")
         module: Any = self

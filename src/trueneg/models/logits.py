@@ -50,7 +50,7 @@ class Logits(ABC):
 
         Args:
             gold: int64 ``[batch, slots]``.
-            others: Tokens whose logits are wanted, too: int64 ``[batch, slots, n]``.
+            others: Further tokens whose logits are wanted: int64 ``[batch, slots, n]``.
             temperature: Divides the logits.
 
         Returns:
@@ -227,6 +227,26 @@ def logits_of(
     if is_chunked:
         return ChunkedLogits(before, weight, bias, max_mb, vocab_size, temperatures)
     return WholeLogits(functional.linear(before, weight, bias).float(), vocab_size)
+
+
+def logits_at(
+    model: MaskedLanguageModel,
+    hidden: Tensor,
+    positions: Tensor,
+    max_mb: float = AUTO,
+    temperatures: Sequence[float] = (1.0,),
+) -> Logits:
+    """Apply a model's head at chosen columns of its hidden states.
+
+    Args:
+        model: Encoder and head.
+        hidden: ``[batch, length, hidden]``.
+        positions: Columns, int64 ``[batch, slots]``.
+        max_mb: See ``logits_of``.
+        temperatures: See ``logits_of``.
+    """
+    at_slots = hidden.gather(1, positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
+    return logits_of(model, at_slots, max_mb, temperatures)
 
 
 def padded(weight: Tensor, bias: Tensor | None, multiple: int) -> tuple[Tensor, Tensor]:

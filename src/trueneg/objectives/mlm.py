@@ -18,7 +18,7 @@ from trueneg.detectors import make_detector
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.logits import AUTO, logits_of
+from trueneg.models.logits import AUTO, logits_at
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.kinds import ObjectiveKind
@@ -133,8 +133,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             hidden: ``model.encode`` of the masked text, where the caller has it already.
         """
         hidden = model.encode(batch.input_ids, batch.rows) if hidden is None else hidden
-        at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-        logits = logits_of(model, at_slots, self.max_logits_mb, (1.0, self.loss_temperature))
+        logits = logits_at(model, hidden, batch.positions, self.max_logits_mb, (1.0, self.loss_temperature))
         found = logits.read(self._predict, batch.draws)
         # What pads the product has no probability; from logits that are not finite it may yet be picked.
         predicted, *drawn = (tokens.clamp(max=logits.vocab_size - 1) for tokens in found)

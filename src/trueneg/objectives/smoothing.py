@@ -15,7 +15,7 @@ from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.loading import load_masked_lm
-from trueneg.models.logits import Logits, logits_of
+from trueneg.models.logits import Logits, logits_at
 from trueneg.models.modes import eval_mode
 from trueneg.models.moving_average import MovingAverage
 from trueneg.models.reading import weights_digest
@@ -146,9 +146,7 @@ class Smoothing(nn.Module):
         source = self._frozen[0] if self._frozen else model if self.average is None else self.average.average
         ids = batch.rows.input_ids if self.reads == "original" else batch.input_ids
         with eval_mode(source):
-            hidden = source.encode(ids, batch.rows)
-            at_slots = hidden.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1]))
-            return logits_of(source, at_slots, temperatures=())
+            return logits_at(source, source.encode(ids, batch.rows), batch.positions, temperatures=())
 
     def loss(
         self, token_loss: Tensor, logits: Logits, few: Tensor, target: SoftTarget, temperature: float = 1.0

@@ -100,8 +100,9 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
 
     Example:
         >>> from trueneg.config.presets import preset
-        >>> round(estimate(preset("electra-tiny"), vocab_size=2000).weights / 1e6, 1)
-        0.5
+        >>> config = override(preset("electra-tiny"), ["train.precision=fp32"])
+        >>> round(estimate(config, vocab_size=2000).weights / 1e6, 1)
+        0.4
     """
     plain = ["train.compile=false", *(["model.dropout=0"] if on_gpu else [])]
     config = override(config, plain)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Merged:
 def merge(checkpoints: Sequence[str], out: str | Path, config: MergeConfig | None = None, *, base: str = "") -> Merged:
     """Merge checkpoints into a folder that stock ``transformers`` loads.
 
-    Tensors are read one at a time from safetensors files. What lies beside the weights (configuration, tokenizer,
+    Tensors are read one at a time from safetensors files. Everything else in the folder (configuration, tokenizer,
     modules of a sentence encoder) is the first checkpoint's.
 
     Args:
@@ -120,6 +121,16 @@ class _Weights:
             raise ModelError(f"'{name}' has no weights in safetensors files: merge reads nothing else")
         return cls(name, folder, files, places)
 
+    @cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """Tokens and their ids."""
+        return load_tokenizer(str(self.folder)).get_vocab()
+
+    def is_floating(self, tensor: str) -> bool:
+        """Tell whether a tensor can be averaged, without reading it."""
+        kind: str = self.files[self.places[tensor]].get_slice(_own_name(tensor)).get_dtype()
+        return kind.startswith(("F", "BF"))
+
     def shape(self, tensor: str) -> list[int]:
         """Read a tensor's shape."""
         shape: list[int] = self.files[self.places[tensor]].get_slice(_own_name(tensor)).get_shape()
@@ -154,8 +165,7 @@ def _check_alike(first: _Weights, other: _Weights) -> None:
                 f"{_own_name(tensor)} is {first.shape(tensor)} in '{first.name}' and {other.shape(tensor)} in "
                 f"'{other.name}': only models of the same sizes can be merged"
             )
-    vocabularies = [load_tokenizer(str(model.folder)).get_vocab() for model in (first, other)]
-    if vocabularies[0] != vocabularies[1]:
+    if first.vocabulary != other.vocabulary:
         raise ModelError(f"'{first.name}' and '{other.name}' have other vocabularies: their embeddings do not match")
 
 
@@ -186,7 +196,7 @@ def _write(models: Sequence[_Weights], has_base: bool, config: MergeConfig, new:
 
 
 def _thresholds(models: Sequence[_Weights], base: _Weights, density: float) -> list[float]:
-    floating = [tensor for tensor in base.places if base.read(tensor).is_floating_point()]
+    floating = [tensor for tensor in base.places if base.is_floating(tensor)]
 
     def of_model(model: _Weights) -> float:
         return trim_threshold(floating, lambda name: model.read(name).float() - base.read(name).float(), density)
