@@ -216,3 +216,9 @@ def test_the_torch_test_sees_import_time_only(tmp_path: Path) -> None:
     }
     found = torch_imports(made_up(tmp_path, bad | good))
     assert [line.partition(":")[0] for line in found] == sorted(bad)
+
+
+def test_each_module_of_tests_has_a_name_of_its_own() -> None:
+    """pytest imports them by their file's name alone, so two of one name break the collection of the whole suite."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
