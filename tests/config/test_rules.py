@@ -110,6 +110,8 @@ CONTINUED = "model.start_from=bert"
         ("mlm", "objective.temperature=3"),
         ("electra", "prediction=argmax objective.temperature=3"),
         ("mlm", "optimizer.decay_ratio=0.5"),
+        ("mlm", "optimizer.muon_momentum=0.9"),
+        ("mlm", "optimizer.name=stableadamw optimizer.muon_adjust_lr=original"),
         ("mlm", "schedule=constant optimizer.min_lr_ratio=0.5"),
         ("mlm", "unit=word objective.masking.max_span=3"),
         ("mlm", "architecture=bert model.embedding_size=16"),
@@ -254,7 +256,7 @@ def test_a_preset_of_views_in_a_file_stands_for_its_values(tmp_path: Path) -> No
 
 OF_ANY_RUN = {
     *("preset", "plugins", "train.accumulation", "train.compile", "train.gradient_checkpointing", "train.log_every"),
-    *("train.eval_every", "train.save_every", "train.save_minutes", "train.keep", "train.keep_at"),
+    *("train.eval_every", "train.save_every", "train.save_minutes", "train.keep", "train.keep_at", "train.keep_every"),
     *("train.max_minutes", "train.device", "train.tracker", "train.cuda_graphs"),
 }
 

@@ -43,6 +43,8 @@ NOT_SEEN = {
     "train.save_minutes": "when a checkpoint is written",
     "train.keep": "how many checkpoints are kept",
     "train.keep_at": "which steps' models are kept: tests/loop/test_kept_models.py",
+    "train.keep_every": "which steps' models are kept: tests/loop/test_kept_models.py",
+    "train.ema": "what is exported: tests/loop/test_weight_average.py",
     "train.max_minutes": "when a run stops",
     "train.device": "where it runs",
     "train.compile": "the same numbers, sooner: tests/loop/test_compiled_runs.py",
@@ -74,6 +76,7 @@ OTHERS = {
     "train.precision": ["bf16"],  # what "auto" is depends on the machine: tests/training/test_precision.py
     "optimizer.beta1": ["0.5"],
     "optimizer.beta2": ["0.5"],
+    "optimizer.muon_weight_decay": ["0.3"],
 }
 """Values to try, where a rule does not find good ones."""
 
@@ -92,6 +95,8 @@ CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("mlm", ["smoothing.source=average"], ("objective.smoothing.",)),
     ("mlm", ["prediction=sampled", "unit=span", "schedule=wsd"], ("objective.temp", "objective.mask", "optimizer.")),
     ("mlm", ["schedule=constant"], ("optimizer.",)),
+    ("mlm", ["optimizer.name=stableadamw"], ("optimizer.",)),
+    ("mlm", ["optimizer.name=muon"], ("optimizer.",)),
     ("mlm", ["schedule=cosine", "optimizer.name=electra-code", "warmup_steps=2"], ("optimizer.",)),
     ("mlm", ["correction.detector=ema@0.01", "use=marginal"], ("objective.", "corpus.")),
     ("mlm", ["level=token", "regularization.variant=soft"], ("objective.",)),

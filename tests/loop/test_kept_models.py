@@ -1,4 +1,4 @@
-"""``train.keep_at``: models of given shares of a run, kept whatever happens to it, and read like any other."""
+"""``train.keep_at`` and ``keep_every``: models of given steps of a run, kept whatever happens to it, read like any."""
 
 from __future__ import annotations
 
@@ -129,11 +129,26 @@ def test_other_shares_are_refused(config_of: MakeConfig, value: str, message: st
         validate(config_of("mlm", f"train.keep_at={value}"))
 
 
+def test_every_so_many_steps_besides_the_shares(config_of: MakeConfig, tmp_path: Path) -> None:
+    assert steps_to_keep(TrainConfig(steps=24, keep_at="0.25,1", keep_every=10)) == {
+        6: 0.25, 10: 10 / 24, 20: 20 / 24, 24: 1.0,
+    }  # fmt: skip
+    cut_run(config_of("mlm", "train.keep_every=10", "train.save_every=5"), tmp_path / "run", 14)
+    assert list(kept(tmp_path / "run")) == [10]
+    longer = config_of("mlm", "train.keep_every=4", "train.save_every=5")
+    with pytest.warns(TruenegWarning, match=r"train.keep_every: the run is at step 10 and did not keep 4, 8: only"):
+        pretrain(longer, tmp_path / "run", resume=True, quiet=True)
+    assert list(kept(tmp_path / "run")) == [10, 12, 16, 20, 24]
+
+
 def test_a_share_below_one_step_is_the_first() -> None:
     assert steps_to_keep(TrainConfig(steps=3, keep_at="0.0625,1")) == {1: 0.0625, 3: 1.0}
 
 
 def test_fine_tuning_has_no_use_for_it(tmp_path: Path, config_of: MakeConfig) -> None:
     pretrain(config_of("mlm", "train.steps=1"), tmp_path / "run", quiet=True)
-    with pytest.raises(ConfigError, match=r"train.keep_at does nothing in fine-tuning: leave it out"):
-        configure_finetuning(str(tmp_path / "run"), "glue/rte", settings=["train.keep_at=0.5"])
+    for setting in ("train.keep_at=0.5", "train.keep_every=5", "train.ema=0.9"):
+        with pytest.raises(
+            ConfigError, match=rf"{setting.partition('=')[0]} does nothing in fine-tuning: leave it out"
+        ):
+            configure_finetuning(str(tmp_path / "run"), "glue/rte", settings=[setting])

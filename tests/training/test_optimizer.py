@@ -12,6 +12,7 @@ from torch import nn
 
 import tiny
 from trueneg.config.options import OptimizerConfig
+from trueneg.errors import ConfigError
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import ReplacedTokenDetection
@@ -197,7 +198,179 @@ def test_adamw_is_torchs() -> None:
     assert (ours.matrix - started.matrix).abs().min() > 0.01
 
 
-@pytest.mark.parametrize("name", ["adamw", "electra-code"])
+def test_stableadamw_is_algorithm_2() -> None:
+    """Wortsman et al. 2023, Algorithm 2, in numpy, with its betas that correct their own bias."""
+    config = OptimizerConfig(
+        name="stableadamw", learning_rate=0.1, weight_decay=0.05, beta1=0.8, beta2=0.95, epsilon=1e-4
+    )
+    module = Small()
+    weights = {name: p.detach().double().numpy().copy() for name, p in module.named_parameters()}
+    v = {name: np.zeros_like(value) for name, value in weights.items()}
+    u = {name: np.zeros_like(value) for name, value in weights.items()}
+    clipped = 0
+    optimizer = make_optimizer(module, config)
+    for step in range(8):
+        given = {name: one * (30 if step == 5 else 1) for name, one in small_gradients(step).items()}
+        for name, tensor in given.items():
+            gradient, t = tensor.double().numpy(), step + 1
+            beta1 = 0.8 * (1 - 0.8 ** (t - 1)) / (1 - 0.8**t)
+            beta2 = 0.95 * (1 - 0.95 ** (t - 1)) / (1 - 0.95**t)
+            v[name] = beta1 * v[name] + (1 - beta1) * gradient
+            u[name] = beta2 * u[name] + (1 - beta2) * gradient**2
+            rms = np.sqrt(np.mean(gradient**2 / np.maximum(u[name], 1e-4**2)))
+            rate = 0.1 / max(1, rms)
+            clipped += rms > 1
+            decay = 0.05 if name == "matrix" else 0
+            weights[name] -= rate * decay * weights[name] + rate * v[name] / (np.sqrt(u[name]) + 1e-4)
+            module.get_parameter(name).grad = tensor
+        optimizer.step()
+    for name, parameter in module.named_parameters():
+        np.testing.assert_allclose(parameter.detach().numpy(), weights[name], rtol=1e-5, atol=1e-6)
+    assert 2 <= clipped < 16
+
+
+def test_stableadamw_that_never_clips_is_adamw() -> None:
+    """Where no squared gradient outgrows its mean: gradients of one size."""
+    stable, plain = Small(), Small()
+    configs = [OptimizerConfig(name=name, learning_rate=0.01, weight_decay=0.05) for name in ("stableadamw", "adamw")]
+    for module, config in zip((stable, plain), configs, strict=True):
+        optimizer = make_optimizer(module, config)
+        for step in range(5):
+            for name, gradient in small_gradients(step).items():
+                module.get_parameter(name).grad = gradient.sign()
+            optimizer.step()
+    for ours, theirs in zip(stable.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+class Layered(nn.Module):
+    """A numbered layer with a matrix, a wide one and a table of its own; embeddings and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embeddings = nn.Embedding(7, 4)
+        layer = nn.ModuleDict({"in": nn.Linear(4, 6), "positions": nn.Embedding(3, 4), "norm": nn.LayerNorm(4)})
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList([layer])})
+        self.head = nn.Linear(4, 2)
+
+
+def set_gradients(module: nn.Module, step: int) -> None:
+    generator = torch.Generator().manual_seed(step)
+    for parameter in module.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+
+
+@pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])
+def test_muon_is_torchs_for_hidden_matrices_and_adamw_for_the_rest(adjust: Any) -> None:
+    config = OptimizerConfig(
+        name="muon", learning_rate=0.02, weight_decay=0.1, muon_weight_decay=0.3, muon_learning_rate_ratio=2,
+        muon_momentum=0.9, muon_adjust_lr=adjust,
+    )  # fmt: skip
+    ours, theirs = Layered(), Layered()
+    hidden = [theirs.get_parameter("encoder.layer.0.in.weight")]
+    others = [one for one in theirs.parameters() if one is not hidden[0]]
+    references = [
+        torch.optim.Muon(hidden, lr=0.02 * 2, weight_decay=0.3, momentum=0.9, adjust_lr_fn=adjust),
+        torch.optim.AdamW(
+            [
+                {"params": [one for one in others if one.ndim >= 2], "weight_decay": 0.1},
+                {"params": [one for one in others if one.ndim < 2], "weight_decay": 0.0},
+            ],
+            lr=0.02, eps=config.epsilon,
+        ),
+    ]  # fmt: skip
+    optimizer = make_optimizer(ours, config)
+    for step in range(4):
+        set_learning_rate(optimizer, 0.02 / (step + 1))
+        set_gradients(ours, step)
+        set_gradients(theirs, step)
+        optimizer.step()
+        for reference, factor in zip(references, (2, 1), strict=True):
+            for group in reference.param_groups:
+                group["lr"] = factor * 0.02 / (step + 1)
+            reference.step()
+    for (name, parameter), (_, expected) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, msg=lambda m, n=name: f"{n}: {m}")
+    kinds = {name.rpartition("/")[2] for name in optimizer_tensors(optimizer, ours)}
+    assert kinds == {"momentum_buffer", "step", "exp_avg", "exp_avg_sq"}
+
+
+ARCHITECTURES = ("bert", "roberta", "electra", "albert", "distilbert", "deberta-v2", "modernbert")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_what_muon_changes_of_each_architecture(architecture: str) -> None:
+    module = TrainingModule(tiny.make_masked_lm(architecture), MaskedLM(tiny.make_masking()))
+    groups = group_of(module, OptimizerConfig(name="muon"))
+    by_muon = {name for name, group in groups.items() if "momentum" in group}
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+    layers = [part for name, part in module.named_modules() if name.rpartition(".")[2].isdecimal() and "layer" in name]
+    inside = {id(one) for layer in layers for one in layer.parameters() if one.ndim == 2}
+    assert by_muon == {name for name, one in module.named_parameters() if id(one) in inside - tables}
+    assert len(by_muon) >= 4
+    assert groups.keys() == {name for name, _ in module.named_parameters()}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_embeddings_without_decay(architecture: str) -> None:
+    module = TrainingModule(tiny.make_masked_lm(architecture), MaskedLM(tiny.make_masking()))
+    groups = group_of(module, OptimizerConfig(decay_embeddings=False))
+    for name, parameter in module.named_parameters():
+        is_norm = "norm" in name.lower() and parameter.ndim < 2
+        is_table = any(part.weight is parameter for part in module.modules() if isinstance(part, nn.Embedding))
+        assert groups[name]["weight_decay"] == (0.0 if is_norm or is_table or parameter.ndim < 2 else 0.01), name
+
+
+def test_muon_wants_numbered_layers() -> None:
+    with pytest.raises(ConfigError, match=r"optimizer.name=muon: this model has no matrices in numbered layers"):
+        make_optimizer(Small(), OptimizerConfig(name="muon"))
+
+
+@pytest.mark.parametrize("name", ["stableadamw", "muon"])
+def test_what_has_no_gradient_stays_with_its_state(name: Any) -> None:
+    """As a frozen encoder does: no decay, no moments, no count of steps."""
+    module = Layered()
+    optimizer = make_optimizer(module, OptimizerConfig(name=name, weight_decay=0.5))
+    frozen = [module.get_parameter("encoder.layer.0.in.weight"), module.embeddings.weight]
+    before = [one.detach().clone() for one in frozen]
+    for step in range(2):
+        set_gradients(module, step)
+        for one in frozen:
+            one.grad = None
+        optimizer.step()
+    assert all(torch.equal(one, other) for one, other in zip(frozen, before, strict=True))
+    assert not any(optimizer.state.get(one) for one in frozen)
+    set_gradients(module, 2)
+    optimizer.step()
+    assert all(not torch.equal(one, other) for one, other in zip(frozen, before, strict=True))
+
+
+@pytest.mark.parametrize("name", ["stableadamw", "muon"])
+def test_any_optimizers_state_put_back_goes_on_alike(name: Any) -> None:
+    config = OptimizerConfig(name=name, learning_rate=0.1, layer_decay=0.8)
+
+    def take(module: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
+        for step in steps:
+            set_gradients(module, step)
+            if step < 2:
+                module.get_parameter("head.weight").grad = None  # one counts fewer steps
+            optimizer.step()
+
+    whole, first, second = Layered(), Layered(), Layered()
+    take(whole, make_optimizer(whole, config), range(6))
+    before = make_optimizer(first, config)
+    take(first, before, range(3))
+    saved = {key: value.clone() for key, value in optimizer_tensors(before, first).items()}
+    second.load_state_dict(first.state_dict())
+    after = make_optimizer(second, config)
+    load_optimizer_tensors(after, second, saved)
+    take(second, after, range(3, 6))
+    for parameter, expected in zip(second.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
+
+
+@pytest.mark.parametrize("name", ["adamw", "electra-code", "stableadamw"])
 def test_state_put_back_goes_on_alike(name: Any) -> None:
     config = OptimizerConfig(name=name, learning_rate=0.1)
     whole, first, second = Small(), Small(), Small()

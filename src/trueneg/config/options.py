@@ -40,6 +40,7 @@ OF_CONTRAST = "objective.cline.contrast=true"
 OF_VIEWS = "objective.cline.rtd=true or objective.cline.contrast=true"
 OF_ANTONYMS = "objective.cline.negatives=antonyms"
 OF_SQUAD = "task.name=squad*"
+OF_MUON = "optimizer.name=muon"
 OF_OWN_DATA = "task.name=classification|regression"
 
 
@@ -362,10 +363,12 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW and the course of its learning rate."""
+    """The optimizer and the course of its learning rate."""
 
-    name: Literal["adamw", "electra-code"] = "adamw"
-    """AdamW, or as Google's ELECTRA was trained, without bias correction (``electra-code``)."""
+    name: Literal["adamw", "electra-code", "stableadamw", "muon"] = "adamw"
+    """AdamW; as Google's ELECTRA was trained, without bias correction (``electra-code``); AdamW with Adafactor's update
+    clipping, as ModernBERT was trained (``stableadamw``: Wortsman et al. 2023); Muon for the matrices within layers and
+    AdamW for the rest (``muon``)."""
     learning_rate: float = option(5e-4, at_least=0)
     """Peak of the learning rate, which warm-up leads to."""
     schedule: Literal["linear", "cosine", "wsd", "constant"] = "linear"
@@ -380,7 +383,9 @@ class OptimizerConfig:
     )
     """Learning rate of the last step as a share of the peak."""
     weight_decay: float = option(0.01, at_least=0)
-    """Decoupled weight decay, of matrices only: biases and norms have none."""
+    """Decoupled weight decay, of matrices only (biases and norms have none): a step takes off learning rate times this."""
+    decay_embeddings: bool = True
+    """Whether embedding tables have weight decay, too."""
     beta1: float = option(0.9, at_least=0, below=1)
     """Decay of AdamW's mean of gradients."""
     beta2: float = option(0.999, at_least=0, below=1)
@@ -391,6 +396,15 @@ class OptimizerConfig:
     """Gradients are clipped to this norm; 0 for no clipping."""
     layer_decay: float = option(1.0, above=0, at_most=1)
     """Each layer's learning rate as a share of the one above it."""
+    muon_adjust_lr: Literal["match_rms_adamw", "original"] = option("match_rms_adamw", needs=OF_MUON)
+    """What Muon multiplies the learning rate of an A x B matrix by: 0.2 sqrt(max(A, B)), with which AdamW's own
+    learning rates fit (Liu et al. 2025), or sqrt(max(1, A / B)) (Jordan 2024)."""
+    muon_learning_rate_ratio: float = option(1.0, above=0, needs=OF_MUON)
+    """Learning rate of Muon's matrices as a share of ``learning_rate``, which the rest has."""
+    muon_weight_decay: float = option(-1.0, at_least=-1, needs=OF_MUON)
+    """Weight decay of Muon's matrices; negative for ``weight_decay``."""
+    muon_momentum: float = option(0.95, at_least=0, below=1, needs=OF_MUON)
+    """Decay of Muon's mean of gradients."""
 
 
 @dataclass(frozen=True)
@@ -430,6 +444,11 @@ class TrainConfig:
     keep_at: str = option("", resume="free")
     """Shares of the steps, rising and with commas between them (``0.0625,0.125,0.25,0.5,0.8,1``), at which the model is
     kept for good in ``kept/step-N``, a Hugging Face folder without optimizer state; empty for none."""
+    keep_every: int = option(0, at_least=0, resume="free")
+    """Steps between models that are kept for good in ``kept/step-N``, besides those of ``keep_at``; 0 for none."""
+    ema: float = option(0.0, at_least=0, below=1)
+    """Keep an exponential moving average of the weights, of which each step leaves so much (0.999); ``hf/`` and
+    ``kept/`` then hold the average, and it is evaluated, too (``averaged_loss``). 0 for none."""
     max_minutes: float = option(0.0, at_least=0, resume="free")
     """Save and stop after this many minutes; 0 for no limit."""
     device: str = option("", resume="free")

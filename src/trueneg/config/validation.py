@@ -44,7 +44,7 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
 
 
 def steps_to_keep(train: TrainConfig) -> dict[int, float]:
-    """Steps at which the model is kept for good, each with its share of the run.
+    """Steps at which the model is kept for good, by ``keep_at`` and ``keep_every``, each with its share of the run.
 
     Raises:
         ConfigError: for shares that are no numbers, not in (0, 1], not in rising order, or so close that they are one
@@ -53,6 +53,8 @@ def steps_to_keep(train: TrainConfig) -> dict[int, float]:
     Example:
         >>> steps_to_keep(TrainConfig(steps=200, keep_at="0.0625,0.5,1"))
         {12: 0.0625, 100: 0.5, 200: 1.0}
+        >>> steps_to_keep(TrainConfig(steps=200, keep_every=80))
+        {80: 0.4, 160: 0.8}
     """
     found: dict[int, float] = {}
     for text in train.keep_at.split(",") if train.keep_at.strip() else ():
@@ -73,7 +75,9 @@ def steps_to_keep(train: TrainConfig) -> dict[int, float]:
                 f"train.keep_at: {last:g} and {share:g} of {train.steps:,} steps are both step {step:,}: leave one out"
             )
         found[step] = share
-    return found
+    if train.keep_every:
+        found |= {step: step / train.steps for step in range(train.keep_every, train.steps + 1, train.keep_every)}
+    return dict(sorted(found.items()))
 
 
 def check_options_apply(config: PretrainConfig | FinetuneConfig, settings: Sequence[str]) -> None:

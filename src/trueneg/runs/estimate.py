@@ -208,7 +208,7 @@ def _gib(size: float) -> str:
 def _live_bytes(
     model: nn.Module, objective: Objective[Any, Any], config: PretrainConfig, given: list[Any]
 ) -> tuple[float, float, float]:
-    """Bytes of the weights, of the optimizer's state, and of all that lives at the peak of the second step."""
+    """Bytes of weights, of optimizer state with averaged weights, and of all that lives at the second step's peak."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         module = TrainingModule(model, objective)
         _forget_values(module)
@@ -221,6 +221,7 @@ def _live_bytes(
             state = sum(
                 value.nbytes for one in optimizer.state.values() for value in one.values() if isinstance(value, Tensor)
             )
+            state += 0 if run.average is None else sum(one.nbytes for one in run.average.tensors().values())
             train_step(run, given)
             return weights, state, live.peak
 

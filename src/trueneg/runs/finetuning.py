@@ -136,7 +136,7 @@ def _has_two_layers(config: FinetuneConfig) -> bool:
 
 
 _NEEDS: Needs = (
-    (("train.keep_at",), lambda config: False, "in fine-tuning: leave it out"),
+    (("train.keep_at", "train.keep_every", "train.ema"), lambda config: False, "in fine-tuning: leave it out"),
     (("head",), _has_two_layers, "unless an ELECTRA classifies texts, as other heads are one layer: leave it out"),
 )
 

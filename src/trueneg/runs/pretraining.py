@@ -236,7 +236,7 @@ def pretrain(
     Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding, unless the objective
     depends on the rows of a micro-batch (``Objective.depends_on_micro_batch``). ``out`` receives
     ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/``, with every checkpoint ``hf/``, and at the
-    steps of ``train.keep_at`` a ``kept/step-N/``.
+    steps of ``train.keep_at`` and ``train.keep_every`` a ``kept/step-N/``.
 
     Args:
         config: Everything that the result depends on.
@@ -328,7 +328,7 @@ def pretrain(
                 run,
                 config,
                 batches,
-                None if held_out is None else partial(held_out_readings, run, held_out, config.corpus.eval_rows, read),
+                None if held_out is None else partial(_evaluate, run, held_out, config.corpus.eval_rows, read),
                 fingerprint_of(rows),
                 folder,
                 display,
@@ -405,6 +405,16 @@ def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> R
     return rows
 
 
+def _evaluate(run: Run, held_out: RowIndex, num_rows: int, read: ReadRows) -> Mapping[str, float]:
+    """Readings on held-out rows: of the weights in training, and of their average where there is one."""
+    found = held_out_readings(run, held_out, num_rows, read)
+    if run.average is None:
+        return found
+    with run.exported():
+        averaged = held_out_readings(run, held_out, num_rows, read)
+    return {**found, **{f"averaged_{name}": value for name, value in averaged.items()}}
+
+
 def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
     return make_tracker(config.train.tracker, folder.name, encode(config), folder)
 
@@ -412,20 +422,22 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
 def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path, target: Path) -> None:
     """Write the model as a Hugging Face folder anew, whole or not at all."""
     whole = f"step {run.step} itself is saved" if target.name == HUGGING_FACE else "checkpoints are untouched"
-    write_folder(
-        target,
-        lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new),
-        f"{whole}: make room and continue with --resume",
-    )
+    with run.exported():
+        write_folder(
+            target,
+            lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new),
+            f"{whole}: make room and continue with --resume",
+        )
 
 
 def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> None:
-    """Say which steps of ``train.keep_at`` a resumed run has behind it without having kept them."""
+    """Say which steps of ``train.keep_at`` and ``keep_every`` a resumed run has behind it without having kept them."""
     lost = [number for number in steps_to_keep(config.train) if number <= step and number not in kept_models(folder)]
     if lost:
         which = ", ".join(f"{one:,}" for one in lost)
+        asked = "train.keep_at" if config.train.keep_at.strip() else "train.keep_every"
         warnings.warn(
-            f"train.keep_at: the run is at step {step:,} and did not keep {which}: only a new run can",
+            f"{asked}: the run is at step {step:,} and did not keep {which}: only a new run can",
             TruenegWarning,
             stacklevel=3,
         )

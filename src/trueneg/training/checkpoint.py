@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_file
 from torch import nn
-from torch.optim import AdamW
+from torch.optim import Optimizer
 
 from trueneg.config.codec import decode, differences
 from trueneg.config.fields import names_where
@@ -31,6 +31,8 @@ from trueneg.files.whole import follow_umask, replace_folder
 from trueneg.models.reading import add_tensors
 from trueneg.objectives.smoothing import Smoothing
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
+from trueneg.training.weight_average import SUFFIX as AVERAGE
+from trueneg.training.weight_average import WeightAverage
 from trueneg.version import __version__
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -70,7 +72,14 @@ _OLD_NAMES = {"corpus": "data"}
 """Fields of checkpoints by an earlier version, which are read under the names of today."""
 
 
-def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: State, keep: int) -> Path:
+def save_checkpoint(
+    folder: Path,
+    module: nn.Module,
+    optimizer: Optimizer,
+    state: State,
+    keep: int,
+    average: WeightAverage | None = None,
+) -> Path:
     """Write a checkpoint into a new folder beside the others and drop the oldest beyond ``keep``.
 
     It is written under another name, flushed to disk, and renamed last, so that a process killed at any moment
@@ -87,7 +96,8 @@ def save_checkpoint(folder: Path, module: nn.Module, optimizer: AdamW, state: St
             _remove(stale)
         unfinished.mkdir()
         save_weights(module, unfinished / MODEL)
-        save_file(optimizer_tensors(optimizer, module), str(unfinished / OPTIMIZER))
+        averaged = {} if average is None else average.tensors()
+        save_file(optimizer_tensors(optimizer, module) | averaged, str(unfinished / OPTIMIZER))
         digests = {name: checksum(unfinished / name) for name in (MODEL, OPTIMIZER)}
         data = {**dataclasses.asdict(state), "digests": digests}
         (unfinished / STATE).write_text(json.dumps({**data, "digest": _digest_of(data)}, indent=2))
@@ -286,8 +296,10 @@ def _refuse_micro_batch(state: State, config: TrainConfig, micro_batch: int, whe
     )
 
 
-def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = None) -> None:
-    """Put a checkpoint's weights, and its optimizer's state, back in place.
+def load_checkpoint(
+    path: Path, module: nn.Module, optimizer: Optimizer | None = None, average: WeightAverage | None = None
+) -> None:
+    """Put a checkpoint's weights, its optimizer's state and the average of weights back in place.
 
     Raises:
         CheckpointError: if its tensors are not this model's.
@@ -295,10 +307,32 @@ def load_checkpoint(path: Path, module: nn.Module, optimizer: AdamW | None = Non
     try:
         load_model(module, str(path / MODEL))
         if optimizer is not None:
-            load_optimizer_tensors(optimizer, module, load_file(str(path / OPTIMIZER)))
+            tensors = load_file(str(path / OPTIMIZER))
+            averaged = {name: tensors.pop(name) for name in [*tensors] if name.endswith(AVERAGE)}
+            load_optimizer_tensors(optimizer, module, tensors)
+            if average is not None:
+                average.load(averaged)
     except (RuntimeError, KeyError) as error:
         first = str(error).strip().splitlines()[0]
         raise CheckpointError(f"checkpoint '{path}' belongs to another model: {first}") from error
+
+
+def load_averaged_weights(path: Path, model: nn.Module) -> None:
+    """Put the averaged weights of a checkpoint into a model.
+
+    Raises:
+        CheckpointError: if it has none, or another model's.
+    """
+    with safe_open(str(path / OPTIMIZER), framework="pt") as file:
+        averaged = {name: file.get_tensor(name) for name in file.keys() if name.endswith(AVERAGE)}  # noqa: SIM118
+    try:
+        for name, parameter in model.named_parameters():
+            if f"{name}{AVERAGE}" in averaged:
+                parameter.data.copy_(averaged.pop(f"{name}{AVERAGE}"))
+    except RuntimeError as error:
+        raise CheckpointError(f"checkpoint '{path}' belongs to another model: {error}") from error
+    if averaged:
+        raise CheckpointError(f"checkpoint '{path}' belongs to another model: {min(averaged)}")
 
 
 def load_model_weights(path: Path, model: nn.Module) -> None:

@@ -89,7 +89,7 @@ class Loop:
     on_save: Callable[[], None]
     """Called by the process that writes, after each checkpoint."""
     on_keep: Callable[[], None] | None = None
-    """Called by the process that writes, at the steps of ``train.keep_at``."""
+    """Called by the process that writes, at the steps of ``train.keep_at`` and ``keep_every``."""
     metrics: MetricsFile | None = None
     """None on processes that do not write."""
     tracker: Tracker | None = None
@@ -267,7 +267,8 @@ class Loop:
                 self.tables,
                 self.batches.micro_batch,
             )
-            save_checkpoint(self.folder / CHECKPOINTS, run.module, run.optimizer, state, self._train.keep)
+            place, keep = self.folder / CHECKPOINTS, self._train.keep
+            save_checkpoint(place, run.module, run.optimizer, state, keep, run.average)
             self.on_save()
         run.processes.barrier()
         self._votes.forget(IS_OLD)

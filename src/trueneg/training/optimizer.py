@@ -1,52 +1,75 @@
-"""AdamW, and its learning rate as a function of the step."""
+"""The optimizer of a run, and its learning rate as a function of the step."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.optim import AdamW
+from torch.optim import AdamW, Muon, Optimizer
 
 from trueneg.config.options import OptimizerConfig
+from trueneg.training.muon import MuonWithAdamW, hidden_matrices
+from trueneg.training.stable_adamw import StableAdamW
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")
 BIAS_CORRECTION_DONE = 1_000_000.0
 """Steps after which Adam's bias correction is 1 in float32."""
 
 
-def make_optimizer(module: nn.Module, config: OptimizerConfig) -> AdamW:
-    """AdamW over a module's parameters.
+def make_optimizer(module: nn.Module, config: OptimizerConfig) -> Optimizer:
+    """The optimizer over a module's parameters that a configuration describes.
 
-    Vectors and scalars (biases, norms, learned loss weights) have no weight decay. With ``layer_decay`` each
+    Vectors and scalars (biases, norms, learned loss weights) have no weight decay, and embedding tables have it unless
+    ``decay_embeddings`` is off. With ``layer_decay`` each
     layer learns ``layer_decay`` times as fast as the one above. Google's ELECTRA used Adam without bias
     correction (``electra-code``): that is Adam which believes a million steps lie behind it; and it counted a
     layer between encoder and head that is not there, so its top layer learns ``layer_decay ** 2`` times as fast
-    as the head (google-research/electra#51).
+    as the head (google-research/electra#51). ``muon`` is for the matrices within layers; the rest has AdamW.
+
+    Raises:
+        ConfigError: for ``muon`` where no matrix lies in a numbered layer.
     """
-    groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
     depths = layer_depths([name for name, _ in module.named_parameters()], num_absent=config.name == "electra-code")
     deepest = max(depths.values(), default=0)
+    hidden = hidden_matrices(module) if config.name == "muon" else frozenset[str]()
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+    groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    matrices: dict[float, list[nn.Parameter]] = defaultdict(list)
+    """Those that Muon changes, by their share of the learning rate."""
     for name, parameter in module.named_parameters():
-        if parameter.requires_grad:
-            decay = config.weight_decay if parameter.ndim >= 2 else 0.0
-            groups[decay, config.layer_decay ** (deepest - depths[name])].append(parameter)
-    optimizer = AdamW(
-        [
-            {"params": parameters, "weight_decay": decay, "lr_scale": scale}
-            for (decay, scale), parameters in groups.items()
-        ],
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
-        fused=True,
-    )
+        if not parameter.requires_grad:
+            continue
+        scale = config.layer_decay ** (deepest - depths[name])
+        if name in hidden:
+            matrices[config.muon_learning_rate_ratio * scale].append(parameter)
+        else:
+            has_decay = parameter.ndim >= 2 and (config.decay_embeddings or id(parameter) not in tables)
+            groups[config.weight_decay if has_decay else 0.0, scale].append(parameter)
+    given = [
+        {"params": parameters, "weight_decay": decay, "lr_scale": scale}
+        for (decay, scale), parameters in groups.items()
+    ]
+    betas = (config.beta1, config.beta2)
+    if config.name == "stableadamw":
+        return StableAdamW(given, lr=config.learning_rate, betas=betas, eps=config.epsilon)
+    adamw = AdamW(given, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=True)
     if config.name == "electra-code":
-        _forgo_bias_correction(optimizer)
-    return optimizer
+        _forgo_bias_correction(adamw)
+    if not matrices:
+        return adamw
+    muon = Muon(
+        [{"params": parameters, "lr_scale": scale} for scale, parameters in matrices.items()],
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay if config.muon_weight_decay < 0 else config.muon_weight_decay,
+        momentum=config.muon_momentum,
+        adjust_lr_fn=config.muon_adjust_lr,
+    )
+    return MuonWithAdamW(muon, adamw)
 
 
 def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
@@ -93,13 +116,13 @@ def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float
     return warmup * (config.min_lr_ratio + (1 - config.min_lr_ratio) * left)
 
 
-def set_learning_rate(optimizer: AdamW, learning_rate: float) -> None:
+def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
     """Give every group its share of a learning rate."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate * group["lr_scale"]
 
 
-def optimizer_tensors(optimizer: AdamW, module: nn.Module) -> dict[str, torch.Tensor]:
+def optimizer_tensors(optimizer: Optimizer, module: nn.Module) -> dict[str, torch.Tensor]:
     """Optimizer state as named tensors: ``parameter name/state name``."""
     names = {parameter: name for name, parameter in module.named_parameters()}
     return {
@@ -109,17 +132,15 @@ def optimizer_tensors(optimizer: AdamW, module: nn.Module) -> dict[str, torch.Te
     }
 
 
-def load_optimizer_tensors(optimizer: AdamW, module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+def load_optimizer_tensors(optimizer: Optimizer, module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Put back what ``optimizer_tensors`` returned."""
     parameters = dict(module.named_parameters())
     states: dict[nn.Parameter, dict[str, Any]] = defaultdict(dict)
     for key, value in tensors.items():
         name, _, kind = key.rpartition("/")
-        parameter = parameters[name]
-        states[parameter][kind] = value if kind == "step" else value.to(parameter.device)
+        # Step counts too lie beside the parameter: fused AdamW keeps them there.
+        states[parameters[name]][kind] = value.to(parameters[name].device)
     for parameter, state in states.items():
-        # Fused AdamW keeps its step count beside the parameter.
-        state["step"] = state["step"].to(parameter.device)
         optimizer.state[parameter] = state
 
 

@@ -10,12 +10,12 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.options import PretrainConfig
 from trueneg.objectives import objective_kind
 from trueneg.tokenizer import load_tokenizer
-from trueneg.training.checkpoint import load_model_weights
+from trueneg.training.checkpoint import load_averaged_weights, load_model_weights
 from trueneg.training.folder import HUGGING_FACE, ORIGIN
 
 
 def saved_model(run: Path, config: PretrainConfig, path: Path) -> nn.Module:
-    """Load the model of a checkpoint.
+    """Load the model of a checkpoint: of a run with ``train.ema``, the averaged one, as its ``hf/`` holds it.
 
     Args:
         run: The run's folder.
@@ -30,6 +30,8 @@ def saved_model(run: Path, config: PretrainConfig, path: Path) -> nn.Module:
     kind = objective_kind(config.objective.name)
     model = kind.model_of_shapes(config, shapes) if shapes else kind.make_model(config, saved_tokenizer(run, config))
     load_model_weights(path, model)
+    if config.train.ema:
+        load_averaged_weights(path, model)
     return model
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import AdamW
+from torch.optim import Optimizer
 
 from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corruption.keyed import mixed_seed
@@ -26,6 +26,7 @@ from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
 from trueneg.training.precision import settle_precision
+from trueneg.training.weight_average import WeightAverage
 
 Prepare = Callable[[Any], tuple[Any, Sums]]
 Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
@@ -57,7 +58,7 @@ class Run:
     """Everything that a step changes or needs."""
 
     module: TrainingModule[Any]
-    optimizer: AdamW
+    optimizer: Optimizer
     optimizer_config: OptimizerConfig
     config: TrainConfig
     device: torch.device
@@ -89,6 +90,8 @@ class Run:
         self.forward = forward
         self.parameters = list(self.module.parameters())
         """Listed once: a walk through the modules takes longer than a launch for each."""
+        self.average = WeightAverage(self.module.model, self.config.ema) if self.config.ema else None
+        """What is exported, of a run that averages its weights."""
         self.first_bad_step = torch.tensor(-1, device=self.device)
         """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading
         waits for the device."""
@@ -126,7 +129,7 @@ class Run:
         Raises:
             CheckpointError: if its tensors are not this model's.
         """
-        load_checkpoint(checkpoint, self.module, self.optimizer)
+        load_checkpoint(checkpoint, self.module, self.optimizer, self.average)
         self.step = state.step
         if self.processes.is_main:
             self.meter = Meter(state.sums, self.device)
@@ -159,6 +162,10 @@ class Run:
     def objective(self) -> Objective[Any, Any]:
         """What is minimised."""
         return self.module.objective
+
+    def exported(self) -> AbstractContextManager[None]:
+        """Within it the model has the weights that are exported: the averaged ones, where there are any."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision, if configured."""
@@ -215,6 +222,8 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     run.optimizer.zero_grad(set_to_none=not run.keeps_gradients)
     objective.after_step(run.module.model)
     run.step += 1
+    if run.average is not None:
+        run.average.update(run.step)
     return norm
 
 

@@ -1,0 +1,88 @@
+"""One budget, several ways to train it, some seeds each: held-out losses, and their differences from the first way.
+
+    OMP_NUM_THREADS=1 python benchmarks/training_recipes.py optimizers CORPUS --out FOLDER
+    OMP_NUM_THREADS=1 python benchmarks/training_recipes.py sharing CORPUS --out FOLDER
+
+Arms of one seed read the same rows with the same masks, so differences are taken by seed. Intervals are 95 %, of
+Student's t over seeds. A run that is in FOLDER already goes on, or is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from trueneg.runs.pretraining import configure, pretrain
+
+SIZES = ("num_layers=2", "model.hidden_size=96", "num_heads=3", "intermediate_size=384", "max_positions=64")
+BUDGET = ("corpus.length=64", "batch_size=32", "warmup_steps=60", "eval_every=0", "save_every=0", "log_every=200")
+SMALL = (*SIZES, *BUDGET, "train.precision=fp32", "corpus.pack=false")
+
+BERT = ("model.architecture=bert", "optimizer.weight_decay=0.01")
+OPTIMIZERS = {
+    f"{name}, {rate:g}": (*BERT, f"optimizer.name={name}", f"optimizer.learning_rate={rate}")
+    for name in ("adamw", "stableadamw", "muon")
+    for rate in (1e-3, 3e-3)
+}
+DEBERTA = ("model.architecture=deberta-v2", "generator_depth=0.5", "learning_rate=1e-3")
+SHARING = {
+    "shared": DEBERTA,
+    "none": (*DEBERTA, "embedding_sharing=none"),
+    "gdes": (*DEBERTA, "embedding_sharing=gdes"),
+    "gdes, alternating": (*DEBERTA, "embedding_sharing=gdes", "updates=alternating"),
+}
+ARMS = {"optimizers": ("mlm", OPTIMIZERS), "sharing": ("electra", SHARING)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=ARMS)
+    parser.add_argument("corpus")
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=600)
+    options = parser.parse_args()
+    objective, arms = ARMS[options.what]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in arms}
+    for seed in range(1, options.seeds + 1):
+        for name, settings in arms.items():
+            common = (*SMALL, f"corpus.path={options.corpus}", f"train.steps={options.steps}", f"train.seed={seed}")
+            config = configure("electra-mini", objective=objective, settings=(*common, *settings))
+            folder = options.out / options.what / name.replace(", ", "-") / str(seed)
+            done = pretrain(config, folder, resume=True, quiet=True)
+            # A run that had finished before evaluates nothing: its last record has it.
+            records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+            last = [record for record in records if record["kind"] == "eval"][-1]
+            found[name].append({name: value for name, value in last.items() if name != "kind"})
+            print(f"{name}, seed {seed}: {done.seconds:.0f} s, {shown(found[name][-1])}", flush=True)
+    for reading in ("loss", "gold_loss", "loss/rtd", "detection_recall", "detection_precision"):
+        if all(reading in one for runs in found.values() for one in runs):
+            print(f"\n{reading}")
+            first = [one[reading] for one in found[next(iter(found))]]
+            for name, runs in found.items():
+                values = [one[reading] for one in runs]
+                differences = [value - other for value, other in zip(values, first, strict=True)]
+                apart = "" if values == first else f"   from the first arm {interval(differences)}"
+                print(f"  {name:22} {interval(values)}{apart}")
+
+
+def shown(readings: dict[str, float]) -> str:
+    return ", ".join(f"{name} {readings[name]:.4f}" for name in ("loss", "gold_loss", "loss/rtd") if name in readings)
+
+
+def interval(values: Sequence[float]) -> str:
+    """The mean with its 95 % interval."""
+    mean, num = float(np.mean(values)), len(values)
+    if num < 2:
+        return f"{mean:+.4f}"
+    half = float(stats.t.ppf(0.975, num - 1)) * float(np.std(values, ddof=1)) / num**0.5
+    return f"{mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}]"
+
+
+if __name__ == "__main__":
+    main()

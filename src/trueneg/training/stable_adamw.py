@@ -1,0 +1,72 @@
+"""AdamW with Adafactor's update clipping (Wortsman et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class StableAdamW(Optimizer):
+    """AdamW, its step shortened where squared gradients outgrow their average (Wortsman et al. 2023, Algorithm 2).
+
+    Of each tensor RMS_t = sqrt(mean(g_t^2 / max(v_t, eps^2))), with v_t the bias-corrected mean of squared gradients,
+    and the learning rate of this step is lr / max(1, RMS_t), for the update and the decoupled weight decay alike.
+    Where v_t follows the gradient it is AdamW.
+
+    Args:
+        groups: Parameters with their ``weight_decay``, as torch's optimizers take them.
+        lr: Learning rate.
+        betas: Decays of the means of gradients and of squared gradients.
+        eps: Added to the root of the mean of squared gradients.
+    """
+
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6
+    ) -> None:
+        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Change every parameter that has a gradient."""
+        for group in self.param_groups:
+            parameters = [one for one in group["params"] if one.grad is not None]
+            if parameters:
+                self._change(parameters, group)
+
+    def _change(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        beta1, beta2 = group["betas"]
+        gradients = [one.grad for one in parameters if one.grad is not None]
+        states = [self._state(one) for one in parameters]
+        steps, means, squares = ([state[name] for state in states] for name in ("step", "exp_avg", "exp_avg_sq"))
+        torch._foreach_add_(steps, 1)
+        torch._foreach_lerp_(means, gradients, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
+        roots = torch._foreach_sqrt(torch._foreach_div(squares, _bias_corrections(beta2, steps)))
+        norms = torch._foreach_norm(torch._foreach_div(gradients, torch._foreach_clamp_min(roots, group["eps"])))
+        rms = torch._foreach_div(norms, [one.numel() ** 0.5 for one in parameters])
+        rates = [group["lr"] / one for one in torch._foreach_clamp_min(rms, 1.0)]
+        if group["weight_decay"]:
+            torch._foreach_mul_(parameters, [1 - rate * group["weight_decay"] for rate in rates])
+        torch._foreach_add_(roots, group["eps"])
+        updates = torch._foreach_div(means, roots)
+        factors = [rate / one for rate, one in zip(rates, _bias_corrections(beta1, steps), strict=True)]
+        torch._foreach_mul_(updates, factors)
+        torch._foreach_sub_(parameters, updates)
+
+    def _state(self, parameter: Tensor) -> dict[str, Tensor]:
+        state: dict[str, Tensor] = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), device=parameter.device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        return state
+
+
+def _bias_corrections(beta: float, steps: list[Tensor]) -> list[Tensor]:
+    """``1 - beta ** step`` for each tensor, computed where the step counts are, so that a GPU is not waited for."""
+    return [1 - beta**step for step in steps]
