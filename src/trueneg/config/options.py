@@ -383,7 +383,7 @@ class OptimizerConfig:
     )
     """Learning rate of the last step as a share of the peak."""
     weight_decay: float = option(0.01, at_least=0)
-    """Decoupled weight decay, of matrices only (biases and norms have none): a step takes off learning rate times this."""
+    """Decoupled weight decay, of matrices only: biases and norms have none. A step takes learning rate times it off."""
     decay_embeddings: bool = True
     """Whether embedding tables have weight decay, too."""
     beta1: float = option(0.9, at_least=0, below=1)
