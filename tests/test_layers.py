@@ -21,6 +21,7 @@ ORDER = [
     "files",
     "registry",
     "config",
+    "hardware",
     "tokenizer",
     "lexicon",
     "corpus",

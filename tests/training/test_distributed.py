@@ -52,7 +52,7 @@ def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -
     assert choose_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize(("wanted", "message"), [("gpu", "cuda:N, got gpu"), ("meta", "not on meta")])
+@pytest.mark.parametrize(("wanted", "message"), [("gpu", "or mps, got gpu"), ("meta", "not on meta")])
 def test_devices_that_are_none(wanted: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"train.device.*{message}"):
         choose_device(wanted)

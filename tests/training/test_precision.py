@@ -56,8 +56,8 @@ def test_what_is_asked_for_stays(wanted: str, is_native: bool, monkeypatch: pyte
 def test_an_old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    assert settle_precision(AUTO.train, GPU).precision == "fp32"
-    with pytest.raises(ConfigError, match=r"Tesla T4 has no bfloat16: use train.precision=fp32, or auto"):
+    assert settle_precision(AUTO.train, GPU).precision == "fp16"
+    with pytest.raises(ConfigError, match=r"Tesla T4 has no bfloat16: use train.precision=fp16, or auto"):
         settle_precision(TrainConfig(precision="bf16"), GPU)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     assert settle_precision(AUTO.train, GPU).precision == "bf16"

@@ -46,7 +46,7 @@ def test_a_peak_is_the_data_sheets_or_measured_or_left_out(monkeypatch: pytest.M
     cuda = torch.device("cuda", 0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100 80GB HBM3")
     assert peak_of(cuda, "fp32").flops == 989e12
-    for name, reason in (("NVIDIA Unheard-of", "in no table"), ("Tesla T4", "has no bfloat16")):
+    for name, reason in (("NVIDIA Unheard-of", "in no table"), ("T4", "has no bfloat16")):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
         unknown = peak_of(cuda, "bf16")
         assert not unknown.flops and name in str(unknown) and reason in str(unknown)

@@ -12,9 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tiny
 from trueneg.config.options import OptimizerConfig, TrainConfig
+from trueneg.hardware import seed_draws
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.training.distributed import Processes, Votes
-from trueneg.training.step import Run, seed_draws, train_step
+from trueneg.training.step import Run, train_step
 
 
 @pytest.fixture

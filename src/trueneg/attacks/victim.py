@@ -64,7 +64,7 @@ class Victim:
         task: The task.
         tokenizer: The model's.
         length: Tokens of a text that it reads at most.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
         tokens_at_once: Padded tokens of a batch; by default what the model's device is busy with.
         cache_size: How many texts' probabilities are kept, so that texts of the same tokens are read once.
 

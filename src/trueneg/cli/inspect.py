@@ -30,7 +30,7 @@ def inspect(
     top: Annotated[int, typer.Option(min=1, help="Predictions to show for a word.")] = 5,
     html: Annotated[Path | None, typer.Option(help="A page to write, which needs nothing but itself.")] = None,
     wordnet: WordNetPath = "",
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N; by default a GPU if there is one.")] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda, xpu, mps, cuda:N; by default a GPU if there is one.")] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -61,7 +61,9 @@ def seeds_of(text: str) -> list[int]:
 Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
 Tokenizer = Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")]
 WordNetPath = Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")]
-Device = Annotated[str, typer.Option(help="Where encoders run: cpu, cuda or cuda:N; by default a GPU if there is one.")]
+Device = Annotated[
+    str, typer.Option(help="Where encoders run: cpu, cuda, xpu, mps, cuda:N; by default a GPU if there is one.")
+]
 
 TextField = Annotated[str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")]
 Lines = Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")]
@@ -76,4 +78,6 @@ LearningRate = Annotated[
     ),
 ]
 BatchSize = Annotated[int | None, RunOption("train.batch_size", "Rows a step, over all processes.")]
-Precision = Annotated[str | None, RunOption("train.precision", "fp32, bf16, or auto: bf16 where it is native.")]
+Precision = Annotated[
+    str | None, RunOption("train.precision", "fp32, bf16, fp16, or auto: what the device is best at.")
+]

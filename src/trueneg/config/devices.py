@@ -1,4 +1,4 @@
-"""GPUs by name: what their makers say they compute in bfloat16, and their memory."""
+"""GPUs by name: what their makers say they compute in half precision, and their memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ class Gpu:
     """Dense operations a second of matrix products in bfloat16, summed in float32; 0 where it has none."""
     memory: float
     """Bytes."""
+    fp16: float
+    """The same in float16."""
 
 
-def _gpu(name: str, teraflops: float, gigabytes: float) -> Gpu:
-    return Gpu(name, teraflops * 1e12, gigabytes * 1e9)
+def _gpu(name: str, teraflops: float, gigabytes: float, in_fp16: float | None = None) -> Gpu:
+    """Both half precisions are as fast, unless there is one only."""
+    return Gpu(name, teraflops * 1e12, gigabytes * 1e9, (teraflops if in_fp16 is None else in_fp16) * 1e12)
 
 
 # A name is looked for in what the driver calls the device, the longest first: "H100 PCIe" before "H100".
@@ -48,8 +51,8 @@ GPUS = {
         _gpu("RTX 3090", 71, 24),
         _gpu("MI300X", 1307, 192),
         _gpu("MI250X", 191.5, 64),
-        _gpu("V100", 0, 16),
-        _gpu("T4", 0, 16),
+        _gpu("V100", 0, 16, in_fp16=125),
+        _gpu("T4", 0, 16, in_fp16=65),
     )
 }
 """Name to figures. Peaks are of the fastest variant where a name has several; clocks, power limits and coolers lower

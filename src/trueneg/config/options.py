@@ -419,9 +419,10 @@ class TrainConfig:
     """Micro-batches that a step is cut into, to save memory."""
     seed: int = option(1, compared=False)
     """Everything random follows from it."""
-    precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """Full float32, or bfloat16 where autocast allows it, with weights in float32; ``auto`` for bfloat16 where the
-    device computes it in hardware, else float32: the run's configuration keeps which it was."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "fp32"
+    """Full float32, or bfloat16 or float16 where autocast allows it, with weights in float32. With ``fp16`` the loss is
+    scaled; a step whose gradient overflows is left out. ``auto``: ``bf16`` where the device computes it in hardware,
+    else ``fp16`` on a GPU (``cuda``, ``xpu``), else ``fp32``: the run's configuration keeps which it was."""
     compile: Literal["auto", True, False] = option("auto", resume="free")
     """Compile the step with ``torch.compile``: a minute or more to begin, then faster. ``auto`` compiles pre-training
     on a GPU and nothing else; the run's configuration keeps which it was, as compiled dropout draws others than plain
@@ -452,8 +453,8 @@ class TrainConfig:
     max_minutes: float = option(0.0, at_least=0, resume="free")
     """Save and stop after this many minutes; 0 for no limit."""
     device: str = option("", resume="free")
-    """Where the model is trained: ``cpu``, ``cuda`` or ``cuda:N``; empty for this process's GPU if there is one, else
-    the CPU."""
+    """Where the model is trained: ``cpu``, ``cuda`` (NVIDIA, AMD), ``xpu`` (Intel), each also with a number as in
+    ``cuda:1``, or ``mps`` (Apple); empty for this process's ``cuda`` if there is one, else ``xpu``, else the CPU."""
     tracker: Literal["", "trackio", "wandb", "tensorboard"] = option("", resume="free")
     """Experiment tracker that is sent every record; empty for none."""
 

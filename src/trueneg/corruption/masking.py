@@ -15,6 +15,7 @@ from trueneg.config.options import MaskingConfig
 from trueneg.corruption import keyed
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, ModelError
+from trueneg.hardware import widened
 
 
 def num_slots(length: int, rate: float) -> int:
@@ -93,8 +94,8 @@ class Masking(nn.Module):
         is_ordinary = ~rows.is_special
         num_ordinary = is_ordinary.sum(1, keepdim=True)
         # In float64, as Python counts slots: at a half, float32 rounds the other way now and then.
-        wanted = (num_ordinary.to(torch.float64) * self.config.rate).round().to(torch.int64).clamp(1, slots)
-        wanted = torch.minimum(wanted, num_ordinary)
+        wanted = (widened(num_ordinary) * self.config.rate).round().to(torch.int64).clamp(1, slots)
+        wanted = torch.minimum(wanted.to(num_ordinary.device), num_ordinary)
         priority = torch.where(is_ordinary, self._priority(rows), -1)
         if self.config.unit == "token":
             positions = priority.topk(slots, dim=1).indices

@@ -61,7 +61,7 @@ def predict_contrast_set(
         tokenizer: The model's.
         contrast: The same task's.
         length: Maximum number of tokens of a row.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
 
     Returns:
         Both, and counts: ``rows``, originals and revisions together, and how many of them were ``truncated``.

@@ -43,7 +43,7 @@ def predict_split(
         examples: Those of one split.
         encoded: What ``task.encode`` made of them with ``is_training=False``.
         pad_id: The tokenizer's.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
         processes: Those that share the work; all get all predictions.
         progress: Called with the number of rows read, and of all.
     """

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trueneg.errors import ConfigError
+from trueneg.hardware import widened
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import by_budget, hidden_states, load_encoder, padded, weighted_sum
@@ -41,9 +42,9 @@ class States:
     def pooled(self, pooling: Pooling) -> Tensor:
         """Pool the states of each text: float64 ``[layers + 1, n, hidden]``."""
         if pooling == "cls":
-            return self.hidden[:, :, 0].double()
-        weights = self.is_token.double()
-        return weighted_sum(self.hidden.double(), weights) / weights.sum(1)[:, None]
+            return widened(self.hidden[:, :, 0])
+        weights = widened(self.is_token)
+        return weighted_sum(widened(self.hidden), weights) / weights.sum(1)[:, None]
 
 
 class TextReader:

@@ -12,6 +12,7 @@ from trueneg.config.codec import decode
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.errors import ConfigError, ModelError
+from trueneg.hardware import HALF
 from trueneg.models.backbone import Encoder, attend_by_documents, check_packing
 
 LEAST_FILL = 0.95
@@ -88,7 +89,7 @@ def with_attention(
     Returns:
         The configuration without ``model.attention=auto``, and a line that says what was chosen, if that needs a word.
     """
-    asked, dtype = config.model.attention, torch.bfloat16 if config.train.precision == "bf16" else torch.float32
+    asked, dtype = config.model.attention, HALF.get(config.train.precision, torch.float32)
     is_asked = asked == "documents"
     if not is_asked and (asked != "auto" or device.type != "cuda" or dtype == torch.float32 or rows.is_full):
         return replace(config, model=replace(config.model, attention="sdpa" if asked == "auto" else asked)), ""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +17,10 @@ from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
 from trueneg.errors import TruenegError
+from trueneg.hardware import name_of, peak_memory, wait_for
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
 from trueneg.training.precision import settle_precision
-from trueneg.training.speed import clock_of, matrix_rate, peak_of, wait_for
+from trueneg.training.speed import clock_of, matrix_rate, peak_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -269,7 +267,7 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
     used, limit = peak_memory(device)
     peak = peak_of(device, config.train.precision)
     measured = Measured(
-        device="cpu" if device.type == "cpu" else torch.cuda.get_device_name(device),
+        device=name_of(device),
         threads=torch.get_num_threads(),
         cores=usable_cores(),
         precision=config.train.precision,
@@ -280,8 +278,11 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
         step=step,
         one_row=one_row,
         read=read,
-        host=arm.host_time() if device.type == "cuda" else None,
-        matrix_rate={precision: matrix_rate(device, precision) for precision in ("fp32", "bf16")},
+        host=arm.host_time() if device.type != "cpu" else None,
+        matrix_rate={
+            precision: matrix_rate(device, precision)
+            for precision in dict.fromkeys(("fp32", "bf16", config.train.precision))
+        },
         peak=0.0 if device.type == "cpu" else peak.flops,
         fill=fill,
         packed_fill=fills["true"],
@@ -299,7 +300,7 @@ def _worth_trying(
     """Options that may make a step faster, as they are written on a command line, and as settings."""
     if not config.corpus.is_packed and fills["true"] > WORTH * fills["false"]:
         yield "--pack", "corpus.pack=true"
-    other = "fp32" if config.train.precision == "bf16" else "bf16"
+    other = "bf16" if config.train.precision == "fp32" else "fp32"
     if device.type == "cpu" or other == "bf16":
         yield f"--precision {other}", f"train.precision={other}"
     if device.type == "cuda" and not config.train.compile:
@@ -367,14 +368,6 @@ class _StepArm:
 
 def _forget(_: object) -> None:
     """Let go of a result."""
-
-
-def peak_memory(device: torch.device) -> tuple[float, float]:
-    """Give the bytes that were used at most, on a CPU by the whole process, and those there are."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device), torch.cuda.get_device_properties(device).total_memory
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return used, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 BENCHMARKS = ("step", "overhead")

@@ -152,7 +152,7 @@ def _padding(measured: Measured) -> Bottleneck | None:
 
 def _precision(measured: Measured) -> Bottleneck | None:
     rates, now = measured.matrix_rate, measured.precision
-    other = "fp32" if now == "bf16" else "bf16"
+    other = "bf16" if now == "fp32" else "fp32"
     option = f"--precision {other}"
     # Only what is spent in matrix products gets faster.
     share = min(1.0, measured.achieved / rates[now])

@@ -115,12 +115,18 @@ def _extras() -> Finding:
 def _accelerator() -> Finding:
     import torch
 
+    from trueneg.hardware import is_there
+
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         listed = ", ".join(f"{device.name} ({device.total_memory / 2**30:.0f} GiB)" for device in devices)
         return Finding("accelerator", "ok", f"CUDA {torch.version.cuda}: {listed}")
-    if torch.backends.mps.is_available():
-        return Finding("accelerator", "ok", "an Apple GPU (mps), which is not used: training runs on the CPU")
+    if is_there("xpu"):
+        listed = ", ".join(torch.xpu.get_device_name(i) for i in range(torch.xpu.device_count()))
+        return Finding("accelerator", "ok", f"Intel GPU (xpu): {listed}")
+    if is_there("mps"):
+        what = "an Apple GPU (mps), which is used where it is asked for; without a word training runs on the CPU"
+        return Finding("accelerator", "ok", what, "trueneg pretrain … --set train.device=mps")
     if shutil.which("nvidia-smi") is None:
         return Finding("accelerator", "ok", "none: training runs on the CPU")
     build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
@@ -136,15 +142,18 @@ def _bfloat16() -> Finding:
     """Whether bfloat16 is done in hardware; emulated, it is slower than float32."""
     import torch
 
+    from trueneg.hardware import WITH_STREAMS, is_there
     from trueneg.training.precision import has_bfloat16
 
-    place = "GPU" if torch.cuda.is_available() else "CPU"
-    is_native = has_bfloat16(torch.device("cuda" if place == "GPU" else "cpu"))
+    device = torch.device(next(filter(is_there, WITH_STREAMS), "cpu"))
+    place = "CPU" if device.type == "cpu" else "GPU"
+    is_native = has_bfloat16(device)
     if is_native is None:
         return Finding("bfloat16", "warn", "this torch cannot tell whether the CPU has it", "train in float32")
     if is_native:
         return Finding("bfloat16", "ok", f"native on this {place}")
-    return Finding("bfloat16", "warn", f"emulated on this {place}, slower than float32", "train in float32")
+    remedy = "train in float32" if place == "CPU" else "train in float16, which train.precision=auto takes"
+    return Finding("bfloat16", "warn", f"emulated on this {place}, slower than float32", remedy)
 
 
 def usable_cores() -> int:

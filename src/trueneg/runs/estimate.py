@@ -23,18 +23,18 @@ from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import Rows
 from trueneg.corruption.views.batch import View, Views
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.hardware import name_of, peak_memory
 from trueneg.models.flops import training_flops
 from trueneg.models.loading import count_parameters
 from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective, TrainingModule
-from trueneg.runs.bench import peak_memory
 from trueneg.runs.doctor import Finding, Level
 from trueneg.runs.pretraining import build
 from trueneg.terminal.progress import duration
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
 from trueneg.training.precision import settle_precision
-from trueneg.training.speed import Peak, peak_of
+from trueneg.training.speed import Peak, peak_of, sheet_peak
 from trueneg.training.step import Run, train_step
 
 VOCABULARY = 30_522
@@ -143,16 +143,15 @@ def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding
     if on:
         gpu = _named(on)
         if config.train.precision == "auto":
-            config = override(config, [f"train.precision={'bf16' if gpu.bf16 else 'fp32'}"])
+            config = override(config, [f"train.precision={'bf16' if gpu.bf16 else 'fp16'}"])
         if config.train.precision == "bf16" and not gpu.bf16:
-            raise ConfigError(f"--on {on}: {gpu.name} has no bfloat16: add --set train.precision=fp32")
-        source = f"the data sheet's dense bf16 of {gpu.name}" if gpu.bf16 else f"{gpu.name} has no bfloat16"
-        place, limit, peak = gpu.name, gpu.memory, Peak(gpu.bf16, source)
+            raise ConfigError(f"--on {on}: {gpu.name} has no bfloat16: add --set train.precision=fp16")
+        place, limit, peak = gpu.name, gpu.memory, sheet_peak(gpu, config.train.precision)
     else:
         config = replace(config, train=settle_precision(config.train, device))
-        place = "this CPU" if device.type == "cpu" else torch.cuda.get_device_name(device)
+        place = "this CPU" if device.type == "cpu" else name_of(device)
         limit, peak = peak_memory(device)[1], peak_of(device, config.train.precision)
-    is_gpu = bool(on) or device.type == "cuda"
+    is_gpu = bool(on) or device.type != "cpu"
     found = estimate(config, on_gpu=is_gpu)
     return found, [_memory(found, config, place, limit), _time(found, config, place, peak, is_gpu)]
 

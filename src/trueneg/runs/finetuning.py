@@ -376,6 +376,11 @@ def check_finetuning(config: FinetuneConfig) -> None:
         raise ConfigError(
             "train.cuda_graphs: batches of fine-tuning differ in length, and are not recorded: leave it out"
         )
+    if config.adversarial and config.train.precision == "fp16":
+        raise ConfigError(
+            f"adversarial={config.adversarial}: perturbations are lost in float16, which scales the loss: use "
+            f"train.precision=bf16 or fp32"
+        )
     if config.adversarial and config.train.compile is True:
         raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
     if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:

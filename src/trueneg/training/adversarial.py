@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 from trueneg.config.options import FinetuneConfig, FreeLBConfig, SmartConfig
 from trueneg.corruption.keyed import example_keys, uniform
 from trueneg.errors import ConfigError
+from trueneg.hardware import RandomState
 from trueneg.models.backbone import embedding_table
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.labelled import (
@@ -171,7 +172,7 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
     def forward(self, model: Any, batch: LabelledBatch) -> Outcome:
         """Sums of the task's losses and of the divergences."""
         objective = self.objective
-        state = _RandomState(batch.input_ids.device)
+        state = RandomState(batch.input_ids.device)
         outputs = objective.outputs(model, batch).float()
         is_target = objective.is_target(batch)
         losses = objective.losses(outputs, batch)
@@ -188,7 +189,7 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
         """Count steps: noise is drawn anew in each."""
         self.step += 1
 
-    def _perturbation(self, model: Any, batch: LabelledBatch, outputs: Tensor, state: _RandomState) -> Tensor:
+    def _perturbation(self, model: Any, batch: LabelledBatch, outputs: Tensor, state: RandomState) -> Tensor:
         """Steps that change the outputs the most, each token's by its own scale; where to is seen beside the text."""
         config, mask = self.config, batch.attention_mask[..., None]
         width = embedding_table(model).shape[1]
@@ -280,22 +281,8 @@ def normal(keys: Tensor, num: int) -> Tensor:
     return normal * math.sqrt(2)
 
 
-class _RandomState:
-    """A moment of torch's random state, to go back to: dropout then draws the same masks."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-    def restore(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.set_rng_state(self._state, self._device)
-        else:
-            torch.set_rng_state(self._state)
-
-
 def _outputs_at(
-    objective: LabelledObjective, model: Any, batch: LabelledBatch, delta: Tensor, state: _RandomState
+    objective: LabelledObjective, model: Any, batch: LabelledBatch, delta: Tensor, state: RandomState
 ) -> Tensor:
     state.restore()
     with perturbed(model, delta):

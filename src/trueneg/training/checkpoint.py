@@ -53,6 +53,8 @@ class State:
     """What the meter has added up since the last record."""
     tables: str = ""
     """Of ``tables_digest``; empty if nothing was looked up, or by a version that did not say."""
+    loss_scale: dict[str, int | float] = field(default_factory=dict)
+    """State of the scaler of losses; empty without float16."""
     micro_batch: int = 0
     """Examples of a micro-batch of one process; 0 by a version that did not say."""
     version: str = __version__

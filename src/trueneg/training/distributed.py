@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from trueneg.errors import BusyError, ConfigError, LostProcessError
 from trueneg.files.lock import locked
+from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_there
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,15 @@ class Votes:
         self._coming: tuple[torch.distributed.Work, Tensor] | None = None
         self._forgotten: set[int] = set()
         # On a stream of their own votes do not queue behind the steps.
-        is_sent_beside = processes.world_size > 1 and device.type == "cuda"
-        self._stream = torch.cuda.Stream(device) if is_sent_beside else None
+        is_sent_beside = processes.world_size > 1 and device.type in WITH_STREAMS
+        self._module = torch.get_device_module(device) if is_sent_beside else None
+        self._stream = None if self._module is None else self._module.Stream(device)
 
     def cast(self, flags: Sequence[bool]) -> list[bool]:
         """Vote, and learn what the vote before came to: that of no process, the first time."""
         if self._processes.world_size == 1:
             return list(flags)
-        with torch.cuda.stream(self._stream):  # does nothing for None
+        with nullcontext() if self._module is None else self._module.stream(self._stream):
             answer = [False] * len(flags)
             if self._coming is not None:
                 work, votes = self._coming
@@ -141,9 +143,9 @@ def join_processes(device_type: str) -> Iterator[Processes]:
             f"LOCAL_RANK=$SLURM_LOCALID); for one process alone unset WORLD_SIZE"
         )
     processes = Processes(_number("RANK"), world_size, _number("LOCAL_RANK", "0"))
-    if device_type == "cuda":
-        torch.cuda.set_device(processes.local_rank)
-    torch.distributed.init_process_group("nccl" if device_type == "cuda" else "gloo")
+    if device_type in WITH_STREAMS:
+        torch.get_device_module(device_type).set_device(processes.local_rank)
+    torch.distributed.init_process_group(backend_for(device_type))
     try:
         yield processes
     except RuntimeError as error:
@@ -160,26 +162,37 @@ def join_processes(device_type: str) -> Iterator[Processes]:
 def choose_device(wanted: str) -> torch.device:
     """This process's device: the configured one, else its GPU if there is one, else the CPU.
 
+    An Apple GPU has to be asked for: no run on one has been compared with a CPU's yet.
+
     Raises:
         ConfigError: if the configured one is not there, or is one GPU for several processes.
     """
-    name = wanted or ("cuda" if torch.cuda.is_available() else "cpu")
+    name = wanted or next(filter(is_there, WITH_STREAMS), "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"train.device must be cpu, cuda or cuda:N, got {wanted}") from error
-    if device.type == "cuda":
-        if device.index is not None and (world_size := _number("WORLD_SIZE", "1")) > 1:
-            raise ConfigError(
-                f"train.device={wanted}: all {world_size} processes would share that GPU: leave it out, and each takes "
-                f"the one of its LOCAL_RANK"
-            )
-        if not torch.cuda.is_available():
-            raise ConfigError(f"train.device={wanted}: torch sees no GPU here; leave it out to use the CPU")
-        return torch.device("cuda", _number("LOCAL_RANK", "0") if device.index is None else device.index)
-    if device.type != "cpu":
-        raise ConfigError(f"train.device={wanted}: training runs on cpu or cuda, not on {device.type}")
-    return device
+        raise ConfigError(f"train.device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got {wanted}") from error
+    if device.type == "cpu":
+        return device
+    if device.type not in ACCELERATORS:
+        raise ConfigError(f"train.device={wanted}: training runs on cpu, cuda, xpu or mps, not on {device.type}")
+    world_size = _number("WORLD_SIZE", "1")
+    if device.type == "mps" and world_size > 1:
+        raise ConfigError(
+            f"train.device={wanted}: an Apple GPU is one, and takes no messages of {world_size} processes: start one"
+        )
+    if device.index is not None and world_size > 1:
+        raise ConfigError(
+            f"train.device={wanted}: all {world_size} processes would share that GPU: leave it out, and each takes "
+            f"the one of its LOCAL_RANK"
+        )
+    if not is_there(device.type):
+        raise ConfigError(
+            f"train.device={wanted}: torch sees no GPU here ({ACCELERATORS[device.type]}); leave it out to use the CPU"
+        )
+    if device.type == "mps":
+        return torch.device("mps")
+    return torch.device(device.type, _number("LOCAL_RANK", "0") if device.index is None else device.index)
 
 
 def _number(variable: str, default: str = "") -> int:

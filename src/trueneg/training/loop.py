@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -19,6 +20,7 @@ from trueneg.config.codec import encode
 from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.config.validation import steps_to_keep
 from trueneg.errors import ConfigError, DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
+from trueneg.hardware import pins_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
 from trueneg.training.compilation import is_of_compiler, said_by
@@ -114,7 +116,7 @@ class Loop:
         self._votes = Votes(run.processes, run.device)
         reason: Literal["finished", "time", "interrupted"] = "finished"
         shares = {} if self.on_keep is None else steps_to_keep(config)
-        pin_memory = run.device.type == "cuda"
+        pin_memory = pins_memory(run.device)
         with _stop_signals() as is_stopped, self._closing(), self._explaining():
             for micro_batches in self._clock.waiting.timed(self.batches.from_step(run.step, config.steps, pin_memory)):
                 norm = train_step(run, micro_batches)
@@ -202,11 +204,14 @@ class Loop:
         run = self.run
         # All that the device is waited for, in one transfer.
         beside = {"gradient_norm": norm, "first_bad_step": run.first_bad_step}
+        beside |= {"loss_scale": run.loss_scale()} if run.scaler.is_enabled() else {}
         readings = run.meter.read(run.processes, run.objective.weights, beside)
         self._refuse_divergence(int(readings.pop("first_bad_step")))
-        gradient_norm = readings.pop("gradient_norm")
+        told = {name: readings.pop(name) for name in ("gradient_norm", "loss_scale") if name in readings}
         readings |= self._speed()
-        readings |= {"gradient_norm": gradient_norm, "learning_rate": _learning_rate(run)}
+        # A gradient that overflows in float16 has no norm, and is no step.
+        readings |= {name: value for name, value in told.items() if math.isfinite(value)}
+        readings["learning_rate"] = _learning_rate(run)
         readings |= run.objective.expensive_metrics(run.module.model)
         readings |= {} if run.passes is None else run.passes.readings()
         self._raise_warning(run.objective.warning_for(readings))
@@ -265,6 +270,7 @@ class Loop:
                 self._seconds(),
                 sums,
                 self.tables,
+                run.scaler.state_dict(),
                 self.batches.micro_batch,
             )
             place, keep = self.folder / CHECKPOINTS, self._train.keep

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from trueneg.hardware import has_float64, widened
 from trueneg.objectives.base import EPS, Outcome, Sums
 from trueneg.training.distributed import Processes
 
@@ -47,7 +48,8 @@ class Meter:
     def __init__(self, sums: Mapping[str, float] | None = None, device: torch.device | None = None) -> None:
         sums = sums or {}
         self._names = tuple(sums)
-        self._sums = torch.tensor(list(sums.values()), dtype=torch.float64, device=device)
+        place = device if device is None or has_float64(device) else None
+        self._sums = torch.tensor(list(sums.values()), dtype=torch.float64, device=place)
 
     def add(self, outcome: Outcome, counts: Sums) -> None:
         """Add a micro-batch's sums, and its own denominators."""
@@ -56,7 +58,7 @@ class Meter:
         named |= {f"stat/{name}": value for name, value in outcome.stats.items()}
         names = tuple(named)
         # Stacked as float32, which they are, and widened in one launch.
-        added = torch.stack([_exact(value) for value in named.values()]).to(torch.float64)
+        added = widened(torch.stack([_exact(value) for value in named.values()]))
         if self._names == names:
             self._sums = self._sums + added
         elif not self._names:
@@ -90,14 +92,14 @@ class Meter:
         """
         beside = beside or {}
         total = processes.sum_of(self._sums)
-        values = torch.cat([total, *(value.to(torch.float64).view(1) for value in beside.values())]).tolist()
+        values = torch.cat([total, *(widened(value).view(1) for value in beside.values())]).tolist()
         sums = dict(zip(self._names, values, strict=False))
         self._names, self._sums = (), self._sums[:0]
         return readings(sums, weights) | dict(zip(beside, values[len(sums) :], strict=True))
 
 
 def _exact(value: Tensor) -> Tensor:
-    return value if value.dtype == torch.float32 else value.to(torch.float64)
+    return value if value.dtype == torch.float32 else widened(value)
 
 
 def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:

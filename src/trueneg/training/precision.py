@@ -11,6 +11,7 @@ import torch
 from trueneg.config.codec import load_config
 from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
+from trueneg.hardware import WITH_STREAMS, name_of
 from trueneg.training.folder import CONFIG
 
 Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
@@ -19,29 +20,35 @@ _FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
 
 
 def has_bfloat16(device: torch.device) -> bool | None:
-    """Say whether a device computes bfloat16 in hardware; None if this torch cannot tell.
+    """Say whether a device computes bfloat16 in hardware; None if this torch cannot tell, as of an Apple GPU.
 
     Emulated, it is slower than float32.
     """
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type in WITH_STREAMS:
+        return bool(getattr(torch, device.type).is_bf16_supported(including_emulation=False))
+    if device.type == "mps":
+        return None
     # torch.cpu.get_capabilities is younger than the oldest torch in range.
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
 
 
 def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
-    """Put ``bf16`` for ``auto`` where the device computes it in hardware, else ``fp32``; others stay as they are.
+    """Put for ``auto`` what the device computes best; others stay as they are.
+
+    That is ``bf16`` where the device computes it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
+    which compute that, else ``fp32``.
 
     Raises:
         ConfigError: if ``bf16`` itself is asked of a GPU without it.
     """
+    is_gpu = device.type in WITH_STREAMS
     if config.precision == "auto":
-        return replace(config, precision="bf16" if has_bfloat16(device) else "fp32")
-    if config.precision == "bf16" and device.type == "cuda" and not has_bfloat16(device):
+        return replace(config, precision="bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32")
+    if config.precision == "bf16" and is_gpu and not has_bfloat16(device):
         raise ConfigError(
-            f"train.precision=bf16: {torch.cuda.get_device_name(device)} has no bfloat16: use train.precision=fp32, "
-            f"or auto, which takes bf16 where it is native"
+            f"train.precision=bf16: {name_of(device)} has no bfloat16: use train.precision=fp16, or auto, which takes "
+            f"bf16 where it is native"
         )
     return config
 

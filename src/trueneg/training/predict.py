@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.hardware import autocast
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.terminal.progress import Tell, counted, untold
@@ -43,7 +44,7 @@ def predict(
         batches = _batches(order[processes.rank :: processes.world_size], features, tokens_at_once)
         for numbers in counted(batches, map(len, batches), len(features), progress):
             batch = features.batch(numbers, pad_id).to(device)
-            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            with autocast(device, precision):
                 found = objective.outputs(model, batch).float().cpu().numpy()
             width = found.shape[-1]
             for number, row in zip(numbers, found, strict=True):

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import torch
 
-from trueneg.config.devices import find_gpu
+from trueneg.config.devices import Gpu, find_gpu
+from trueneg.hardware import HALF, name_of, wait_for
 
 T = TypeVar("T")
 
@@ -32,17 +33,31 @@ class Peak:
 
 
 def peak_of(device: torch.device, precision: str) -> Peak:
-    """Find what a device can compute: of a GPU by its data sheet in bf16, of a CPU as measured in this precision."""
+    """Find what a device can compute: of a GPU by its data sheet, of a CPU as measured in this precision."""
     if device.type == "cpu":
         rate = matrix_rate(device, precision)
         source = f"measured on this CPU, matrix products in {precision}, {torch.get_num_threads()} threads"
         return Peak(rate, source)
-    name = torch.cuda.get_device_name(device)
+    name = name_of(device)
     gpu = find_gpu(name)
-    if gpu is None or not gpu.bf16:
-        why = "is in no table of bf16 rates" if gpu is None else "has no bfloat16"
-        return Peak(0.0, f"a peak that is not known: '{name}' {why}; mfu is left out")
-    return Peak(gpu.bf16, f"the data sheet's dense bf16 of {gpu.name}")
+    if gpu is None:
+        return Peak(0.0, f"a peak that is not known: '{name}' is in no table of bf16 rates; mfu is left out")
+    return sheet_peak(gpu, precision)
+
+
+def sheet_peak(gpu: Gpu, precision: str) -> Peak:
+    """Find a GPU's peak in its data sheet: in bf16, or in fp16 where it computes that alone and so does the run.
+
+    Example:
+        >>> from trueneg.config.devices import GPUS
+        >>> print(sheet_peak(GPUS["T4"], "fp16"))
+        65 TFLOP/s, the data sheet's dense fp16 of T4
+    """
+    if gpu.bf16:
+        return Peak(gpu.bf16, f"the data sheet's dense bf16 of {gpu.name}")
+    if precision == "fp16":
+        return Peak(gpu.fp16, f"the data sheet's dense fp16 of {gpu.name}")
+    return Peak(0.0, f"a peak that is not known: '{gpu.name}' has no bfloat16; mfu is left out")
 
 
 @lru_cache
@@ -51,9 +66,9 @@ def matrix_rate(device: torch.device, precision: str) -> float:
 
     Args:
         device: Where.
-        precision: ``fp32`` or ``bf16``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
     """
-    kind = torch.bfloat16 if precision == "bf16" else torch.float32
+    kind = HALF.get(precision, torch.float32)
     matrix = torch.full((_WIDTH, _WIDTH), 1 / _WIDTH, dtype=kind, device=device)
     clock, best, spent = clock_of(device), float("inf"), 0.0
     for turn in range(_MOST_TURNS + 1):
@@ -76,12 +91,6 @@ def clock_of(device: torch.device) -> Callable[[], float]:
     """
     is_alone = device.type == "cpu" and torch.get_num_threads() == 1
     return time.process_time if is_alone else time.perf_counter
-
-
-def wait_for(device: torch.device) -> None:
-    """Wait until a device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 @dataclass(frozen=True)

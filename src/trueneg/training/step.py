@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import Rows
+from trueneg.hardware import autocast, seed_draws
 from trueneg.objectives.base import Objective, Outcome, Sums, TrainingModule
 from trueneg.training.checkpoint import State, load_checkpoint
 from trueneg.training.compilation import compiled, is_to_be_compiled
@@ -92,6 +93,8 @@ class Run:
         """Listed once: a walk through the modules takes longer than a launch for each."""
         self.average = WeightAverage(self.module.model, self.config.ema) if self.config.ema else None
         """What is exported, of a run that averages its weights."""
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.config.precision == "fp16")
+        """Multiplies losses so that gradients do not vanish in float16, and leaves a step out where they overflow."""
         self.first_bad_step = torch.tensor(-1, device=self.device)
         """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading
         waits for the device."""
@@ -131,6 +134,8 @@ class Run:
         """
         load_checkpoint(checkpoint, self.module, self.optimizer, self.average)
         self.step = state.step
+        if state.loss_scale and self.scaler.is_enabled():
+            self.scaler.load_state_dict(dict(state.loss_scale))
         if self.processes.is_main:
             self.meter = Meter(state.sums, self.device)
 
@@ -167,20 +172,13 @@ class Run:
         """Within it the model has the weights that are exported: the averaged ones, where there are any."""
         return nullcontext() if self.average is None else self.average.in_place()
 
+    def loss_scale(self) -> Tensor:
+        """What losses are multiplied by before the backward pass: 1 but for float16."""
+        return self.scaler.scale(torch.ones((), device=self.device))
+
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision, if configured."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
-
-
-def seed_draws(seed: int, device: torch.device) -> None:
-    """Seed the generators of the CPU and of a device, as ``torch.manual_seed`` does those of all devices.
-
-    That one, for devices that nothing has used yet, writes down the Python stack each time it is called.
-    """
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda" and torch.cuda.is_initialized():
-        index = torch.cuda.current_device() if device.index is None else device.index
-        torch.cuda.default_generators[index].manual_seed(seed)
+        return autocast(self.device, self.config.precision)
 
 
 def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
@@ -213,12 +211,15 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         # data-parallel training waits for that of every parameter.
         for parameter in run.frozen:
             parameter.grad = None
+    run.scaler.unscale_(run.optimizer)
     max_norm = run.optimizer_config.max_grad_norm or float("inf")
     norm = nn.utils.clip_grad_norm_(run.parameters, max_norm)
-    is_finite = is_finite & norm.isfinite()
+    # Gradients that overflow may only be too large for float16: then the step is left out, and the scale halved.
+    is_finite = is_finite & (norm.isfinite() | (run.loss_scale() > 1) if run.scaler.is_enabled() else norm.isfinite())
     is_first_bad = ~is_finite & (run.first_bad_step < 0)
     run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
-    run.optimizer.step()
+    run.scaler.step(run.optimizer)
+    run.scaler.update()
     run.optimizer.zero_grad(set_to_none=not run.keeps_gradients)
     objective.after_step(run.module.model)
     run.step += 1
@@ -238,7 +239,7 @@ def _data_parallel(module: nn.Module, device: torch.device, is_static: bool) -> 
     Dynamo itself cuts a compiled module at the wrapper's buckets, so that the last layers' gradients are sent while the
     first ones' are computed.
     """
-    ids = [device.index] if device.type == "cuda" else None
+    ids = None if device.index is None else [device.index]
     with warnings.catch_warnings():
         # Newer torch renames the option; buffers here are constant tables, the same in every process.
         warnings.simplefilter("ignore", FutureWarning)
@@ -259,5 +260,5 @@ def _take_pass(
         with run.autocast():
             loss, outcome = forward(batch, counts)
         # Data-parallel training averages gradients; the whole step's sum is needed.
-        (loss * (run.processes.world_size * share)).backward()
+        run.scaler.scale(loss * (run.processes.world_size * share)).backward()
     return loss.detach(), outcome

@@ -28,6 +28,7 @@ from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.whole import write_json
+from trueneg.hardware import autocast
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import objective_kind, with_objective
@@ -311,7 +312,7 @@ class _Evaluator:
         at_once = config.train.batch_size
         sizes = [min(at_once, num_rows - start) for start in range(0, num_rows, at_once)]
         batches = counted(held_out_batches(index, num_rows, at_once, Processes()), sizes, num_rows, progress)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
+        with autocast(self.device, config.train.precision):
             found = find_false_negatives(model, objective, self.detectors, batches, self.tokenizer, self.device)
         for name, what in found.items():
             masked, mispredicted, corrected = what.counts.sum(0).tolist()
