@@ -267,6 +267,8 @@ def test_what_may_change_on_resume_and_what_is_compared() -> None:
     assert free[PretrainConfig] == OF_ANY_RUN | {
         "corpus.path",
         "corpus.eval_rows",
+        "corpus.max_epochs",
+        "corpus.held_out",
         "model.fused",
         "objective.max_logits_mb",
         "objective.correction.wordnet",

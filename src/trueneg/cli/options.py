@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
+from trueneg.config.mixtures import Source, check_sources, parse_source, with_replay, write_mixture
 from trueneg.errors import ConfigError
 
 
@@ -34,6 +37,42 @@ def chosen_settings(context: typer.Context) -> list[str]:
         if isinstance(option, RunOption) and context.params[name] is not None
     ]
     return [*flags, *(context.params["settings"] or [])]
+
+
+def corpus_settings(corpora: Sequence[str], replay: Sequence[str] = ()) -> list[str]:
+    """Write ``--corpus`` and ``--replay`` as ``key=value``.
+
+    Args:
+        corpora: One folder, or several, each maybe with a colon and its weight.
+        replay: Folders with the share of all rows that each is to have.
+
+    Raises:
+        ConfigError: for a weight of one corpus alone, or what is no mixture: see ``mixtures.parse_mixture``.
+
+    Example:
+        >>> corpus_settings(["wiki:0.7", "books:0.3"])
+        ['corpus.mixture=wiki:0.7, books:0.3']
+        >>> corpus_settings(["mine"], ["general:0.1"])
+        ['corpus.mixture=mine:0.9, general:0.1']
+    """
+    if replay and not corpora:
+        raise ConfigError(f"--replay {replay[0]} goes with --corpus, which names the text that it is added to")
+    if not corpora:
+        return []
+    is_one = len(corpora) == 1
+    is_there = is_one and Path(corpora[0]).exists()  # whatever its name looks like
+    sources = [Source(corpora[0])] if is_there else [parse_source(text, "--corpus") for text in corpora]
+    if is_one and not replay:
+        if sources[0].weight is not None:
+            raise ConfigError(
+                f"--corpus {corpora[0]}: one corpus has no weight: leave it out, or name the others, too (and no "
+                f"folder is called that)"
+            )
+        return [f"corpus.path={sources[0].path}", "corpus.mixture="]
+    if not is_one:
+        check_sources(sources, "--corpus")
+    replayed = [parse_source(text, "--replay") for text in replay]
+    return [f"corpus.mixture={write_mixture(with_replay(sources, replayed) if replay else sources)}"]
 
 
 def seeds_of(text: str) -> list[int]:

@@ -14,6 +14,7 @@ from trueneg.cli.options import (
     Precision,
     RunOption,
     chosen_settings,
+    corpus_settings,
     seeds_of,
 )
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process, refuse_given
@@ -30,7 +31,17 @@ if TYPE_CHECKING:
 def pretrain(
     context: typer.Context,
     preset: Annotated[str | None, typer.Argument(help="A named configuration: see `trueneg list presets`.")] = None,
-    corpus: Annotated[str | None, RunOption("corpus.path", "A folder made by `trueneg corpus build`.")] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FOLDER[:WEIGHT]",
+            help="A folder made by `trueneg corpus build`; several, each with its weight, are a mixture.",
+        ),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER:SHARE", help="A share of all rows from another corpus, such as general:0.1."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
     start_from: Annotated[
         str | None,
@@ -98,6 +109,9 @@ def pretrain(
     SIGTERM save, then stop.
 
     Example: `trueneg pretrain electra-mini --corpus corpus/ --out runs/hc --steps 2000 --hard-correction lexical`
+
+    A mixture: `trueneg pretrain electra-mini --corpus wiki:0.7 --corpus books:0.3 --out runs/mixed`; one's own text
+    with a tenth of general text: `trueneg pretrain --from ENCODER --corpus mine --replay general:0.1 --out runs/mine`
     """
     from trueneg.runs.pretraining import configure
     from trueneg.runs.pretraining import pretrain as run
@@ -108,7 +122,7 @@ def pretrain(
         objective=objective,
         config=config,
         epochs=epochs,
-        settings=chosen_settings(context),
+        settings=[*corpus_settings(corpus or [], replay or []), *chosen_settings(context)],
     )
     done = run(wanted, out, resume=resume, quiet=quiet, verify=verify)
     if done.reason == "interrupted":

@@ -6,14 +6,27 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trueneg.config.fields import option
+from trueneg.config.mixtures import Source, names_of, parse_folders, parse_mixture
+from trueneg.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
     """The corpus to train on."""
 
-    path: str = option("", resume="free")
+    path: str = option("", resume="free", needs="not corpus.mixture")
     """Folder made by ``trueneg corpus build``."""
+    mixture: str = ""
+    """Several corpora of one tokenizer in the place of ``path``, with weights (``wiki:0.7, books:0.3``) or without:
+    then sizes say. Weights are shares of rows; a resumed run may find the folders elsewhere."""
+    temperature: float = option(1.0, at_least=0, at_most=1, needs="corpus.mixture")
+    """Weights of a mixture that names none: rows of each corpus to this power; 1 in proportion to sizes, 0 the same for
+    all (mBERT 0.7; mmBERT 0.7, 0.5, then 0.3)."""
+    max_epochs: float = option(0.0, at_least=0, resume="free")
+    """Refuse a run that would read a corpus, or one of a mixture, more often than this; 0 for no limit."""
+    held_out: str = option("", resume="free")
+    """Other corpora, with commas between them, whose held-out rows are measured beside those trained on: what a run
+    forgets."""
     length: int = option(128, at_least=3)
     """Tokens of a row, its start and end tokens included."""
     pack: Literal["auto", True, False] = "auto"
@@ -22,6 +35,38 @@ class CorpusConfig:
     run begins."""
     eval_rows: int = option(512, at_least=0, resume="free")
     """Held-out rows that an evaluation reads; 0 for none. Without a held-out split there is no evaluation."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The corpora that are read: one, or those of the mixture.
+
+        Raises:
+            ConfigError: for what is no mixture, or a temperature beside weights.
+        """
+        if not self.mixture:
+            return (Source(self.path),)
+        sources = parse_mixture(self.mixture)
+        if self.temperature != 1 and sources[0].weight is not None:
+            raise ConfigError(
+                f"corpus.temperature={self.temperature:g} is for a mixture without weights, and {self.mixture} has "
+                f"them: leave them out, or corpus.temperature"
+            )
+        return sources
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Folder of each corpus that is read or measured to its short name."""
+        paths = [*(source.path for source in self.sources), *self.measured]
+        return dict(zip(paths, names_of(paths), strict=True))
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Further corpora whose held-out rows are measured.
+
+        Raises:
+            ConfigError: for one with a weight.
+        """
+        return parse_folders(self.held_out, "corpus.held_out")
 
     @property
     def is_packed(self) -> bool:

@@ -41,6 +41,7 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
             raise ConfigError(f"{name} must be {rule.bounds}, got {value}")
     if isinstance(config, PretrainConfig):
         steps_to_keep(config.train)
+        _ = config.corpus.sources, config.corpus.measured  # refused here if they cannot be read
 
 
 def steps_to_keep(train: TrainConfig) -> dict[int, float]:

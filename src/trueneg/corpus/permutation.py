@@ -95,3 +95,8 @@ def rows_at(seed: int, positions: npt.NDArray[np.integer[Any]], num_rows: int) -
     epoch, place = np.divmod(positions.ravel(), num_rows)
     keys = _derive(np.full(epoch.shape, seed & _MASK64, dtype=np.uint64), epoch.astype(np.uint64))
     return permute(place, num_rows, keys).reshape(positions.shape)
+
+
+def seed_of(seed: int, number: int) -> int:
+    """A seed for each of several streams of one run, so that their orders have nothing to do with one another."""
+    return int(_derive(np.array([seed & _MASK64], dtype=np.uint64), np.array([number], dtype=np.uint64))[0])

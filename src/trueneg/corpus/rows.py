@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.annotations import Annotations
+from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags
 from trueneg.errors import CorpusError
@@ -65,6 +66,52 @@ class _Layout:
     column: _Int64s
     length: _Int64s
     last_row: _Int64s
+
+
+class NumberedRows(Protocol):
+    """Rows to train on, by number: ``RowIndex``, of a corpus, or ``mixture.MixedRows``, of several."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows have several documents."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row is one piece without padding."""
+
+    @property
+    def mean_fill(self) -> float:
+        """The share of a row, on average over the training order, that is not padding."""
+
+    @property
+    def tags(self) -> Tags | None:
+        """Tags that are read along."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these rows from others."""
+
+    def most_pieces(self, num_rows: int) -> tuple[int, int]:
+        """Pieces that a batch of rows has at most: nearly any, and any."""
+
+    def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
+        """Rows at positions of the training order."""
+
+    def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
+        """Read rows, in the given order."""
+
+    def progress(self, position: int) -> dict[str, float]:
+        """What is logged of the rows before a position."""
+
+    def epochs(self, position: int) -> dict[str, float]:
+        """The times that each source is read before a position."""
 
 
 class RowIndex:
@@ -149,12 +196,10 @@ class RowIndex:
         Returns:
             Of nearly any batch of rows drawn at random (the mean and eight standard deviations), and of any.
         """
-        mean, deviation, most = self._pieces_a_row
-        usual = math.ceil(num_rows * (mean + 1) + 8 * deviation * math.sqrt(num_rows))
-        return min(usual, num_rows * (most + 1)), num_rows * (most + 1)
+        return most_pieces(num_rows, *self.pieces_a_row)
 
     @cached_property
-    def _pieces_a_row(self) -> tuple[float, float, int]:
+    def pieces_a_row(self) -> tuple[float, float, int]:
         """Mean, standard deviation and largest number of a row's pieces."""
         if not self.is_packed:
             return 1.0, 0.0, 1
@@ -162,6 +207,24 @@ class RowIndex:
         begun -= np.bincount(self._layout.last_row + 1, minlength=len(self) + 1)
         num_pieces = np.cumsum(begun, out=begun)[:-1]
         return float(num_pieces.mean()), float(num_pieces.std()), int(num_pieces.max())
+
+    @property
+    def fingerprint(self) -> str:
+        """Those of the corpus, and of its annotations and tags."""
+        beside = [extra.info.fingerprint for extra in (self.annotations, self.tags) if extra is not None]
+        return "+".join([self.corpus.info.fingerprint, *beside])
+
+    def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
+        """Rows at positions of the training order, an endless stream of epochs: ``permutation.rows_at``."""
+        return rows_at(seed, positions, len(self))
+
+    def progress(self, position: int) -> dict[str, float]:
+        """What is logged of the rows before a position: nothing."""
+        return {}
+
+    def epochs(self, position: int) -> dict[str, float]:
+        """The times that the corpus is read before a position."""
+        return {str(self.corpus.path): position / len(self)}
 
     def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
         """Read rows, in the given order.
@@ -285,6 +348,12 @@ def describe_tags(path: str | Path) -> dict[str, Any] | None:
         "fingerprint": info.fingerprint,
         "num_words": {name: sum(shard.num_words for shard in shards) for name, shards in info.splits.items()},
     }
+
+
+def most_pieces(num_rows: int, mean: float, deviation: float, most: int) -> tuple[int, int]:
+    """Pieces that a batch of rows has at most: see ``RowIndex.most_pieces``, and ``pieces_a_row`` for the rest."""
+    usual = math.ceil(num_rows * (mean + 1) + 8 * deviation * math.sqrt(num_rows))
+    return min(usual, num_rows * (most + 1)), num_rows * (most + 1)
 
 
 def expand(counts: _Int64s) -> tuple[_Int64s, _Int64s]:

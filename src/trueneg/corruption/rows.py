@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from trueneg.corpus.rows import RowBatch, RowIndex
+from trueneg.corpus.rows import NumberedRows, RowBatch
 from trueneg.corruption.keyed import example_keys
 
 
@@ -107,7 +107,7 @@ class MaskedRows:
     """float32 in [0, 1): what a sampled prediction there is a function of."""
 
 
-def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
+def read_rows(index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
     """Read rows of a corpus as tensors.
 
     Args:
@@ -120,7 +120,7 @@ def read_rows(index: RowIndex, numbers: np.ndarray, seed: int, positions: np.nda
     return rows_of(index.read(numbers), index, seed, positions)
 
 
-def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) -> Rows:
+def rows_of(batch: RowBatch, index: NumberedRows, seed: int, positions: np.ndarray) -> Rows:
     """Rows that were read, as tensors: see ``read_rows``."""
     substitutes = None
     if batch.substitutes is not None and batch.credits is not None:
@@ -139,7 +139,7 @@ def rows_of(batch: RowBatch, index: RowIndex, seed: int, positions: np.ndarray) 
     )
 
 
-def piece_starts(segments: npt.NDArray[Any], index: RowIndex) -> Tensor:
+def piece_starts(segments: npt.NDArray[Any], index: NumberedRows) -> Tensor:
     """Where pieces begin in a batch's rows as one line, padding being a piece by itself: int32.
 
     Then the line's end again and again, up to a size that is the same for all batches of so many rows, but for one in a
@@ -161,5 +161,5 @@ def piece_starts(segments: npt.NDArray[Any], index: RowIndex) -> Tensor:
 class ReadRows(Protocol):
     """How rows of a corpus become what an objective is given: ``read_rows``, or something made of it."""
 
-    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
+    def __call__(self, index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
         """Read rows: see ``read_rows``."""

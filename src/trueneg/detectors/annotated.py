@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import override
+from trueneg.config.mixtures import without_places
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.annotations import FULL, AnnotationsInfo
 from trueneg.corruption.rows import MaskedRows
@@ -86,25 +88,28 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
     return AnnotatedDetector(info, leaf.threshold_or(0.5))
 
 
-def annotations_of(config: PretrainConfig) -> Path | None:
-    """Return the folder of annotations that a run's detector reads; None if it reads none.
+def annotations_of(config: PretrainConfig) -> list[Path]:
+    """Return the folders of annotations that a run's detector reads: one, or one of each corpus of a mixture.
+
+    A row has the lists of its own corpus, so ``annotated:A | annotated:B`` looks every row up in the right one.
 
     Raises:
-        ConfigError: if it names several.
+        ConfigError: if several have different thresholds.
 
     Example:
         >>> from trueneg.config.codec import override
-        >>> annotations_of(override(PretrainConfig(), ["correction.detector=annotated:notes@0.6&!antonym"])).name
-        'notes'
+    from trueneg.config.mixtures import without_places
+        >>> [folder.name for folder in annotations_of(override(PretrainConfig(), ["detector=annotated:a|annotated:b"]))]
+        ['a', 'b']
     """
     detector = config.objective.correction.detector
     folders = _folders(detector)
-    if len(folders) > 1:
+    if len(folders) > 1 and len({leaf.threshold_or(0.5) for leaf in _annotated(detector)}) > 1:
         raise ConfigError(
-            f"objective.correction.detector={detector}: a run reads one folder of annotations: annotate the corpus "
-            f"with the combination of detectors instead"
+            f"objective.correction.detector={detector}: each row has the lists of its own corpus, which all these "
+            f"thresholds would apply to: give every annotated:FOLDER the same"
         )
-    return Path(folders.pop()) if folders else None
+    return [Path(folder) for folder in sorted(folders)]
 
 
 def without_folders(detector: str) -> str:
@@ -121,12 +126,18 @@ def without_folders(detector: str) -> str:
 
 
 def movable(config: PretrainConfig) -> PretrainConfig:
-    """Describe the same run, wherever its annotations are: their fingerprint is compared."""
+    """Describe the same run, wherever its annotations and the corpora of its mixture are: fingerprints are compared."""
+    if config.corpus.mixture:
+        config = replace(config, corpus=replace(config.corpus, mixture=without_places(config.corpus.mixture)))
     return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])
 
 
 def _folders(detector: str) -> set[str]:
+    return {leaf.argument for leaf in _annotated(detector)}
+
+
+def _annotated(detector: str) -> list[Leaf]:
     named = [leaf for leaf in leaves(parse(detector)) if leaf.name == "annotated"] if detector else []
     for leaf in named:
         leaf.check(argument=True, what="FOLDER")
-    return {leaf.argument for leaf in named}
+    return named

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import ClineConfig, ObjectiveConfig, PretrainConfig
 from trueneg.config.presets import MASKED_LM
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.rows import MaskedRows, ReadRows
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, Stack, View, Views
 from trueneg.corruption.views.rows import ViewReader, make_substitution
@@ -278,7 +278,7 @@ class ClineKind(ObjectiveKind):
         """Make the encoder with random weights."""
         return SemanticEncoder(masked_lm_of_shapes(config.model, folder), *_shape(config.objective.cline))
 
-    def make_reader(self, config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
+    def make_reader(self, config: PretrainConfig, rows: NumberedRows, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
         """Make the reader of rows with their views, from the words of the training split."""
         assert rows.tags is not None, "rows for views are opened with their tags"
         objective = config.objective

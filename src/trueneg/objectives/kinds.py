@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import override
 from trueneg.config.options import ObjectiveConfig, PretrainConfig
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import Encoder, MaskedLanguageModel
@@ -75,7 +75,7 @@ class ObjectiveKind(ABC):
         """
         return MaskedLanguageModel(masked_lm_of_shapes(config.model, folder))
 
-    def make_reader(self, config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
+    def make_reader(self, config: PretrainConfig, rows: NumberedRows, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
         """Make what turns rows of a corpus into what the objective is given.
 
         A reader that looks something up has a ``digest`` (str) of it: a run resumes only under the same.

@@ -10,7 +10,7 @@ import torch
 
 from trueneg.config.codec import decode
 from trueneg.config.options import PretrainConfig
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows
 from trueneg.errors import ConfigError, ModelError
 from trueneg.hardware import HALF
 from trueneg.models.backbone import Encoder, attend_by_documents, check_packing
@@ -44,7 +44,7 @@ def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainCon
 
 
 def with_packing(
-    config: PretrainConfig, rows: RowIndex, device: torch.device, encoders: Sequence[Encoder] = ()
+    config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder] = ()
 ) -> tuple[PretrainConfig, str]:
     """Settle whether rows hold several documents: on a GPU, where they would be less than 95 % full.
 
@@ -76,7 +76,7 @@ def with_packing(
 
 
 def with_attention(
-    config: PretrainConfig, rows: RowIndex, device: torch.device, encoders: Sequence[Encoder]
+    config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder]
 ) -> tuple[PretrainConfig, str]:
     """Settle how encoders attend, and make them do so.
 

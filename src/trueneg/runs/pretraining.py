@@ -16,12 +16,13 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode, full_name, load_config, override, save_config
 from trueneg.config.costs import num_readings
+from trueneg.config.mixtures import write_mixture
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
 from trueneg.config.validation import check_options_apply, steps_to_keep, validate
-from trueneg.corpus.rows import RowIndex
-from trueneg.corpus.store import Corpus
+from trueneg.corpus.mixture import check_epochs
+from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows
 from trueneg.detectors.annotated import movable
@@ -41,14 +42,15 @@ from trueneg.objectives.base import Objective
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.exporting import RECIPE, save_run_model
-from trueneg.training.batches import CorpusBatches, check_shares, fingerprint_of, held_out_readings, row_index
+from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
+from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, open_corpora, rows_of
 from trueneg.training.checkpoint import (
     check_same_run,
     latest_checkpoint,
     tables_digest,
     write_folder,
 )
-from trueneg.training.distributed import Processes, choose_device, join_processes
+from trueneg.training.distributed import choose_device, join_processes
 from trueneg.training.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -61,7 +63,7 @@ from trueneg.training.folder import (
     kept_folder,
     kept_models,
 )
-from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
+from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Loop
 from trueneg.training.precision import settle_run
 from trueneg.training.speed import Workload, peak_of
@@ -147,7 +149,9 @@ def configure(
 def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
     """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
     corpus, model = config.corpus, config.model
-    corpus = replace(corpus, path=_found_above(saved, corpus.path))
+    found = [replace(source, path=_found_above(saved, source.path)) for source in corpus.sources]
+    is_mixture = bool(corpus.mixture)
+    corpus = replace(corpus, mixture=write_mixture(found)) if is_mixture else replace(corpus, path=found[0].path)
     model = replace(
         model,
         start_from=_found_above(saved, model.start_from),
@@ -174,11 +178,12 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
         raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
     validate(config)
     _check_corpus(config)
-    corpus = Corpus.open(config.corpus.path)
-    rows = RowIndex(corpus, config.corpus.length, pack=config.corpus.is_packed)
+    corpora = open_corpora(config.corpus)
+    plain = replace(config, objective=PretrainConfig().objective)  # of which no tags or annotations are read
+    rows = rows_of(plain, corpora)
     settled, _ = with_packing(config, rows, choose_device(config.train.device))
     if settled.corpus.is_packed and not rows.is_packed:
-        rows = RowIndex(corpus, config.corpus.length, pack=True)
+        rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
     steps = math.ceil(epochs * len(rows) / config.train.batch_size)
     return replace(config, train=replace(config.train, steps=steps))
 
@@ -217,7 +222,7 @@ def _build_again(
         return build(config, tokenizer)
 
 
-def reader_of(config: PretrainConfig, rows: RowIndex, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
+def reader_of(config: PretrainConfig, rows: NumberedRows, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
     """How rows of a corpus become what the objective is given.
 
     Args:
@@ -261,19 +266,22 @@ def pretrain(
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
-        corpus = Corpus.open(config.corpus.path, verify=verify)
-        tokenizer = corpus.load_tokenizer()
+        corpora = open_corpora(config.corpus, verify=verify)
+        tokenizer = corpora[0].load_tokenizer()
         if found:
             config = as_recorded(config, found[1].config)
-        rows = row_index(config, corpus)
+        rows = rows_of(config, corpora)
         correction = config.objective.correction
-        if correction.detector:
+        for corpus in corpora if correction.detector else ():
             warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
         model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
         encoders = kind.encoders(model)
         config, packing = with_packing(config, rows, device, encoders)
         if config.corpus.is_packed and not rows.is_packed:
-            rows = row_index(config, corpus)
+            rows = rows_of(config, corpora)
+        check_epochs(
+            rows.epochs(config.train.steps * config.train.batch_size), config.train.steps, config.corpus.max_epochs
+        )
         config, attention = with_attention(config, rows, device, encoders)
         read = reader_of(config, rows, tokenizer)
         tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
@@ -283,13 +291,13 @@ def pretrain(
                 found[1],
                 config,
                 folder,
-                data=fingerprint_of(rows),
+                data=rows.fingerprint,
                 tables=tables,
                 micro_batch=batches.micro_batch if objective.depends_on_micro_batch else 0,
                 comparable=movable,
             )
         kind.check(config, batches.micro_batch)
-        held_out = _held_out(config, corpus, processes)
+        held_out = held_out_sources(config, corpora, rows, processes)
         tracker = _tracker(config, folder) if processes.is_main else None
         run = Run.new(
             model,
@@ -313,7 +321,7 @@ def pretrain(
                 note_provenance(folder / PROVENANCE)
                 keep_origin(folder / ORIGIN, config.model.start_from, model, tokenizer)
                 _warn_of_sentence_encoder(config, folder)
-            metrics = MetricsFile(folder / METRICS, run.step)
+            metrics = MetricsFile(folder / METRICS, run.step if found else -1)  # step 0 may be measured again
             if found:
                 # A kill between the checkpoint and its export left an older model, or none, in hf/.
                 _export(run, config, tokenizer, folder, folder / HUGGING_FACE)
@@ -322,14 +330,18 @@ def pretrain(
             display.say(_introduction(config, run, rows, found is not None))
             workload = _workload(config, encoders, device)
             display.say(f"speed: mfu is the model's share of {workload.peak}")
-            for note in filter(None, (precision_note, packing, attention, _warmup_note(config))):
+            for note in filter(
+                None, (precision_note, packing, attention, _warmup_note(config), *table_of(rows, config))
+            ):
                 display.say(note)
+            warn_of_repetition(rows, config)
+            evaluate = partial(_evaluate, run, held_out, config.corpus.eval_rows, read) if held_out else None
             loop = Loop(
                 run,
                 config,
                 batches,
-                None if held_out is None else partial(_evaluate, run, held_out, config.corpus.eval_rows, read),
-                fingerprint_of(rows),
+                evaluate,
+                rows.fingerprint,
                 folder,
                 display,
                 on_save=lambda: _export(run, config, tokenizer, folder, folder / HUGGING_FACE),
@@ -342,7 +354,12 @@ def pretrain(
             )
             try:
                 with sound_kernels(device, rows.length):
+                    if evaluate is not None and len(held_out) > 1 and config.model.start_from and not found:
+                        loop.measure(evaluate)  # what a run forgets is seen from where it began
                     ending = loop.train()
+                if processes.is_main:
+                    for line in ending_of(rows, read_metrics(folder / METRICS), ending.step):
+                        display.say(line)
             finally:
                 run.leave()
         return Pretrained(
@@ -381,7 +398,7 @@ def _check(config: PretrainConfig, folder: Path) -> None:
 
 
 def _check_corpus(config: PretrainConfig) -> None:
-    if not config.corpus.path:
+    if not config.corpus.path and not config.corpus.mixture:
         raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
@@ -397,21 +414,13 @@ def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
         )
 
 
-def _held_out(config: PretrainConfig, corpus: Corpus, processes: Processes) -> RowIndex | None:
-    if "valid" not in corpus.info.splits or not config.corpus.eval_rows:
-        return None
-    rows = row_index(config, Corpus.open(corpus.path, "valid", verify=corpus.is_verified))
-    check_shares(min(config.corpus.eval_rows, len(rows)), processes)
-    return rows
-
-
-def _evaluate(run: Run, held_out: RowIndex, num_rows: int, read: ReadRows) -> Mapping[str, float]:
+def _evaluate(run: Run, held_out: Sequence[HeldOut], num_rows: int, read: ReadRows) -> Mapping[str, float]:
     """Readings on held-out rows: of the weights in training, and of their average where there is one."""
-    found = held_out_readings(run, held_out, num_rows, read)
+    found = held_out_by_source(run, held_out, num_rows, read)
     if run.average is None:
         return found
     with run.exported():
-        averaged = held_out_readings(run, held_out, num_rows, read)
+        averaged = held_out_by_source(run, held_out, num_rows, read)
     return {**found, **{f"averaged_{name}": value for name, value in averaged.items()}}
 
 
@@ -443,7 +452,7 @@ def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> 
         )
 
 
-def _introduction(config: PretrainConfig, run: Run, rows: RowIndex, is_resumed: bool) -> str:
+def _introduction(config: PretrainConfig, run: Run, rows: NumberedRows, is_resumed: bool) -> str:
     train = config.train
     tokens = train.batch_size * config.corpus.length
     return (

@@ -6,23 +6,26 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.config.options import PretrainConfig, TrainConfig
-from trueneg.corpus.annotations import Annotations
+from trueneg.config.options import CorpusConfig, PretrainConfig, TrainConfig
+from trueneg.corpus.annotations import Annotations, AnnotationsInfo
+from trueneg.corpus.mixture import MixedRows
 from trueneg.corpus.permutation import permute, rows_at
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.detectors.annotated import annotations_of
-from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.errors import ConfigError, CorpusError, TruenegWarning
 from trueneg.models.modes import eval_mode
 from trueneg.objectives import objective_kind
 from trueneg.objectives.labelled import LabelledBatch
@@ -81,6 +84,10 @@ class BatchLoader(ABC, Generic[Given]):
     def micro_batches(self, step: int) -> list[Given]:
         """What one optimizer step sees, as many as ``accumulation``."""
 
+    def progress(self, step: int) -> dict[str, float]:
+        """What is logged of the examples before a step, besides the objective's readings."""
+        return {}
+
     def from_step(self, start: int, stop: int, pin_memory: bool = False) -> Iterator[Sequence[Given]]:
         """Micro-batches of steps ``start`` to ``stop``, each read while the one before is trained on."""
 
@@ -103,16 +110,82 @@ class BatchLoader(ABC, Generic[Given]):
         return parts[first : first + self.config.accumulation]
 
 
-def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
+def open_corpora(config: CorpusConfig, split: str = "train", *, verify: bool = True) -> tuple[Corpus, ...]:
+    """Open a split of every corpus that a run reads: one, or those of a mixture.
+
+    Raises:
+        CorpusError: if one cannot be opened, two are the same, or they have different tokenizers.
+    """
+    corpora = tuple(Corpus.open(source.path, split, verify=verify) for source in config.sources)
+    first, seen = corpora[0], dict[str, Corpus]()
+    for corpus in corpora:
+        _check_alike(first, corpus)
+        if (other := seen.setdefault(corpus.info.fingerprint, corpus)) is not corpus:
+            raise CorpusError(
+                f"corpus.mixture: '{other.path}' and '{corpus.path}' are the same corpus (fingerprint "
+                f"{corpus.info.fingerprint}): name it once, with the sum of the weights"
+            )
+    return corpora
+
+
+def _check_alike(first: Corpus, other: Corpus) -> None:
+    if first.info.tokenizer_fingerprint != other.info.tokenizer_fingerprint:
+        raise CorpusError(
+            f"'{first.path}' was built with the tokenizer {first.info.tokenizer_fingerprint}, '{other.path}' with "
+            f"{other.info.tokenizer_fingerprint}: rows of one run have one: build both with the same --tokenizer"
+        )
+
+
+def rows_of(config: PretrainConfig, corpora: Sequence[Corpus]) -> NumberedRows:
+    """Number the rows of all corpora that a run reads: see ``row_index``.
+
+    Raises:
+        ConfigError: for an objective that reads one corpus, such as CLINE, on several.
+        CorpusError: as ``row_index``.
+    """
+    if len(corpora) == 1:
+        return row_index(config, corpora[0])
+    if objective_kind(config.objective.name).needs_tags:
+        raise ConfigError(
+            f"objective.name={config.objective.name} reads the tags of one corpus, and corpus.mixture names "
+            f"{len(corpora)}: build one corpus of all the text (trueneg corpus build FILES --tag)"
+        )
+    _check_annotations(config, corpora)
+    sources = config.corpus.sources
+    return MixedRows(
+        [row_index(config, corpus, is_alone=False) for corpus in corpora],
+        [config.corpus.names[source.path] for source in sources],
+        [source.weight for source in sources if source.weight is not None],
+        config.corpus.temperature,
+    )
+
+
+def _check_annotations(config: PretrainConfig, corpora: Sequence[Corpus]) -> None:
+    known = {corpus.info.fingerprint for corpus in corpora}
+    for folder in annotations_of(config):
+        if (found := AnnotationsInfo.read(folder)).corpus not in known:
+            raise CorpusError(
+                f"'{folder}' annotates none of the corpora of the mixture (fingerprint {found.corpus}): annotate one "
+                f"of them with 'trueneg corpus annotate', or leave it out of the detector"
+            )
+
+
+def row_index(config: PretrainConfig, corpus: Corpus, *, is_alone: bool = True) -> RowIndex:
     """Number a corpus's rows as a run reads them.
 
     With annotations if its detector names some, with tags if its objective needs them. A warning says so if the
-    annotations cover a part of the corpus only.
+    annotations cover a part of the corpus only, or, of several, not this one.
+
+    Args:
+        config: The run's.
+        corpus: What is read.
+        is_alone: It is the only one, and any annotations must be its own.
 
     Raises:
+        ConfigError: if the detector names several folders of annotations, and there is one corpus.
         CorpusError: if the corpus does not fill a row, lacks tags, or the annotations cannot be used with it.
     """
-    folder = annotations_of(config)
+    folder = _annotations_for(config, corpus, is_alone)
     annotations = None if folder is None else Annotations.open(folder, corpus)
     if annotations is not None and annotations.counts.share < 1:
         warnings.warn(
@@ -125,23 +198,38 @@ def row_index(config: PretrainConfig, corpus: Corpus) -> RowIndex:
     return RowIndex(corpus, config.corpus.length, pack=config.corpus.is_packed, annotations=annotations, tags=tags)
 
 
-def fingerprint_of(index: RowIndex) -> str:
-    """What tells rows from others: the fingerprints of the corpus, and of its annotations and tags."""
-    beside = [extra.info.fingerprint for extra in (index.annotations, index.tags) if extra is not None]
-    return "+".join([index.corpus.info.fingerprint, *beside])
+def _annotations_for(config: PretrainConfig, corpus: Corpus, is_alone: bool) -> Path | None:
+    """Choose the folder of a corpus's annotations: the only one, or, of a mixture, that which was made for it."""
+    folders = annotations_of(config)
+    if is_alone:
+        if len(folders) > 1:
+            raise ConfigError(
+                f"objective.correction.detector={config.objective.correction.detector}: a run reads one folder "
+                f"of annotations a corpus: annotate the corpus with the combination of detectors instead"
+            )
+        return folders[0] if folders else None
+    its = [folder for folder in folders if AnnotationsInfo.read(folder).corpus == corpus.info.fingerprint]
+    if len(its) > 1:
+        raise ConfigError(f"'{its[0]}' and '{its[1]}' both annotate '{corpus.path}': a corpus has one: leave one out")
+    if folders and not its:
+        warnings.warn(f"'{corpus.path}' has no annotations: nothing of it is corrected", TruenegWarning, stacklevel=3)
+    return its[0] if its else None
 
 
 class CorpusBatches(BatchLoader[Any]):
-    """The micro-batches of any step, of a corpus's rows.
+    """The micro-batches of any step, of a corpus's rows or a mixture's.
 
     Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
-    permutation of all rows. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
+    permutation of all rows; of a mixture, each source has such a stream. Processes take contiguous shares of a step,
+    micro-batches contiguous shares of those.
 
     Raises:
         ConfigError: if the batch size does not divide among processes and micro-batches.
     """
 
-    def __init__(self, index: RowIndex, config: TrainConfig, processes: Processes, read: ReadRows = read_rows) -> None:
+    def __init__(
+        self, index: NumberedRows, config: TrainConfig, processes: Processes, read: ReadRows = read_rows
+    ) -> None:
         super().__init__(config, processes)
         self._index = index
         self._read = read
@@ -160,10 +248,11 @@ class CorpusBatches(BatchLoader[Any]):
         """Rows of one optimizer step, as many as ``accumulation``."""
         size, seed = self.config.batch_size, self.config.seed
         positions = np.arange(step * size, (step + 1) * size, dtype=np.int64)
-        return [
-            self._read(self._index, rows_at(seed, own, len(self._index)), seed, own)
-            for own in self.own_parts(positions)
-        ]
+        return [self._read(self._index, self._index.at(seed, own), seed, own) for own in self.own_parts(positions)]
+
+    def progress(self, step: int) -> dict[str, float]:
+        """Of a mixture, each source's share of the rows before a step, and the times it was read."""
+        return self._index.progress(step * self.config.batch_size)
 
 
 class LabelledBatches(BatchLoader[LabelledBatch]):
@@ -246,6 +335,83 @@ def held_out_batches(
     for start in range(0, len(own), batch_size):
         chosen = own[start : start + batch_size]
         yield read(index, chosen, EVALUATION_SEED, chosen)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows of a corpus, and how much they count."""
+
+    name: str
+    rows: RowIndex
+    share: float
+    """Weight in the mean over sources; 0 for what is measured only."""
+
+
+def held_out_sources(
+    config: PretrainConfig, corpora: Sequence[Corpus], rows: NumberedRows, processes: Processes
+) -> list[HeldOut]:
+    """Open what a run is evaluated on: held-out rows of what it reads, and of what it only measures.
+
+    Args:
+        config: The run's.
+        corpora: What it is trained on.
+        rows: Theirs.
+        processes: Who shares an evaluation.
+
+    Raises:
+        ConfigError: for fewer rows than processes; for a corpus of ``corpus.held_out`` that is trained on, too.
+        CorpusError: for one of ``corpus.held_out`` without held-out rows, or of another tokenizer.
+    """
+    if not config.corpus.eval_rows:
+        return []
+    shares = rows.asked if isinstance(rows, MixedRows) else (1.0,)
+    trained = {corpus.info.fingerprint for corpus in corpora}
+    opened = [
+        (Corpus.open(corpus.path, "valid", verify=corpus.is_verified), share)
+        for corpus, share in zip(corpora, shares, strict=True)
+        if "valid" in corpus.info.splits
+    ]
+    for folder in config.corpus.measured:
+        other = Corpus.open(folder, "valid", verify=corpora[0].is_verified)
+        _check_alike(corpora[0], other)
+        if other.info.fingerprint in trained:
+            raise ConfigError(f"corpus.held_out: '{folder}' is trained on, and measured as it is: leave it out")
+        opened.append((other, 0.0))
+    names = {str(Path(path)): name for path, name in config.corpus.names.items()}
+    if not any(share for _, share in opened):
+        opened = [(corpus, 1.0) for corpus, _ in opened]
+    is_alone = len(corpora) == 1 and not config.corpus.measured
+    found = [
+        HeldOut(names[str(corpus.path)], row_index(config, corpus, is_alone=is_alone), share)
+        for corpus, share in opened
+    ]
+    for one in found:
+        check_shares(min(config.corpus.eval_rows, len(one.rows)), processes)
+    return found
+
+
+def held_out_by_source(
+    run: Run, sources: Sequence[HeldOut], num_rows: int, read: ReadRows = read_rows
+) -> dict[str, float]:
+    """Readings over at most ``num_rows`` rows of each source, and their means weighted by the sources' shares.
+
+    Returns:
+        As ``held_out_readings``; of several sources also ``source/NAME/READING``.
+    """
+    found = [held_out_readings(run, source.rows, num_rows, read) for source in sources]
+    if len(found) == 1:
+        return found[0]
+    counted = [(one, source.share) for one, source in zip(found, sources, strict=True) if source.share]
+    means = {
+        name: sum(one.get(name, 0.0) * share for one, share in counted)
+        / sum(share for one, share in counted if name in one)
+        for name in {name: None for one, _ in counted for name in one}
+    }
+    return means | {
+        f"source/{source.name}/{name}": value
+        for source, one in zip(sources, found, strict=True)
+        for name, value in one.items()
+    }
 
 
 @torch.no_grad()

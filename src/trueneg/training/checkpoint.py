@@ -240,7 +240,8 @@ def check_same_run(
         state: Of the checkpoint.
         config: The configuration to resume with.
         where: The run's folder.
-        data: Fingerprint of the data to resume with: a corpus's may end in ``+`` and those of its annotations or tags.
+        data: Fingerprint of the data to resume with: a corpus's may end in ``+`` and those of its annotations or tags;
+            those of a mixture have commas between them.
         tables: Of ``tables_digest``.
         micro_batch: Rows of a micro-batch of one process, for an objective that depends on them; else 0.
         comparable: Makes a configuration what is compared.
@@ -274,8 +275,10 @@ def check_same_run(
 def _check_data(state: State, data: str, where: Path) -> None:
     if state.data == data:
         return
-    is_same_text = state.data.partition("+")[0] == data.partition("+")[0]
-    other = "other annotations or tags" if is_same_text else "other data"
+    then, now = ([part.partition("+")[0] for part in found.split(",")] for found in (state.data, data))
+    other = "other annotations or tags" if then == now else "other data"
+    if then != now and sorted(then) == sorted(now):
+        other = "the same corpora in another order"
     raise CheckpointError(
         f"'{where}' was trained on {other} (fingerprint {state.data}, this one has {data}): give the same ones, "
         f"or start a new run with --from {where}"

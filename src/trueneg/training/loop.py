@@ -138,6 +138,13 @@ class Loop:
                     break
         return Ending(reason, run.step, self._seconds(), self._clock.held_out)
 
+    def measure(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
+        """Evaluate before the first step, which is no part of the time of training."""
+        with self._explaining():
+            readings = evaluate()
+        self._write({"step": self.run.step, "kind": "eval", **readings})
+        self.display.show(_shown(self.run.step, readings, LEARNED), "held out")
+
     @contextmanager
     def _closing(self) -> Iterator[None]:
         try:
@@ -214,6 +221,7 @@ class Loop:
         readings["learning_rate"] = _learning_rate(run)
         readings |= run.objective.expensive_metrics(run.module.model)
         readings |= {} if run.passes is None else run.passes.readings()
+        readings |= self.batches.progress(run.step)
         self._raise_warning(run.objective.warning_for(readings))
         self._write({"step": run.step, "kind": "train", "seconds": round(self._seconds(), 3), **readings})
         if run.processes.is_main:

@@ -12,7 +12,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import ViewsConfig
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import piece_starts, rows_of
 from trueneg.corruption.views.batch import Views
@@ -52,7 +52,7 @@ class ViewReader:
         """A name for the replacements that views are made of."""
         return self.substitution.candidates.digest
 
-    def __call__(self, index: RowIndex, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
+    def __call__(self, index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
         """Read rows with their views.
 
         Args:

@@ -339,7 +339,7 @@ class _Evaluator:
 
     def _rows(self, trial: _Trial, config: PretrainConfig) -> RowIndex:
         """Read the corpus's rows, with the annotations that a detector needs."""
-        folders = {annotations_of(other) for other in self.configs.values()} - {None}
+        folders = {folder for other in self.configs.values() for folder in annotations_of(other)}
         if len(folders) > 1:
             named = ", ".join(sorted(map(str, folders)))
             raise ConfigError(f"detectors that read different annotations ({named}): evaluate them one at a time")
@@ -399,7 +399,8 @@ def _config(
     if run is not None:
         forms = replace(base.objective.correction, forms=run.objective.correction.forms)
         objective = replace(base.objective, masking=run.objective.masking, correction=forms)
-        base = replace(base, corpus=run.corpus, objective=objective)
+        corpus = replace(run.corpus, mixture="", temperature=1.0)  # what is read is named here
+        base = replace(base, corpus=corpus, objective=objective)
     chosen = (
         f"objective.correction.detector={detector}",
         f"objective.correction.wordnet={wordnet}",

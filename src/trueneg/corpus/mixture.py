@@ -1,0 +1,271 @@
+"""Several corpora read as one, each by its share: which row of which corpus comes where, computed and never stored.
+
+Positions of the training order go to the first source or to the rest, those of the rest to the second source or to
+what is left, and so on. Of p positions a source of share w gets floor(p w + 1/2), so every prefix of the order has the
+asked shares, to a row or two, however it is cut into steps, micro-batches and processes. The rows that a source gets
+are its own endless stream of shuffled epochs (``permutation.rows_at``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trueneg.corpus.permutation import rows_at, seed_of
+from trueneg.corpus.rows import RowBatch, RowIndex, most_pieces
+from trueneg.corpus.tags import Tags
+from trueneg.errors import ConfigError
+
+LARGEST_TOTAL = 1 << 20
+"""Of whole weights: their products with positions, up to 2^43 rows, fit into 64 bits."""
+
+_Int64s = npt.NDArray[np.int64]
+
+
+def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
+    """Whole numbers in the same proportions; to a millionth, where those would be large.
+
+    Raises:
+        ConfigError: for a share below a millionth.
+
+    Example:
+        >>> whole_weights([Fraction("0.7"), Fraction("0.3")])
+        (7, 3)
+    """
+    common = math.lcm(*(weight.denominator for weight in weights))
+    whole = [int(weight * common) for weight in weights]
+    divisor = math.gcd(*whole)
+    whole = [weight // divisor for weight in whole]
+    if (total := sum(whole)) > LARGEST_TOTAL:
+        exact = [Fraction(weight * LARGEST_TOTAL, total) for weight in whole]
+        whole = [int(weight) for weight in exact]
+        order = sorted(range(len(exact)), key=lambda number: (whole[number] - exact[number], number))
+        for number in order[: LARGEST_TOTAL - sum(whole)]:  # the largest remainders
+            whole[number] += 1
+        if min(whole) < 1:
+            raise ConfigError(
+                f"corpus.mixture: source {whole.index(0) + 1} has a share below one in {LARGEST_TOTAL:,}: give it a "
+                f"larger weight, or leave it out"
+            )
+    return tuple(whole)
+
+
+def weights_by_size(sizes: Sequence[int], temperature: float) -> list[Fraction]:
+    """Weights that grow with sizes as size^temperature: 1 in proportion, 0 for all the same.
+
+    Example:
+        >>> [round(float(weight)) for weight in weights_by_size([100, 10_000], 0.5)]
+        [10, 100]
+    """
+    if temperature == 1:
+        return [Fraction(size) for size in sizes]
+    return [Fraction(float(size) ** temperature) for size in sizes]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of an endless order of positions, in whole weights.
+
+    Example:
+        >>> Shares((2, 1)).at(np.arange(6))[0].tolist()
+        [0, 1, 0, 0, 1, 0]
+    """
+
+    weights: tuple[int, ...]
+
+    def at(self, positions: npt.NDArray[np.integer[Any]]) -> tuple[_Int64s, _Int64s]:
+        """Whose each position is.
+
+        Args:
+            positions: Numbers of at least 0, any shape.
+
+        Returns:
+            The source of each, and how many positions before it are that source's, int64 of the same shape.
+        """
+        place = np.array(positions, dtype=np.int64)  # among those that no earlier source has
+        source = np.full(place.shape, len(self.weights) - 1, dtype=np.int64)
+        number = np.empty_like(place)
+        is_open, total = np.ones(place.shape, dtype=bool), sum(self.weights)
+        for one, weight in enumerate(self.weights[:-1]):
+            before = (place * weight + total // 2) // total
+            is_here = is_open & (((place + 1) * weight + total // 2) // total > before)
+            source[is_here], number[is_here] = one, before[is_here]
+            is_open &= ~is_here
+            place, total = place - before, total - weight
+        number[is_open] = place[is_open]
+        return source, number
+
+    def before(self, position: int) -> tuple[int, ...]:
+        """How many of the first positions are each source's.
+
+        Example:
+            >>> Shares((2, 1)).before(6)
+            (4, 2)
+        """
+        counts, place, total = [], position, sum(self.weights)
+        for weight in self.weights[:-1]:
+            counts.append((place * weight + total // 2) // total)
+            place, total = place - counts[-1], total - weight
+        return (*counts, place)
+
+
+class MixedRows:
+    """Rows of several corpora of one tokenizer, by number: those of the first, then those of the second, and so on.
+
+    A ``rows.NumberedRows``, as ``RowIndex`` is.
+
+    Args:
+        sources: Rows of each corpus, of one length, all packed or none.
+        names: What they are called.
+        weights: Of each in the training order; without any, their sizes' (see ``temperature``).
+        temperature: Weights are sizes in rows to this power.
+
+    Example::
+
+        rows = MixedRows([wiki, books], ["wiki", "books"], [Fraction(7, 10), Fraction(3, 10)])
+        batch = rows.read(rows.at(seed=0, positions=np.arange(32)))
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[RowIndex],
+        names: Sequence[str],
+        weights: Sequence[Fraction] = (),
+        temperature: float = 1.0,
+    ) -> None:
+        self.sources, self.names = tuple(sources), tuple(names)
+        self.shares = Shares(whole_weights(weights or weights_by_size([len(rows) for rows in sources], temperature)))
+        self._ends = np.cumsum([len(rows) for rows in sources])
+
+    def __len__(self) -> int:
+        """Rows of all sources together."""
+        return int(self._ends[-1])
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row."""
+        return self.sources[0].length
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows have several documents."""
+        return self.sources[0].is_packed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row is one piece without padding."""
+        return all(rows.is_full for rows in self.sources)
+
+    @property
+    def tags(self) -> Tags | None:
+        """None: what needs tags reads one corpus."""
+        return None
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """Share of the rows of a run that each source is to have."""
+        total = sum(self.shares.weights)
+        return tuple(weight / total for weight in self.shares.weights)
+
+    @property
+    def mean_fill(self) -> float:
+        """The share of a row, on average over the training order, that is not padding."""
+        return math.fsum(share * rows.mean_fill for share, rows in zip(self.asked, self.sources, strict=True))
+
+    @property
+    def fingerprint(self) -> str:
+        """Those of the sources, in their order."""
+        return ",".join(rows.fingerprint for rows in self.sources)
+
+    def most_pieces(self, num_rows: int) -> tuple[int, int]:
+        """Pieces that a batch of rows has at most; see ``RowIndex.most_pieces``."""
+        means, deviations, most = zip(*(rows.pieces_a_row for rows in self.sources), strict=True)
+        return most_pieces(num_rows, max(means), max(deviations), max(most))
+
+    def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
+        """Rows at positions of the training order; see ``Shares`` and ``permutation.rows_at``."""
+        source, number = self.shares.at(positions)
+        rows = np.empty(source.shape, dtype=np.int64)
+        for one, index in enumerate(self.sources):
+            is_its = source == one
+            rows[is_its] = rows_at(seed_of(seed, one), number[is_its], len(index)) + self._ends[one] - len(index)
+        return rows
+
+    def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
+        """Read rows, in the given order.
+
+        Raises:
+            IndexError: if a number is out of range.
+        """
+        rows: _Int64s = np.asarray(indices, dtype=np.int64)
+        if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
+            raise IndexError(f"a row number must be in [0, {len(self)})")
+        source = np.searchsorted(self._ends, rows, side="right")
+        parts = [
+            self._with_lists(index.read(rows[source == one] - (self._ends[one] - len(index))))
+            for one, index in enumerate(self.sources)
+        ]
+        place = np.argsort(np.argsort(source, kind="stable"), kind="stable")
+        return RowBatch(**{field.name: _joined(parts, field.name, place) for field in fields(RowBatch)})
+
+    def progress(self, position: int) -> dict[str, float]:
+        """Share of the rows before a position that each source had, and the times that it was read by then."""
+        counts = self.shares.before(position)
+        readings = {
+            f"source/{name}/share": count / max(position, 1) for name, count in zip(self.names, counts, strict=True)
+        }
+        return readings | {f"source/{name}/epochs": value for name, value in self.epochs(position).items()}
+
+    def epochs(self, position: int) -> dict[str, float]:
+        """The times that each source is read before a position."""
+        counts = self.shares.before(position)
+        return {name: n / len(rows) for name, n, rows in zip(self.names, counts, self.sources, strict=True)}
+
+    @cached_property
+    def _width(self) -> int:
+        """Substitutes that annotations list at most; 0 without any."""
+        return max((rows.annotations.width for rows in self.sources if rows.annotations is not None), default=0)
+
+    def _with_lists(self, batch: RowBatch) -> RowBatch:
+        """The same with lists as wide as those of any source."""
+        if not self._width:
+            return batch
+        shape = (*batch.input_ids.shape, self._width)
+        ids, credits = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.uint8)
+        if batch.substitutes is not None and batch.credits is not None:
+            width = batch.substitutes.shape[-1]
+            ids[..., :width], credits[..., :width] = batch.substitutes, batch.credits
+        return replace(batch, substitutes=ids, credits=credits)
+
+
+def _joined(parts: Sequence[RowBatch], name: str, place: _Int64s) -> Any:
+    """A field of all parts, in another order; None where they have none."""
+    values = [getattr(part, name) for part in parts]
+    return None if values[0] is None else np.concatenate(values)[place]
+
+
+def check_epochs(epochs: Mapping[str, float], steps: int, most: float) -> None:
+    """Refuse a run that reads a source more often than is allowed.
+
+    Args:
+        epochs: Times that each source is read in the whole run.
+        steps: Of the run.
+        most: ``corpus.max_epochs``; 0 for no limit.
+
+    Raises:
+        ConfigError: naming the source, and the steps that keep within the limit.
+    """
+    name = max(epochs, key=lambda one: epochs[one])
+    if most and epochs[name] > most:
+        raise ConfigError(
+            f"'{name}' would be read {epochs[name]:.2f} times in {steps:,} steps, which corpus.max_epochs={most:g} "
+            f"does not allow: take at most {math.floor(steps * most / epochs[name]):,} steps, more of its text, or a "
+            f"smaller weight"
+        )
