@@ -257,7 +257,7 @@ def test_a_preset_of_views_in_a_file_stands_for_its_values(tmp_path: Path) -> No
 OF_ANY_RUN = {
     *("preset", "plugins", "train.accumulation", "train.compile", "train.gradient_checkpointing", "train.log_every"),
     *("train.eval_every", "train.save_every", "train.save_minutes", "train.keep", "train.keep_at", "train.keep_every"),
-    *("train.max_minutes", "train.device", "train.tracker", "train.cuda_graphs"),
+    *("train.max_minutes", "train.device", "train.tracker", "train.cuda_graphs", "train.timeout_seconds"),
 }
 
 

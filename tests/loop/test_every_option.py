@@ -53,6 +53,7 @@ NOT_SEEN = {
     "train.device": "where it runs",
     "train.compile": "the same numbers, sooner: tests/loop/test_compiled_runs.py",
     "train.cuda_graphs": "the same numbers, sooner, on a GPU: tests/loop/test_compiled_runs.py",
+    "train.timeout_seconds": "when processes give each other up: tests/loop/test_many_processes.py",
     "train.tracker": "where readings go, too",
     "objective.max_logits_mb": "the same numbers, in less memory: tests/objectives/test_chunked_head.py",
     "objective.correction.wordnet": "where WordNet is",

@@ -198,6 +198,29 @@ def be_killed(run: Run) -> None:
     signal.raise_signal(signal.SIGKILL)
 
 
+def hang(run: Run) -> None:
+    """Say nothing for longer than the others wait, and go."""
+    time.sleep(30)
+    be_killed(run)
+
+
+def freeze(run: Run) -> None:
+    """Stop as a machine does that is gone, threads and all; the parent lets it go on."""
+    signal.raise_signal(signal.SIGSTOP)
+    be_killed(run)
+
+
+def save_slowly(run: Run) -> None:
+    """Take longer for each save from now on than the others wait within a step."""
+    save = loop.save_checkpoint
+
+    def slow(*given: Any) -> Path:
+        time.sleep(3)
+        return save(*given)
+
+    loop.save_checkpoint = slow  # type: ignore[assignment]
+
+
 def press_ctrl_c(run: Run) -> None:
     signal.raise_signal(signal.SIGINT)
 
@@ -249,11 +272,15 @@ def together(
         options |= {"told": f"{out.name}-{rank}", **(by_rank or {}).get(rank, {})}
         processes.append(start(config, out, **options))
     killed = {rank for rank, options in (by_rank or {}).items() if options.get("is_killed")}
-    return [
+    told = [
         ending(process, out.with_name(f"{out.name}-{rank}"))
         for rank, process in enumerate(processes)
         if rank not in killed
     ]
+    for rank in killed:
+        processes[rank].kill()
+        processes[rank].join()
+    return told
 
 
 def wait_for(is_so: Callable[[], bool], process: ForkServerProcess) -> None:

@@ -500,6 +500,9 @@ class TrainConfig:
     device: str = option("", resume="free")
     """Where the model is trained: ``cpu``, ``cuda`` (NVIDIA, AMD), ``xpu`` (Intel), each also with a number as in
     ``cuda:1``, or ``mps`` (Apple); empty for this process's ``cuda`` if there is one, else ``xpu``, else the CPU."""
+    timeout_seconds: float = option(60.0, at_least=1, resume="free")
+    """Of several processes: stop all where one does not answer the others for so many seconds within a step; while a
+    run begins, saves and ends they wait half an hour."""
     tracker: Literal["", "trackio", "wandb", "tensorboard"] = option("", resume="free")
     """Experiment tracker that is sent every record; empty for none."""
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed
 from torch import Tensor
+from torch.distributed import distributed_c10d
 
 from trueneg.errors import BusyError, ConfigError, LostProcessError
 from trueneg.files.lock import locked
 from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_there
+
+PATIENCE = 1800.0
+"""Seconds that processes wait for one another where one may have more to do: while a run begins, saves and ends."""
+
+ROLL_CALL = 3.0
+"""Seconds that a process which has waited in vain gives the others to say the same."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,19 @@ class Processes:
         if self.world_size > 1:
             torch.distributed.barrier()
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Let messages from now on fail where another process does not answer for so long."""
+        if self.world_size > 1 and torch.distributed.get_backend() in ("gloo", "nccl"):
+            distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
+
+    @contextmanager
+    def waiting_for_main(self, then: float) -> Iterator[None]:
+        """Wait, at the end, for what the main process does within; messages after it wait ``then`` seconds at most."""
+        self.wait_at_most(PATIENCE)
+        yield
+        self.barrier()
+        self.wait_at_most(then)
+
 
 class Votes:
     """Whether any process says so, of several things: asked at one step, answered when asked again.
@@ -145,18 +168,49 @@ def join_processes(device_type: str) -> Iterator[Processes]:
     processes = Processes(_number("RANK"), world_size, _number("LOCAL_RANK", "0"))
     if device_type in WITH_STREAMS:
         torch.get_device_module(device_type).set_device(processes.local_rank)
-    torch.distributed.init_process_group(backend_for(device_type))
+    torch.distributed.init_process_group(backend_for(device_type), timeout=timedelta(seconds=PATIENCE))
     try:
         yield processes
     except RuntimeError as error:
         if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
             raise
-        raise LostProcessError(
-            f"process {processes.rank} of {world_size} lost the others: one of them died, or the network did. See what "
-            f"that one said, then start all of them again with --resume"
-        ) from error
+        raise LostProcessError(_lost(processes, str(error))) from error
     finally:
         torch.distributed.destroy_process_group()
+
+
+def _lost(processes: Processes, error: str) -> str:
+    """Say what a process knows of the others, and what to do."""
+    who, again = f"process {processes.rank} of {processes.world_size}", "start all of them again with --resume"
+    if "timed out" not in error.lower():
+        return f"{who} lost the others: one of them died, or the network did. See what that one said, then {again}"
+    silent = _silent(processes)
+    which = f"process {', '.join(map(str, silent))} says nothing" if silent else "all of them are there"
+    return (
+        f"{who} had no answer from another one for train.timeout_seconds: {which}. See what that one said last, and "
+        f"whether its machine is there; then {again}, with a longer train.timeout_seconds if it was only slow"
+    )
+
+
+def _silent(processes: Processes) -> list[int]:
+    """Numbers of the processes that do not say, within ``ROLL_CALL``, that they have waited in vain as well."""
+    silent = [0]  # who keeps the list, unless it can be read
+
+    def call() -> None:
+        names, limit = [f"waited/{rank}" for rank in range(processes.world_size)], timedelta(seconds=ROLL_CALL)
+        made: Any = torch.distributed
+        with suppress(RuntimeError):
+            store = made.TCPStore(os.environ["MASTER_ADDR"], _number("MASTER_PORT"), None, False, limit, False)
+            store.set(names[processes.rank], "yes")
+            with suppress(RuntimeError):
+                store.wait(names, limit)
+            silent[:] = [rank for rank, name in enumerate(names) if not store.check([name])]
+
+    # A store whose process is frozen takes what it is sent, and never answers.
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(2 * ROLL_CALL)
+    return silent
 
 
 def choose_device(wanted: str) -> torch.device:

@@ -24,7 +24,7 @@ from trueneg.hardware import pins_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
 from trueneg.training.compilation import is_of_compiler, said_by
-from trueneg.training.distributed import Votes
+from trueneg.training.distributed import PATIENCE, Votes
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
 from trueneg.training.speed import Waiting, Workload
@@ -110,7 +110,7 @@ class Loop:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
             OutOfMemoryError: if the device has too little memory.
         """
-        run, config = self.run, self._train
+        run, config, began = self.run, self._train, self.run.step
         now = time.monotonic()
         self._clock = _Clock(run.step, started=now, logged_at=now, saved_at=now)
         self._votes = Votes(run.processes, run.device)
@@ -120,6 +120,8 @@ class Loop:
         with _stop_signals() as is_stopped, self._closing(), self._explaining():
             for micro_batches in self._clock.waiting.timed(self.batches.from_step(run.step, config.steps, pin_memory)):
                 norm = train_step(run, micro_batches)
+                if run.step == began + 1:  # what is compiled is compiled by now
+                    run.processes.wait_at_most(config.timeout_seconds)
                 self.display.advance(run.step)
                 if run.device.type == "cpu":
                     self._check_finite()
@@ -136,6 +138,7 @@ class Loop:
                 if (is_interrupted or is_time_up) and not is_last:
                     reason = "interrupted" if is_interrupted else "time"
                     break
+        run.processes.wait_at_most(PATIENCE)
         return Ending(reason, run.step, self._seconds(), self._clock.held_out)
 
     def measure(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
@@ -257,37 +260,41 @@ class Loop:
     def _keep(self, keep: Callable[[], None], share: float) -> None:
         self._check_finite()
         started = time.monotonic()
-        if self.run.processes.is_main:
-            keep()
-            self.display.say(f"kept the model of step {self.run.step:,} ({share:.4g} of the run)")
-        self._write({"step": self.run.step, "kind": "kept", "share": share})
-        self.run.processes.barrier()
+        with self.run.processes.waiting_for_main(then=self._train.timeout_seconds):
+            if self.run.processes.is_main:
+                keep()
+                self.display.say(f"kept the model of step {self.run.step:,} ({share:.4g} of the run)")
+            self._write({"step": self.run.step, "kind": "kept", "share": share})
         self._clock.seconds_apart += time.monotonic() - started
 
     def _save(self) -> None:
         self._check_finite()
         run, started = self.run, time.monotonic()
         sums = run.meter.gather(run.processes)
-        if run.processes.is_main:
-            if self.metrics is not None:
-                self.metrics.sync()
-            state = State(
-                run.step,
-                encode(self.config),
-                self.data_fingerprint,
-                self._seconds(),
-                sums,
-                self.tables,
-                run.scaler.state_dict(),
-                self.batches.micro_batch,
-            )
-            place, keep = self.folder / CHECKPOINTS, self._train.keep
-            save_checkpoint(place, run.module, run.optimizer, state, keep, run.average)
-            self.on_save()
-        run.processes.barrier()
+        with run.processes.waiting_for_main(then=self._train.timeout_seconds):
+            if run.processes.is_main:
+                self._write_checkpoint(sums)
         self._votes.forget(IS_OLD)
         self._clock.saved_at = time.monotonic()
         self._clock.seconds_apart += self._clock.saved_at - started
+
+    def _write_checkpoint(self, sums: dict[str, float]) -> None:
+        run = self.run
+        if self.metrics is not None:
+            self.metrics.sync()
+        state = State(
+            run.step,
+            encode(self.config),
+            self.data_fingerprint,
+            self._seconds(),
+            sums,
+            self.tables,
+            run.scaler.state_dict(),
+            self.batches.micro_batch,
+        )
+        place, keep = self.folder / CHECKPOINTS, self._train.keep
+        save_checkpoint(place, run.module, run.optimizer, state, keep, run.average)
+        self.on_save()
 
     def _check_finite(self) -> None:
         self._refuse_divergence(int(self.run.first_bad_step.item()))
