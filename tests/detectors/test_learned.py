@@ -6,16 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from tiny_encoders import TEXT, at
+from test_encoder import by_hand
+from tiny_encoders import TEXT, at, save_checkpoint, wordpiece
 
 from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
+from trueneg.detectors.scorers.glosses import MAX_SENSES
 from trueneg.detectors.scorers.learned import LearnedScorer, fit_logistic
+from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
+from trueneg.models.reading import TextEncoder
 
 PAIRS = [("large", "big"), ("large", "small"), ("large", "city"), ("mouse", "animal"), ("mouse", "painter")]
 ASKED = [at(TEXT[0], *pair) for pair in [*PAIRS, ("old", "zebra"), ("will", "is going to")]]
@@ -117,7 +122,7 @@ def test_a_scorer_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
 def test_what_another_learned_is_refused(scorer: LearnedScorer) -> None:
     parameters = scorer.fit(ASKED, SHARES).parameters()
     del parameters["log ratio"]
-    with pytest.raises(ConfigError, match=r"'det\.json' was learned from other features: calibrate it again"):
+    with pytest.raises(ConfigError, match=r"'det\.json' was learned from other features, now with log ratio: cal"):
         scorer.with_parameters(parameters, "det.json")
 
 
@@ -129,3 +134,80 @@ def test_parts_may_be_left_out(bert: str, tmp_path: Path) -> None:
         8,
         len(scorer.names),
     )
+
+
+def test_another_encoder_of_the_same_shape_is_refused(
+    bert: str, tmp_path: Path, resources: Resources, scorer: LearnedScorer
+) -> None:
+    plain = make_scorer(f"learned:{bert}", resources)
+    assert isinstance(plain, LearnedScorer)
+    fitted = plain.fit(ASKED, SHARES)
+    noted = fitted.provenance["features"]
+    assert plain.with_parameters(fitted.parameters(), "det.json", noted).parameters() == fitted.parameters()
+    torch.manual_seed(7)
+    path = save_checkpoint("bert", wordpiece(), tmp_path / "other")
+    other = make_scorer(f"learned:{path}", resources)
+    assert isinstance(other, LearnedScorer) and other.names == plain.names
+    with torch.no_grad():
+        next(other.contextual.encoder.model.parameters()).add_(0.1)
+    with pytest.raises(ConfigError, match=r"'det\.json' was learned with another encoder, lexicon or file of vectors"):
+        other.with_parameters(fitted.parameters(), "det.json", noted)
+
+
+def test_glosses_compare_a_word_here_with_its_definitions(bert: str, resources: Resources) -> None:
+    scorer = make_scorer(f"learned:{bert}[glosses=yes,relations=no]", resources)
+    assert isinstance(scorer, LearnedScorer)
+    asked = [at(TEXT[0], "large", word) for word in ("big", "small", "zebrafish", "large")]
+    columns = dict(zip(scorer.names, scorer.features(asked).T, strict=True))
+    layer = TextEncoder(bert).layers[0]
+
+    def unit(text: str, start: int, end: int) -> np.ndarray:
+        vector = by_hand(bert, (text, start, end), layer, "mean", center=True)
+        return np.asarray(vector / np.linalg.norm(vector))
+
+    def senses(word: str) -> dict[tuple[str, int], np.ndarray]:
+        found = list(resources.relations.wordnet.senses(word))[:MAX_SENSES]
+        definitions = [resources.relations.wordnet.synset(pos, offset).definition for pos, offset, _ in found]
+        return {
+            (pos, offset): unit(f"{base}: {text}", 0, len(base))
+            for (pos, offset, base), text in zip(found, definitions, strict=True)
+        }
+
+    here = unit(TEXT[0], TEXT[0].index("large"), TEXT[0].index("large") + 5)
+    own, other = senses("large"), senses("big")
+    near = max(float(vector @ here) for vector in other.values())
+    np.testing.assert_allclose(columns["cosine with a gloss"][0], near, atol=0.05)
+    likely = np.exp(10 * np.array([float(vector @ here) for vector in own.values()]))
+    likely /= likely.sum()
+    is_shared = [sense in other for sense in own]
+    assert any(is_shared)
+    np.testing.assert_allclose(columns["probability of shared senses"][0], likely @ is_shared, atol=0.1)
+    assert columns["rank of the first shared sense"][0] == 1 / (1 + is_shared.index(True))
+    assert columns["probability of shared senses"][3] == pytest.approx(1)
+    assert columns["no sense"].tolist() == [0, 0, 1, 0]
+    assert set(columns["log number of senses"]) == {np.log1p(len(own))}
+    assert columns["greatest cosine of definitions"][3] == pytest.approx(1, abs=0.01)
+    assert columns["cosine of definitions"][2] == columns["cosine with a gloss"][2] == 0
+
+
+@pytest.mark.parametrize("reading", ["apart", "together"])
+def test_prototypes_are_compared_in_every_direction(
+    bert: str, tmp_path: Path, resources: Resources, reading: str
+) -> None:
+    encoder = TextEncoder(bert)
+    random = np.random.default_rng(0).normal(size=(2, encoder.model.config.hidden_size)).astype(np.float32)
+    about = {"encoder": bert, "layer": str(encoder.layers[0])}
+    Prototypes(("large", "big"), random, np.array([9, 9]), about).save(tmp_path / "p.safetensors")
+    given = f"prototypes={tmp_path / 'p.safetensors'},directions=both,reading={reading}"
+    scorer = make_scorer(f"learned:{bert}[{given}]", resources)
+    assert isinstance(scorer, LearnedScorer)
+    asked = [at(TEXT[0], "large", word) for word in ("big", "large", "animal")]
+    columns = dict(zip(scorer.names, scorer.features(asked).T, strict=True))
+    large = by_hand(bert, (TEXT[0], 4, 9), encoder.layers[0], "mean", center=True)
+    wanted = large @ random[0] / np.linalg.norm(large) / np.linalg.norm(random[0])
+    np.testing.assert_allclose(columns["word here with its prototype"], wanted, atol=0.03)
+    np.testing.assert_allclose(columns["substitute here with the word's prototype"][1], wanted, atol=0.03)
+    np.testing.assert_allclose(columns["substitute here with its prototype"][1], wanted, atol=0.03)
+    assert columns["substitute here with its prototype"][2] == 0
+    with pytest.raises(ConfigError, match="directions=both is of prototypes: add prototypes=FILE"):
+        make_scorer(f"learned:{bert}[directions=both]", resources)

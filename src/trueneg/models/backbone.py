@@ -216,7 +216,7 @@ def _modules_beside_base(model: PreTrainedModel) -> list[nn.Module]:
 
 def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tensor]:
     """Positions, where the model would not count them as we do."""
-    first = _first_position(model)
+    first = first_position(model)
     if rows.is_packed:
         return {"position_ids": segment_positions(rows.segments) + first}
     if first:
@@ -246,11 +246,25 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool
         may_attend = (rows.segments > 0)[:, None, None, :]
     if not has_windows:
         return {"attention_mask": _as_attention_mask(model, may_attend)}
-    column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
     # Distances within a piece equal the row's, so the window needs no restart.
-    is_near = (column[:, None] - column[None, :]).abs() <= config.local_attention // 2
+    column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
+    return {"attention_mask": pair_mask(model, may_attend, column.unsqueeze(0))}
+
+
+def pair_mask(model: PreTrainedModel, may_attend: Tensor, positions: Tensor) -> Any:
+    """What a model takes as ``attention_mask`` to have tokens see others: for ModernBERT one a kind of layer.
+
+    Args:
+        model: Who attends.
+        may_attend: Bool ``[batch, 1, length, length]``, or ``[batch, 1, 1, length]`` for the same for all.
+        positions: Where tokens stand, int64 ``[batch, length]`` or ``[1, length]``.
+    """
+    if model.config.model_type != _WINDOWED:
+        return _as_attention_mask(model, may_attend)
+    distance = (positions.unsqueeze(2) - positions.unsqueeze(1)).abs().unsqueeze(1)
+    is_near = distance <= model.config.local_attention // 2
     masks = dict(zip(_WINDOWS, (may_attend, may_attend & is_near), strict=True))
-    return {"attention_mask": {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()}}
+    return {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()}
 
 
 def _is_same_segment(segments: Tensor) -> Tensor:
@@ -280,8 +294,8 @@ def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
     return torch.where(may_attend, 0.0, torch.finfo(dtype).min).to(dtype)
 
 
-def _first_position(model: PreTrainedModel) -> int:
-    """RoBERTa and its kin count positions from after the padding id."""
+def first_position(model: PreTrainedModel) -> int:
+    """The position of a text's first token: RoBERTa and its kin count positions from after the padding id."""
     padding = getattr(_position_table(model), "padding_idx", None)
     return 0 if padding is None else padding + 1
 
@@ -294,7 +308,7 @@ def max_length(model: PreTrainedModel) -> int:
     """Tokens that the model has positions for; unlimited where positions are relative."""
     table = _position_table(model)
     if isinstance(table, nn.Embedding):
-        return table.num_embeddings - _first_position(model)
+        return table.num_embeddings - first_position(model)
     if model.config.model_type in _DEBERTA:
         return sys.maxsize
     return int(getattr(model.config, "max_position_embeddings", sys.maxsize))

@@ -142,8 +142,7 @@ class TextEncoder:
         depth = int(self.model.config.num_hidden_layers)
         if layers == "all":
             layers = range(depth + 1)
-        # Two thirds of the way up words are told apart best; see docs/detectors.md.
-        self.layers: tuple[int, ...] = tuple(layers) or (round(depth * 2 / 3),)
+        self.layers: tuple[int, ...] = tuple(layers) or (default_layer(self.model),)
         if outside := [layer for layer in self.layers if not 0 <= layer <= depth]:
             raise ModelError(f"'{source}' has layers 0 (embeddings) to {depth}, not {outside[0]}")
         self.pooling = pooling
@@ -172,13 +171,13 @@ class TextEncoder:
         for chosen, read in self.reader.batches(spans):
             with torch.autocast(device.type, torch.bfloat16):
                 states = hidden_states(self.model, read.input_ids, read.attention_mask)
-            weights = self._weights(read).to(device)
+            weights = self.weights(read).to(device)
             vectors = [weighted_sum(states[layer].float(), weights) for layer in self.layers]
             found[chosen] = torch.stack(vectors, 1).cpu().numpy()
             self.num_unseen += int((~read.is_word.any(1)).sum())
         return found
 
-    def _weights(self, read: EncodedSpans) -> Tensor:
+    def weights(self, read: EncodedSpans) -> Tensor:
         """Of each token's state in a word's vector, float32 ``[n, length]``: all 0 for a word that is not seen."""
         is_word = read.is_word & (read.is_word.cumsum(1) == 1) if self.pooling == "first" else read.is_word
         weights = is_word / is_word.sum(1, keepdim=True).clamp(min=1)
@@ -320,6 +319,11 @@ def weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
 def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Vectors of length one along the last axis; those without length stay 0."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12), np.float32)
+
+
+def default_layer(model: PreTrainedModel) -> int:
+    """The layer two thirds of the way up, where words are told apart best: see docs/detectors.md."""
+    return round(int(model.config.num_hidden_layers) * 2 / 3)
 
 
 def load_encoder(source: str) -> PreTrainedModel:

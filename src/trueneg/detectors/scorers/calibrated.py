@@ -31,11 +31,13 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     if parameters := content["parameters"]:
         if not isinstance(scorer, LearnedScorer):
             raise ConfigError(f"'{leaf.argument}': '{content['detector']}' has nothing to learn, yet it has parameters")
-        scorer = scorer.with_parameters(parameters, leaf.argument)
+        about = content.get("provenance")
+        made_from = about.get("features") if isinstance(about, dict) else None
+        scorer = scorer.with_parameters(parameters, leaf.argument, made_from)
     threshold = float(content["threshold"])
-    about = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
+    noted = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
     return scorer.with_threshold(
-        threshold, {"calibration": Path(leaf.argument).name, "threshold": str(threshold), **about}
+        threshold, {"calibration": Path(leaf.argument).name, "threshold": str(threshold), **noted}
     )
 
 

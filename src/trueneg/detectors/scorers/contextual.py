@@ -12,8 +12,12 @@ from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionSco
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.models.reading import Span, TextEncoder, unit_vectors, weights_digest
+from trueneg.models.together import check_together, vectors_together
 
-OPTIONS = ("layer", "pooling", "window", "center")
+OPTIONS = ("layer", "pooling", "window", "center", "reading")
+READINGS = ("apart", "together")
+WORDS_AT_ONCE = 256
+"""Words whose substitutes are read in one call, where they are read together."""
 THRESHOLD = 0.65
 """The default acceptance threshold; encoders differ, so calibrate: ``trueneg detect calibrate``."""
 
@@ -28,10 +32,18 @@ class ContextualScorer(SubstitutionScorer):
     Args:
         encoder: Reads words in sentences.
         threshold: The acceptance threshold.
+        together: Whether all substitutes of a word are read with one reading of its sentence, see ``models.together``,
+            instead of one reading each.
+
+    Raises:
+        ModelError: if they are to be read together, and the encoder cannot.
     """
 
-    def __init__(self, encoder: TextEncoder, threshold: float = THRESHOLD) -> None:
+    def __init__(self, encoder: TextEncoder, threshold: float = THRESHOLD, together: bool = False) -> None:
+        if together:
+            check_together(encoder)
         self.encoder = encoder
+        self.together = together
         self.threshold = threshold
         self.provenance = {
             "encoder": encoder.name,
@@ -39,6 +51,7 @@ class ContextualScorer(SubstitutionScorer):
             "pooling": encoder.pooling,
             "window": str(encoder.reader.window),
             "center": "sentence" if encoder.center else "none",
+            **({"reading": "together"} if together else {}),
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
@@ -47,11 +60,23 @@ class ContextualScorer(SubstitutionScorer):
 
     def cosines(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
         """Cosine at each layer, float64 ``[n, layers]``."""
-        original, changed = self.vectors(substitutions)
-        return np.asarray((original * changed).sum(-1), np.float64)
+        if not self.together:
+            original, changed = self.vectors(substitutions)
+            return np.asarray((original * changed).sum(-1), np.float64)
+        # A word's substitutes stay together, and vectors of all layers are not kept for all words.
+        number: dict[Span, int] = {}
+        words = np.array([number.setdefault((s.text, s.start, s.end), len(number)) for s in substitutions], np.int64)
+        cosines = np.zeros((len(substitutions), len(self.encoder.layers)))
+        for first in range(0, len(number), WORDS_AT_ONCE):
+            chosen = np.flatnonzero((words >= first) & (words < first + WORDS_AT_ONCE))
+            original, changed = self.vectors([substitutions[at] for at in chosen.tolist()])
+            cosines[chosen] = (original * changed).sum(-1)
+        return cosines
 
     def vectors(self, substitutions: Sequence[Substitution]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Unit vectors of the words and of their substitutes, each ``[n, layers, hidden]``."""
+        if self.together:
+            return self._vectors_together(substitutions)
         spans: dict[Span, int] = {}
         places = [
             [
@@ -64,11 +89,25 @@ class ContextualScorer(SubstitutionScorer):
         rows = np.array(places, np.int64).reshape(-1, 2)
         return units[rows[:, 0]], units[rows[:, 1]]
 
+    def _vectors_together(
+        self, substitutions: Sequence[Substitution]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        asked: dict[Span, dict[str, int]] = {}
+        places = []
+        for s in substitutions:
+            words = asked.setdefault((s.text, s.start, s.end), {})
+            places.append((words, words.setdefault(s.substitute, len(words) + 1)))
+        found = vectors_together(self.encoder, list(asked), [list(words) for words in asked.values()])
+        first = dict(zip(map(id, asked.values()), np.cumsum([0, *map(len, found)]).tolist(), strict=False))
+        units = unit_vectors(np.concatenate(found)) if found else self.encoder.vectors([])
+        return units[[first[id(words)] for words, _ in places]], units[[first[id(words)] + at for words, at in places]]
+
     def reads(self) -> tuple[object, ...]:
         """The encoder, and how words are read with it."""
         encoder = self.encoder
         settings = (encoder.layers, encoder.pooling, encoder.center, encoder.reader.window)
-        return weights_digest(encoder.model, encoder.tokenizer), *settings
+        # What is read apart has the digest of former versions.
+        return weights_digest(encoder.model, encoder.tokenizer), *settings, *(("together",) if self.together else ())
 
     def to(self, device: torch.device) -> None:
         """Move the encoder."""
@@ -78,7 +117,7 @@ class ContextualScorer(SubstitutionScorer):
 def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
     """Compare a word and its substitute as an encoder sees them in the sentence: contextual:ENCODER.
 
-    Options: ``[layer=4,pooling=mean,window=128,center=sentence]``; ``layer=3-5`` averages layers.
+    Options: ``[layer=4,pooling=mean,window=128,center=sentence,reading=together]``; ``layer=3-5`` averages layers.
 
     Raises:
         ConfigError: for an unknown option, or a value that is none.
@@ -93,7 +132,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
         leaf.choice("center", ("sentence", "none")) == "sentence",
         resources.device,
     )
-    return ContextualScorer(encoder, leaf.threshold_or(THRESHOLD))
+    return ContextualScorer(encoder, leaf.threshold_or(THRESHOLD), leaf.choice("reading", READINGS) == "together")
 
 
 def _layers(leaf: Leaf) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
-from trueneg.detectors.scorers.contextual import ContextualScorer
+from trueneg.detectors.scorers.contextual import READINGS, ContextualScorer
+from trueneg.detectors.scorers.glosses import FEATURES as GLOSS_FEATURES
+from trueneg.detectors.scorers.glosses import Glosses
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, read_vectors
 from trueneg.detectors.scorers.prototypes import PrototypesScorer
 from trueneg.detectors.scorers.prototypes import make_scorer as make_prototypes
@@ -18,13 +21,21 @@ from trueneg.detectors.scorers.teacher import TeacherScorer
 from trueneg.detectors.scorers.teacher import make_scorer as make_teacher
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
+from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.relations import RELATIONS, Relations
-from trueneg.models.reading import TextEncoder
+from trueneg.models.reading import TextEncoder, default_layer
 
-OPTIONS = ("vectors", "prototypes", "teacher", "relations")
+OPTIONS = ("vectors", "prototypes", "directions", "teacher", "relations", "glosses", "reading")
 MIN_LOG_RATIO = -20.0
 PENALTY = 1.0
 """Of a weight's square, for features of variance one: a prior of variance one."""
+
+DIRECTIONS = (
+    "substitute here with the word's prototype",
+    "substitute here with its prototype",
+    "word here with its prototype",
+)
+"""Cosines of vectors in the sentence with prototypes, besides the word's with the substitute's."""
 
 Matrix = NDArray[np.float64]
 
@@ -34,8 +45,10 @@ class LearnedScorer(SubstitutionScorer):
 
     Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words,
     either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
-    word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none; with ``teacher`` a
-    masked model's log likelihood ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits
+    word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none, and with
+    ``is_mutual`` the other directions: of the substitute in the sentence with the word's prototype and with its own,
+    and of the word with its own; with ``glosses`` what WordNet's definitions say; with ``teacher`` a masked model's log
+    likelihood ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits
     it without the part it is evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
 
     Args:
@@ -44,6 +57,8 @@ class LearnedScorer(SubstitutionScorer):
         vectors: Word vectors, if any.
         prototypes: Of an encoder, if any.
         teacher: A masked model, if any.
+        glosses: Compares with WordNet's definitions, if it is to.
+        is_mutual: Whether prototypes are compared in every direction.
         weights: One a feature, after the constant; None before it is fitted.
         cache: Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads
             the same. None keeps nothing, as in training, where texts never end.
@@ -56,6 +71,8 @@ class LearnedScorer(SubstitutionScorer):
         vectors: NeighboursScorer | None = None,
         prototypes: PrototypesScorer | None = None,
         teacher: TeacherScorer | None = None,
+        glosses: Glosses | None = None,
+        is_mutual: bool = False,
         weights: Mapping[str, float] | None = None,
         cache: dict[Substitution, NDArray[np.float64]] | None = None,
     ) -> None:
@@ -64,6 +81,8 @@ class LearnedScorer(SubstitutionScorer):
         self.vectors = vectors
         self.prototypes = prototypes
         self.teacher = teacher
+        self.glosses = glosses
+        self.is_mutual = is_mutual
         self.weights = weights
         self.cache = cache
         parts = {"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher}
@@ -81,6 +100,8 @@ class LearnedScorer(SubstitutionScorer):
         further = [
             *(["cosine of word vectors"] if self.vectors else []),
             *(["cosine with the prototype", "no prototype"] if self.prototypes else []),
+            *(DIRECTIONS if self.prototypes and self.is_mutual else []),
+            *(GLOSS_FEATURES if self.glosses else []),
             *(["log ratio"] if self.teacher else []),
         ]
         return (*layers, "one word", "three words or more", "rarity of pieces", *related, *further)
@@ -113,7 +134,9 @@ class LearnedScorer(SubstitutionScorer):
         if is_accepted.all() or not is_accepted.any():
             raise ConfigError("a learned detector needs examples of both: substitutes that people accept, and others")
         weights = fit_logistic(self.features(substitutions), is_accepted)
-        return self._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)), self.cache)
+        fitted = self._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)), self.cache)
+        fitted.provenance = {**fitted.provenance, "features": self.made_from}
+        return fitted
 
     def features(self, substitutions: Sequence[Substitution]) -> Matrix:
         """Compute the features of each substitution, float64 ``[n, features]``; those in the cache are looked up."""
@@ -136,9 +159,29 @@ class LearnedScorer(SubstitutionScorer):
         if self.prototypes is not None:
             cosines = self.prototypes.scores(new)
             columns.append(np.stack([cosines, cosines == 0], 1))
+            if self.is_mutual:
+                columns.append(self._directions(new))
+        if self.glosses is not None:
+            columns.append(self.glosses.features(new))
         if self.teacher is not None:
             columns.append(self.teacher.log_ratios(new).clip(MIN_LOG_RATIO, -MIN_LOG_RATIO)[:, None])
         return np.concatenate(columns, 1).astype(np.float64)
+
+    def _directions(self, new: Sequence[Substitution]) -> Matrix:
+        """Cosines of the substitute in the sentence, and of the word, with prototypes: see ``DIRECTIONS``."""
+        assert self.prototypes is not None
+        prototypes = self.prototypes.prototypes
+        reader = ContextualScorer(self.prototypes.encoder, together=self.contextual.together)
+        word, substitute = (vectors[:, 0] for vectors in reader.vectors(new))
+        table = np.concatenate([prototypes.matrix, np.zeros((1, prototypes.matrix.shape[1]), np.float32)])
+
+        def of(words: Iterable[str]) -> NDArray[np.float32]:
+            rows = (prototypes.find(word) for word in words)
+            return table[[len(table) - 1 if row is None else row for row in rows]]
+
+        of_word, of_substitute = of(s.target for s in new), of(s.substitute for s in new)
+        pairs = ((substitute, of_word), (substitute, of_substitute), (word, of_word))
+        return np.stack([(vectors * there).sum(-1) for vectors, there in pairs], 1).astype(np.float64)
 
     def _related(self, s: Substitution) -> list[bool]:
         assert self.relations is not None
@@ -150,25 +193,50 @@ class LearnedScorer(SubstitutionScorer):
         """What was learned, by name of the feature."""
         return dict(self.weights or {})
 
-    def with_parameters(self, parameters: Mapping[str, float], where: str) -> Self:
+    def with_parameters(self, parameters: Mapping[str, float], where: str, made_from: str | None = None) -> Self:
         """Return the same scorer with what another one learned.
 
+        Args:
+            parameters: That one's.
+            where: The file that they are from.
+            made_from: What that one's features were made from; None if it is not known.
+
         Raises:
-            ConfigError: if that one has other features.
+            ConfigError: if that one has other features, or the same of another encoder or lexicon.
         """
-        if set(parameters) != {"constant", *self.names}:
-            raise ConfigError(f"'{where}' was learned from other features: calibrate it again")
+        noted, own = set(parameters) - {"constant"}, set(self.names)
+        if noted != own:
+            differences = [
+                f"{what} {', '.join(sorted(names))}"
+                for what, names in (("without", noted - own), ("with", own - noted))
+                if names
+            ]
+            raise ConfigError(
+                f"'{where}' was learned from other features, now {' and '.join(differences)}: calibrate it again"
+            )
+        if made_from is not None and made_from != self.made_from:
+            raise ConfigError(
+                f"'{where}' was learned with another encoder, lexicon or file of vectors than its name stands for now: "
+                "calibrate it again"
+            )
         return self._with(parameters, None)
 
     def _with(self, weights: Mapping[str, float], cache: dict[Substitution, NDArray[np.float64]] | None) -> Self:
-        parts = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher)
-        return type(self)(*parts, weights, cache)
+        parts = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, self.glosses)
+        return type(self)(*parts, self.is_mutual, weights, cache)
+
+    @cached_property
+    def made_from(self) -> str:
+        """A name of what the features are made from: weights, lexicons, vectors; the same wherever these lie."""
+        return fingerprint_of([*self.names, *self._with({}, None).reads()])
 
     def reads(self) -> tuple[object, ...]:
         """What its features are made of, and what was learned."""
         parts = (self.contextual, self.vectors, self.prototypes, self.teacher)
         wordnet = "" if self.relations is None else self.relations.wordnet.digest
-        return *(part and part.digest() for part in parts), wordnet, sorted(self.parameters().items())
+        glosses = (self.glosses.wordnet.digest, *self.glosses.encoder.layers) if self.glosses else ()
+        # What former versions had too comes as it came, so that a run with it resumes.
+        return (*(part and part.digest() for part in parts), wordnet, sorted(self.parameters().items()), *glosses)
 
     def to(self, device: torch.device) -> None:
         """Move what it has."""
@@ -209,17 +277,24 @@ def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: floa
 def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     """Weigh all of it, once `trueneg detect calibrate` has fitted it: learned:ENCODER.
 
-    Options: ``[vectors=FILE,prototypes=FILE,teacher=MASKED_LM,relations=yes]``.
+    Options: ``[vectors=FILE,prototypes=FILE,directions=both,teacher=MASKED_LM,relations=yes,glosses=yes,
+    reading=together]``.
     """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
-    every_layer = TextEncoder(leaf.argument, "all", device=resources.device)
+    encoder = TextEncoder(leaf.argument, "all", device=resources.device)
     vectors = leaf.options.get("vectors")
     prototypes, teacher = leaf.options.get("prototypes"), leaf.options.get("teacher")
+    is_mutual = leaf.choice("directions", ("one", "both")) == "both"
+    if is_mutual and not prototypes:
+        raise ConfigError(f"detector '{leaf.text}': directions=both is of prototypes: add prototypes=FILE")
+    has_glosses = leaf.choice("glosses", ("no", "yes")) == "yes"
     return LearnedScorer(
-        ContextualScorer(every_layer),
+        ContextualScorer(encoder, together=leaf.choice("reading", READINGS) == "together"),
         resources.relations if leaf.choice("relations", ("yes", "no")) == "yes" else None,
         NeighboursScorer(read_vectors(vectors), top=0) if vectors else None,
         make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
         make_teacher(Leaf("teacher", teacher, text=leaf.text), resources) if teacher else None,
+        Glosses(encoder, resources.relations.wordnet, default_layer(encoder.model)) if has_glosses else None,
+        is_mutual,
         cache={},
     )
