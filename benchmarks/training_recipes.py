@@ -19,17 +19,13 @@ from scipy import stats
 
 from trueneg.runs.pretraining import configure, pretrain
 
-SIZES = ("num_layers=2", "model.hidden_size=96", "num_heads=3", "intermediate_size=384", "max_positions=64")
-BUDGET = ("corpus.length=64", "batch_size=32", "warmup_steps=60", "eval_every=0", "save_every=0", "log_every=200")
-SMALL = (*SIZES, *BUDGET, "train.precision=fp32", "corpus.pack=false")
+SIZES = ("num_layers=2", "model.hidden_size=64", "num_heads=2", "intermediate_size=256", "max_positions=64")
+BUDGET = ("corpus.length=64", "batch_size=16", "warmup_steps=80", "eval_every=0", "save_every=0", "log_every=200")
+SMALL = (*SIZES, *BUDGET, "eval_rows=1000", "train.precision=fp32", "corpus.pack=false")
 
-BERT = ("model.architecture=bert", "optimizer.weight_decay=0.01")
-OPTIMIZERS = {
-    f"{name}, {rate:g}": (*BERT, f"optimizer.name={name}", f"optimizer.learning_rate={rate}")
-    for name in ("adamw", "stableadamw", "muon")
-    for rate in (1e-3, 3e-3)
-}
-DEBERTA = ("model.architecture=deberta-v2", "generator_depth=0.5", "learning_rate=1e-3")
+BERT = ("model.architecture=bert", "learning_rate=3e-3")
+OPTIMIZERS = {name: (*BERT, f"optimizer.name={name}") for name in ("adamw", "stableadamw", "muon")}
+DEBERTA = ("model.architecture=deberta-v2", "generator_depth=0.5", "learning_rate=2e-3")
 SHARING = {
     "shared": DEBERTA,
     "none": (*DEBERTA, "embedding_sharing=none"),

@@ -37,6 +37,7 @@ NOT_SEEN = {
     "corpus.eval_rows": "held-out rows: tests/loop/test_checkpoints_of_runs.py",
     "model.start_from": "where the weights are: tests/models/test_loading.py",
     "model.generator_from": "where the generator's weights are: tests/models/test_loading.py",
+    "model.part": "which weights are continued: tests/models/test_disentangled.py",
     "model.extend_vocabulary": "lets be what is refused without: tests/models/test_loading.py",
     "model.fused": "the same numbers but for rounding: tests/models/test_fused.py",
     "model.norms": "of bf16, which nothing here trains in: tests/models/test_fused.py",
@@ -88,6 +89,7 @@ OTHERS = {
 CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("mlm", [], ("",)),
     ("electra", [], ("objective.", "model.", "corpus.")),
+    ("electra", ["embedding_sharing=gdes"], ("objective.updates", "model.embedding_sharing")),
     ("cline", [], ("objective.", "corpus.")),
     *(
         (

@@ -120,6 +120,14 @@ class ModelConfig:
         1.0, above=0, at_most=1, needs=("objective.name=electra", "not model.generator_from")
     )
     """The generator's layers as a share of the discriminator's (ELECTRA)."""
+    embedding_sharing: Literal["shared", "none", "gdes"] = option("shared", needs="objective.name=electra")
+    """What embeddings generator and discriminator share (ELECTRA): all; none; or the discriminator has the generator's,
+    held constant, plus a difference of its own (gradient-disentangled: He et al. 2023, Eq. 2)."""
+    part: Literal["generator", "discriminator"] = option(
+        "generator", needs=("model.start_from", "objective.name!=electra")
+    )
+    """What of an ELECTRA run another objective continues: the generator, which has a masked-LM head, or the
+    discriminator, which gets a new one."""
     frozen_steps: int = option(0, at_least=0, needs="model.start_from")
     """Steps at the start in which the continued encoder stays as it is and heads learn (of ELECTRA: the discriminator's
     encoder with the shared embeddings stays, its head and the generator's layers learn)."""
@@ -399,6 +407,12 @@ class ObjectiveConfig:
     """Weight of the generator's masked-LM loss (ELECTRA)."""
     discriminator_weight: float = option(50.0, at_least=0, needs="objective.name=electra")
     """Weight of the discriminator's loss of telling replaced tokens from original ones (ELECTRA)."""
+    updates: Literal["joint", "alternating"] = option(
+        "joint",
+        needs=("objective.name=electra", "model.embedding_sharing=none|gdes", "not objective.regularization.level"),
+    )
+    """Change generator and discriminator at once, or the generator first and then the discriminator, gradients clipped
+    for each (ELECTRA; alternating: as DeBERTaV3)."""
     masking: MaskingConfig = option(MaskingConfig())
     correction: CorrectionConfig = option(CorrectionConfig())
     smoothing: SmoothingConfig = option(SmoothingConfig())

@@ -96,6 +96,8 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         if objective.needs_reader and read is read_rows:
             name = type(objective).__name__
             raise ConfigError(f"{name} needs its own reader: give read=reader_of(config, train_dataset, tokenizer)")
+        if objective.alternates:
+            raise ConfigError("objective.updates=alternating is for trueneg's own loop: Trainer has one update a step")
         self.processes = Processes(args.process_index, args.world_size, args.local_process_index)
         self.meter = Meter()
         self.read = read

@@ -19,6 +19,7 @@ from trueneg.corruption.rows import Rows
 from trueneg.corruption.views.batch import Layout
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models import documents
+from trueneg.models.disentangled import DisentangledEmbedding
 from trueneg.models.modes import eval_mode
 
 
@@ -48,7 +49,7 @@ class Encoder(nn.Module):
     @property
     def vocab_size(self) -> int:
         """Entries of the vocabulary."""
-        return self.embeddings.shape[0]
+        return cast(nn.Embedding, self.model.get_input_embeddings()).weight.shape[0]
 
     def encode(self, input_ids: Tensor, rows: Layout, layer: int | None = None) -> Tensor:
         """Contextual vectors of ``input_ids`` ``[batch, length]``: ``[batch, length, hidden]``.
@@ -194,7 +195,8 @@ UNUSUAL_HEADS = {"distilbert": _distilbert_head, "deberta": _deberta_head, "debe
 
 def embedding_table(model: PreTrainedModel) -> Tensor:
     """A model's input token embeddings, ``[vocab, width]``."""
-    return cast(nn.Embedding, model.get_input_embeddings()).weight
+    table = cast(nn.Embedding, model.get_input_embeddings())
+    return table.table if isinstance(table, DisentangledEmbedding) else table.weight
 
 
 def segment_positions(segments: Tensor) -> Tensor:
@@ -418,7 +420,8 @@ def _difference_from_mask(encoder: Encoder) -> str:
     with eval_mode(model):
         for given in (rows, replace(rows, starts=None)):
             hidden = encoder.encode(rows.input_ids, given)[rows.segments > 0].float()
-            (gradient,) = torch.autograd.grad(hidden.square().mean(), [encoder.embeddings])
+            table = cast(nn.Embedding, model.get_input_embeddings()).weight
+            (gradient,) = torch.autograd.grad(hidden.square().mean(), [table])
             found.append((hidden.detach(), gradient))
     for what, ours, theirs in zip(("answer", "gradient"), *found, strict=True):
         share = float((ours - theirs).norm() / theirs.norm())

@@ -1,6 +1,8 @@
-"""A generator and a discriminator that share their embeddings (Clark et al. 2020)."""
+"""A generator and a discriminator, and how they share embeddings (Clark et al. 2020; He et al. 2023)."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -8,6 +10,7 @@ from transformers import PreTrainedModel
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ModelError
 from trueneg.models.backbone import Encoder, MaskedLanguageModel
+from trueneg.models.disentangled import disentangle
 
 
 class Discriminator(Encoder):
@@ -30,33 +33,54 @@ class Discriminator(Encoder):
 
 
 class ElectraPair(nn.Module):
-    """Generator and discriminator with one set of embeddings.
+    """Generator and discriminator, by default with one set of embeddings.
 
     ELECTRA ties token, position and type embeddings and their layer norm, and ties the generator's output to
     its input. Sharing after construction would leave that output on the generator's old matrix, so it is tied
-    again here.
+    again here. DeBERTaV3 gives the discriminator tables E_D = sg(E_G) + E_delta (``gdes``), so that no gradient of it
+    reaches the generator's, and a norm of its own.
+
+    Args:
+        generator: Fills masked tokens.
+        discriminator: Says which tokens were replaced.
+        sharing: Of embeddings: all of them, none, or gradient-disentangled.
+        is_new: Whether the generator comes from random weights: with ``gdes`` it takes over the discriminator's
+            tables.
 
     Raises:
-        ModelError: if the two have embeddings of different kinds or shapes.
+        ModelError: if the two are to share embeddings of different kinds or shapes.
     """
 
-    def __init__(self, generator: MaskedLanguageModel, discriminator: Discriminator) -> None:
+    def __init__(
+        self,
+        generator: MaskedLanguageModel,
+        discriminator: Discriminator,
+        sharing: Literal["shared", "none", "gdes"] = "shared",
+        *,
+        is_new: bool = False,
+    ) -> None:
         super().__init__()
         self.generator = generator
         self.discriminator = discriminator
-        shared = _embeddings(discriminator)
-        if _shapes(_embeddings(generator)) != _shapes(shared):
+        if sharing == "none":
+            return
+        own = _embeddings(discriminator)
+        if _shapes(_embeddings(generator)) != _shapes(own):
             raise ModelError(
                 f"a {generator.model.config.model_type} generator cannot share the embeddings of this "
                 f"{discriminator.model.config.model_type} discriminator: both need one architecture, tokenizer "
-                f"and embedding size (leave model.generator_from out to have a fitting one made)"
+                f"and embedding size (leave model.generator_from out to have a fitting one made, or set "
+                f"model.embedding_sharing=none)"
             )
-        generator.model.base_model.embeddings = shared
-        generator.model.tie_weights()
+        if sharing == "gdes":
+            disentangle(own, _embeddings(generator), is_new=is_new)
+        else:
+            generator.model.base_model.embeddings = own
+            generator.model.tie_weights()
 
     @property
     def embeddings(self) -> Tensor:
-        """The shared token embeddings, ``[vocab, width]``."""
+        """The discriminator's token embeddings, ``[vocab, width]``."""
         return self.discriminator.embeddings
 
     def encode(self, input_ids: Tensor, rows: Rows) -> Tensor:

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.files.whole import follow_umask
 from trueneg.models.backbone import MaskedLanguageModel
+from trueneg.models.disentangled import whole_tables
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import LinearHead, ReplacedTokenHead
 from trueneg.models.loading import REPLACED_TOKEN_HEAD, SEMANTIC_HEADS, semantic_heads
@@ -23,7 +24,8 @@ def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, fold
 
     A masked-LM model is written with its head; what CLINE has beside that lies in a file of its own, from which
     ``load_semantic`` goes on. Of an ELECTRA pair the discriminator is written, and the generator in ``generator/``,
-    each by itself, its embeddings in it. A ``LinearHead`` is written as the head of two layers that computes the same.
+    each by itself, its embeddings in it, which are E_G + E_delta if they were disentangled. A ``LinearHead`` is written
+    as the head of two layers that computes the same.
 
     Args:
         model: A ``MaskedLanguageModel``, a ``SemanticEncoder``, an ``ElectraPair`` or a model of transformers.
@@ -56,7 +58,7 @@ def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, fold
 
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with quiet_transformers():
+    with quiet_transformers(), whole_tables(model):
         model.save_pretrained(folder)
         save_tokenizer(tokenizer, folder)
 

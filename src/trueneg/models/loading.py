@@ -81,14 +81,16 @@ def electra_of_shapes(config: ModelConfig, folder: Path) -> ElectraPair:
         ModelError: if they are not there.
     """
     generator = masked_lm_of_shapes(config, folder / "generator")
-    return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(config_of(str(folder)), config))
+    discriminator = _new_discriminator(config_of(str(folder)), config)
+    return ElectraPair(MaskedLanguageModel(generator), discriminator, config.embedding_sharing, is_new=True)
 
 
 def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
     """Make or load an encoder with its masked-LM head.
 
     Args:
-        config: Sizes, or the checkpoint to continue. The ``hf/`` of an ELECTRA run means its generator here.
+        config: Sizes, or the checkpoint to continue. The ``hf/`` of an ELECTRA run means its generator here, unless
+            ``part`` says the discriminator.
         tokenizer: What the corpus was made with.
 
     Raises:
@@ -96,7 +98,7 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
     """
     if not config.start_from:
         return MaskedLanguageModel(from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
-    source = _masked_lm_source(config.start_from)
+    source = _masked_lm_source(config)
     return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer))
 
 
@@ -113,7 +115,7 @@ def load_semantic(
     """
     model = SemanticEncoder(load_masked_lm(config, tokenizer).model, num_classes, has_pooler)
     if config.start_from:
-        _continue_heads(semantic_heads(model), Path(_masked_lm_source(config.start_from)))
+        _continue_heads(semantic_heads(model), Path(_masked_lm_source(config)))
     return model
 
 
@@ -124,7 +126,7 @@ def semantic_heads(model: SemanticEncoder) -> nn.ModuleDict:
 
 
 def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> ElectraPair:
-    """Make or load a generator and a discriminator with shared embeddings.
+    """Make or load a generator and a discriminator, which share embeddings as ``embedding_sharing`` says.
 
     From a checkpoint, the discriminator is that checkpoint; the generator is ``generator_from``, else the
     ``generator/`` beside it, else a new one of the configured share of its size (which learns from nothing,
@@ -138,23 +140,26 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
         discriminator_config = hf_config(config, tokenizer)
         smaller = generator_config(discriminator_config, config)
         generator = from_nothing(AutoModelForMaskedLM, smaller, config)
-        return ElectraPair(MaskedLanguageModel(generator), _new_discriminator(discriminator_config, config))
+        discriminator = _new_discriminator(discriminator_config, config)
+        return ElectraPair(MaskedLanguageModel(generator), discriminator, config.embedding_sharing, is_new=True)
     source = resolve_checkpoint(config.start_from)
     discriminator = _continued_discriminator(source, config, tokenizer)
     beside = Path(source) / "generator"
     generator_source = resolve_checkpoint(config.generator_from) if config.generator_from else str(beside)
-    if config.generator_from or beside.is_dir():
+    is_new = not (config.generator_from or beside.is_dir())
+    if not is_new:
         generator = _continued(AutoModelForMaskedLM, generator_source, config, tokenizer)
     else:
+        over = "" if config.embedding_sharing == "none" else " over the shared embeddings"
         warnings.warn(
-            f"'{config.start_from}' has no generator: a new one starts from random weights over the shared "
-            f"embeddings (model.generator_from names a masked-LM checkpoint to use instead)",
+            f"'{config.start_from}' has no generator: a new one starts from random weights{over} (model.generator_from "
+            f"names a masked-LM checkpoint to use instead)",
             TruenegWarning,
             stacklevel=2,
         )
         smaller = generator_config(discriminator.model.config, config)
         generator = from_nothing(AutoModelForMaskedLM, smaller, config)
-    return ElectraPair(MaskedLanguageModel(generator), discriminator)
+    return ElectraPair(MaskedLanguageModel(generator), discriminator, config.embedding_sharing, is_new=is_new)
 
 
 def resolve_checkpoint(source: str) -> str:
@@ -287,10 +292,17 @@ def _continued_discriminator(source: str, config: ModelConfig, tokenizer: PreTra
     return Discriminator(model, head)
 
 
-def _masked_lm_source(start_from: str) -> str:
-    """Where a masked language model lies: of an ELECTRA run it is the generator."""
-    source = resolve_checkpoint(start_from)
+def _masked_lm_source(config: ModelConfig) -> str:
+    """Where a masked language model lies: of an ELECTRA run it is the generator, unless ``part`` says otherwise."""
+    source = resolve_checkpoint(config.start_from)
     generator = Path(source) / "generator"
+    if config.part == "discriminator":
+        if not generator.is_dir():
+            raise ModelError(
+                f"model.part=discriminator: '{config.start_from}' has no generator beside it, so there is nothing to "
+                f"choose: leave it out"
+            )
+        return source
     return str(generator) if generator.is_dir() else source
 
 

@@ -30,6 +30,8 @@ class Outcome:
     """What is minimised, each to be divided by its denominator."""
     stats: Sums = field(default_factory=dict)
     """What is reported."""
+    then: Any = None
+    """What the next update of the same step reads, of an objective that alternates; None for no other."""
 
 
 class Objective(nn.Module, ABC, Generic[Given, Batch]):
@@ -43,6 +45,9 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
     weights: Mapping[str, float]
     needs_reader: ClassVar[bool] = False
     """Whether it is given more than plain rows: its kind's ``make_reader`` makes that of them."""
+    alternates: bool = False
+    """Whether a step updates the model's parts one after the other: in training, ``forward`` then returns the terms of
+    the first with what the next one's ``forward`` reads (``Outcome.then``); in evaluation all terms at once."""
 
     @property
     def depends_on_micro_batch(self) -> bool:
@@ -96,7 +101,7 @@ class TrainingModule(nn.Module, Generic[Batch]):
             # Weights may count less than a whole row; a term without any is 0.
             [weights.get(name, 1.0) * value / counts[name].clamp(min=EPS) for name, value in outcome.terms.items()]
         ).sum()
-        return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats))
+        return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats), outcome.then)
 
 
 def _detached(sums: Sums) -> Sums:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import ObjectiveConfig, PretrainConfig
 from trueneg.corruption.rows import MaskedRows, Rows
+from trueneg.errors import ConfigError
 from trueneg.models.backbone import Encoder, MaskedLanguageModel
 from trueneg.models.electra import ElectraPair
 from trueneg.models.loading import electra_of_shapes, load_electra
@@ -21,6 +23,19 @@ from trueneg.objectives.correction import corrected_labels
 from trueneg.objectives.kinds import ObjectiveKind
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.prediction import PredictedTokens
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """What the discriminator reads, and what it is to say."""
+
+    rows: Rows
+    input_ids: Tensor
+    """int64 ``[batch, length]``."""
+    targets: Tensor
+    """Of "replaced", float32 ``[batch, length]``."""
+    weights: Tensor
+    """Of each token in the loss, float32 ``[batch, length]``."""
 
 
 class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
@@ -38,13 +53,23 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         generator: The generator's objective, with its correction and regularizers.
         generator_weight: Weight of its ``mlm`` term.
         discriminator_weight: Weight of ``rtd`` (ELECTRA: 50; DeBERTaV3's code: 10).
+        updates: ``joint``, or ``alternating`` as in DeBERTaV3: the generator learns from ``mlm``, and then the
+            discriminator, over the generator's changed embeddings, from the text that was filled in before. For
+            models whose parts share no parameters.
 
     Terms: those of ``generator``; ``rtd`` (nats) over tokens that are not padding.
     """
 
-    def __init__(self, generator: MaskedLM, generator_weight: float = 1.0, discriminator_weight: float = 50.0) -> None:
+    def __init__(
+        self,
+        generator: MaskedLM,
+        generator_weight: float = 1.0,
+        discriminator_weight: float = 50.0,
+        updates: Literal["joint", "alternating"] = "joint",
+    ) -> None:
         super().__init__()
         self.generator = generator
+        self.alternates = updates == "alternating"
         self.weights = {**generator.weights, "mlm": generator_weight, "rtd": discriminator_weight}
 
     @property
@@ -60,16 +85,25 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         """The generator's counts, and the tokens that are not padding."""
         return self.generator.counts(batch) | {"rtd": (batch.rows.segments > 0).sum().to(torch.float32)}
 
-    def forward(self, model: ElectraPair, batch: MaskedRows) -> Outcome:
-        """Sums over the batch."""
+    def forward(self, model: ElectraPair, batch: MaskedRows | FilledText) -> Outcome:
+        """Sums over the batch: of both parts, or in training that alternates of the one whose turn it is."""
+        if isinstance(batch, FilledText):
+            return self._detect(model, batch)[0]
         prediction = self.generator.predict(model.generator, batch)
-        hidden = model.discriminator.encode(prediction.inserted_ids, batch.rows)
-        logits = model.discriminator.replaced_logits(hidden).float()
-        targets, weights = self.labels(prediction)
-        loss = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
+        filled = FilledText(batch.rows, prediction.inserted_ids, *self.labels(prediction))
+        if self.alternates and self.training:
+            return replace(self.generator.outcome(model, prediction), then=filled)
+        detected, hidden = self._detect(model, filled)
         # A sentence regularizer compares the text with predicted tokens, which the discriminator need not have read.
         generated = self.generator.outcome(model, prediction, hidden if prediction.drawn is None else None)
-        return Outcome(generated.terms | {"rtd": loss}, generated.stats | detection_stats(logits, targets, weights))
+        return Outcome(generated.terms | detected.terms, generated.stats | detected.stats)
+
+    def _detect(self, model: ElectraPair, text: FilledText) -> tuple[Outcome, Tensor]:
+        """The discriminator's sums, and its hidden states."""
+        hidden = model.discriminator.encode(text.input_ids, text.rows)
+        logits = model.discriminator.replaced_logits(hidden).float()
+        loss = functional.binary_cross_entropy_with_logits(logits, text.targets, text.weights, reduction="sum")
+        return Outcome({"rtd": loss}, detection_stats(logits, text.targets, text.weights)), hidden
 
     def labels(self, prediction: PredictedTokens) -> tuple[Tensor, Tensor]:
         """Targets of "replaced" and weights of each token: float32 ``[batch, length]``."""
@@ -133,11 +167,24 @@ class ElectraKind(ObjectiveKind):
     ) -> ReplacedTokenDetection:
         """Make the objective that a configuration describes."""
         generator = MaskedLM.from_config(config, tokenizer, vocab_size)
-        return ReplacedTokenDetection(generator, config.generator_weight, config.discriminator_weight)
+        return ReplacedTokenDetection(generator, config.generator_weight, config.discriminator_weight, config.updates)
 
     def make_model(self, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> ElectraPair:
         """Make or load the pair."""
         return load_electra(config.model, tokenizer)
+
+    def check(self, config: PretrainConfig, micro_batch: int) -> None:
+        """Refuse updates in turn of parts that are not apart."""
+        if config.objective.updates == "joint":
+            return
+        refused = {
+            "model.embedding_sharing=shared: both parts change the embeddings": config.model.embedding_sharing
+            == "shared",
+            "objective.regularization, whose terms are of both parts": bool(config.objective.regularization.level),
+            "train.cuda_graphs, which hold one pass": config.train.cuda_graphs,
+        }
+        if why := next((what for what, is_so in refused.items() if is_so), ""):
+            raise ConfigError(f"objective.updates=alternating does not go with {why}: change that, or leave it out")
 
     def model_of_shapes(self, config: PretrainConfig, folder: Path) -> ElectraPair:
         """Make the pair with random weights."""

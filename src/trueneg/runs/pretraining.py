@@ -32,6 +32,7 @@ from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarn
 from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import Encoder, check_length, check_packing
+from trueneg.models.disentangled import weights_behind
 from trueneg.models.documents import sound_kernels
 from trueneg.models.flops import training_flops
 from trueneg.models.fused import fuse
@@ -216,7 +217,10 @@ def _build_again(
     if not (config.model.start_from and saved.is_dir()):
         return build(config, tokenizer)
     try:
-        return build(replace(config, model=replace(config.model, start_from=str(saved), generator_from="")), tokenizer)
+        return build(
+            replace(config, model=replace(config.model, start_from=str(saved), generator_from="", part="generator")),
+            tokenizer,
+        )
     except ModelError as error:
         warnings.warn(f"{error}; it is written anew", TruenegWarning, stacklevel=2)
         return build(config, tokenizer)
@@ -306,7 +310,7 @@ def pretrain(
             config.train,
             device,
             processes,
-            frozen=list(encoders[0].model.base_model.parameters()),
+            frozen=weights_behind(encoders[0].model),
             frozen_steps=config.model.frozen_steps,
         )
         if config.train.compile == "auto":

@@ -87,7 +87,7 @@ class Run:
             # Never recorded: a step's micro-batches are all prepared before the first of them is used.
             self.prepare = compiled(self.prepare, replace(self.config, cuda_graphs=False))
         if self.processes.world_size > 1:
-            forward = _data_parallel(forward, self.device, is_static=self._is_static)
+            forward = _data_parallel(forward, self.device, self._is_static, self.objective.alternates)
         self.forward = forward
         self.parameters = list(self.module.parameters())
         """Listed once: a walk through the modules takes longer than a launch for each."""
@@ -161,7 +161,8 @@ class Run:
     @property
     def _is_static(self) -> bool:
         """Whether every backward pass is like the others: each sends gradients, of the same parameters."""
-        return not self.is_compiled and self.config.accumulation == 1 and self.passes is None
+        is_one = self.config.accumulation == 1 and self.passes is None and not self.objective.alternates
+        return is_one and not self.is_compiled
 
     @property
     def objective(self) -> Objective[Any, Any]:
@@ -197,12 +198,35 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     counts = run.processes.all_sum(*local_counts)
     share = learning_rate_share(run.optimizer_config, run.step, config.steps)
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
+    norms, given = list[Tensor](), batches
+    while given:
+        norm, outcomes = _update(run, given, counts, local_counts, number_of_update=len(norms))
+        norms.append(norm)
+        given = [outcome.then for outcome in outcomes if outcome.then is not None]
+    objective.after_step(run.module.model)
+    run.step += 1
+    if run.average is not None:
+        run.average.update(run.step)
+    return norms[0] if len(norms) == 1 else torch.stack(norms).norm()
+
+
+def _update(
+    run: Run, batches: Sequence[Any], counts: Sums, local_counts: Sequence[Sums], number_of_update: int
+) -> tuple[Tensor, list[Outcome]]:
+    """Change the parameters that these batches give a gradient; a step has one update, unless its objective alternates.
+
+    Returns:
+        The gradient's norm before clipping, and what each batch came to.
+    """
     is_finite = torch.ones((), dtype=torch.bool, device=run.device)
     without_gradient = [one for one in run.parameters if one.grad is None] if run.keeps_gradients else []
+    outcomes = []
     for number, batch in enumerate(batches):
-        take_pass = partial(_take_pass, run, batch, counts, number, number == len(batches) - 1)
+        place = (number, number_of_update) if number_of_update else (number,)
+        take_pass = partial(_take_pass, run, batch, counts, place, number == len(batches) - 1)
         loss, outcome = take_pass(1.0, True) if run.passes is None else run.passes(run, batch, take_pass)
         run.meter.add(outcome, local_counts[number])
+        outcomes.append(outcome)
         is_finite = is_finite & loss.isfinite()
         for parameter in without_gradient if number == 0 else ():
             parameter.grad = None if parameter.grad is None else parameter.grad.clone()
@@ -221,11 +245,7 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     run.scaler.step(run.optimizer)
     run.scaler.update()
     run.optimizer.zero_grad(set_to_none=not run.keeps_gradients)
-    objective.after_step(run.module.model)
-    run.step += 1
-    if run.average is not None:
-        run.average.update(run.step)
-    return norm
+    return norm, outcomes
 
 
 def _prepared(objective: Objective[Any, Any], rows: Any) -> tuple[Any, Sums]:
@@ -233,8 +253,8 @@ def _prepared(objective: Objective[Any, Any], rows: Any) -> tuple[Any, Sums]:
     return batch, objective.counts(batch)
 
 
-def _data_parallel(module: nn.Module, device: torch.device, is_static: bool) -> nn.Module:
-    """Send gradients while the backward pass goes on.
+def _data_parallel(module: nn.Module, device: torch.device, is_static: bool, alternates: bool) -> nn.Module:
+    """Send gradients while the backward pass goes on; of an objective that alternates, those that there are.
 
     Dynamo itself cuts a compiled module at the wrapper's buckets, so that the last layers' gradients are sent while the
     first ones' are computed.
@@ -244,14 +264,19 @@ def _data_parallel(module: nn.Module, device: torch.device, is_static: bool) -> 
         # Newer torch renames the option; buffers here are constant tables, the same in every process.
         warnings.simplefilter("ignore", FutureWarning)
         return DistributedDataParallel(
-            module, device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=is_static
+            module,
+            device_ids=ids,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+            static_graph=is_static,
+            find_unused_parameters=alternates,
         )
 
 
 def _take_pass(
-    run: Run, batch: Any, counts: Sums, number: int, is_last_batch: bool, share: float, is_last: bool
+    run: Run, batch: Any, counts: Sums, place: tuple[int, ...], is_last_batch: bool, share: float, is_last: bool
 ) -> tuple[Tensor, Outcome]:
-    seed_draws(mixed_seed(run.config.seed, run.step, run.processes.rank, number), run.device)
+    seed_draws(mixed_seed(run.config.seed, run.step, run.processes.rank, *place), run.device)
     # Gradients are held back from other processes until the last pass of the last micro-batch.
     forward, sends = run.forward, is_last_batch and is_last
     with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
