@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,7 +121,7 @@ class MixedRows:
     A ``rows.NumberedRows``, as ``RowIndex`` is.
 
     Args:
-        sources: Rows of each corpus, of one length, all packed or none.
+        sources: Rows of each corpus, of one length, all packed or none, all with lists of substitutes or none.
         names: What they are called.
         weights: Of each in the training order; without any, their sizes' (see ``temperature``).
         temperature: Weights are sizes in rows to this power.
@@ -209,9 +208,10 @@ class MixedRows:
             raise IndexError(f"a row number must be in [0, {len(self)})")
         source = np.searchsorted(self._ends, rows, side="right")
         parts = [
-            self._with_lists(index.read(rows[source == one] - (self._ends[one] - len(index))))
-            for one, index in enumerate(self.sources)
+            index.read(rows[source == one] - (self._ends[one] - len(index))) for one, index in enumerate(self.sources)
         ]
+        widths = [part.substitutes.shape[-1] for part in parts if part.substitutes is not None]
+        parts = [_with_width(part, max(widths, default=0)) for part in parts]
         place = np.argsort(np.argsort(source, kind="stable"), kind="stable")
         return RowBatch(**{field.name: _joined(parts, field.name, place) for field in fields(RowBatch)})
 
@@ -228,21 +228,13 @@ class MixedRows:
         counts = self.shares.before(position)
         return {name: n / len(rows) for name, n, rows in zip(self.names, counts, self.sources, strict=True)}
 
-    @cached_property
-    def _width(self) -> int:
-        """Substitutes that annotations list at most; 0 without any."""
-        return max((rows.annotations.width for rows in self.sources if rows.annotations is not None), default=0)
 
-    def _with_lists(self, batch: RowBatch) -> RowBatch:
-        """The same with lists as wide as those of any source."""
-        if not self._width:
-            return batch
-        shape = (*batch.input_ids.shape, self._width)
-        ids, credits = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.uint8)
-        if batch.substitutes is not None and batch.credits is not None:
-            width = batch.substitutes.shape[-1]
-            ids[..., :width], credits[..., :width] = batch.substitutes, batch.credits
-        return replace(batch, substitutes=ids, credits=credits)
+def _with_width(batch: RowBatch, width: int) -> RowBatch:
+    """The same with lists of so many substitutes."""
+    if batch.substitutes is None or batch.credits is None:
+        return batch
+    more = ((0, 0), (0, 0), (0, width - batch.substitutes.shape[-1]))
+    return replace(batch, substitutes=np.pad(batch.substitutes, more), credits=np.pad(batch.credits, more))
 
 
 def _joined(parts: Sequence[RowBatch], name: str, place: _Int64s) -> Any:

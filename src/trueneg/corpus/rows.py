@@ -128,6 +128,7 @@ class RowIndex:
         min_piece: the shortest beginning of a longer document that fills up a row, in tokens.
         annotations: read along with the rows; of the same split of the same corpus.
         tags: read along with the rows; opened for the same corpus.
+        lists_nothing: without annotations, hand out empty lists: beside other corpora that have some.
 
     Raises:
         CorpusError: if the corpus does not fill one row, or the annotations or tags belong to another one.
@@ -147,6 +148,7 @@ class RowIndex:
         min_piece: int = 8,
         annotations: Annotations | None = None,
         tags: Tags | None = None,
+        lists_nothing: bool = False,
     ) -> None:
         if length < 3:
             raise CorpusError(f"rows of {length} tokens hold no text: the length must be at least 3")
@@ -162,6 +164,7 @@ class RowIndex:
         self.corpus = corpus
         self.annotations = annotations
         self.tags = tags
+        self.lists_nothing = lists_nothing
         self.length = length
         self.is_packed = pack
         sizes = np.diff(corpus.offsets)
@@ -274,6 +277,8 @@ class RowIndex:
             counts, numbers = self.annotations.places(place[first], width)
             counts = np.where(is_special, np.uint8(0), np.take(counts, source))
             listed = self.annotations.lists(counts, np.take(numbers, source))
+        elif self.lists_nothing:
+            listed = np.zeros((*ids.shape, 1), dtype=np.int32), np.zeros((*ids.shape, 1), dtype=np.uint8)
         batch = RowBatch(ids, segments, is_word_start, is_word_start & ends_word, is_special, *listed)
         if self.tags is None:
             return batch

@@ -195,7 +195,14 @@ def row_index(config: PretrainConfig, corpus: Corpus, *, is_alone: bool = True) 
             stacklevel=2,
         )
     tags = Tags.open(corpus) if objective_kind(config.objective.name).needs_tags else None
-    return RowIndex(corpus, config.corpus.length, pack=config.corpus.is_packed, annotations=annotations, tags=tags)
+    return RowIndex(
+        corpus,
+        config.corpus.length,
+        pack=config.corpus.is_packed,
+        annotations=annotations,
+        tags=tags,
+        lists_nothing=annotations is None and bool(annotations_of(config)),
+    )
 
 
 def _annotations_for(config: PretrainConfig, corpus: Corpus, is_alone: bool) -> Path | None:
