@@ -26,7 +26,7 @@ from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.annotate import write_annotations
 from trueneg.corpus.build import build_corpus
-from trueneg.corpus.mixture import MixedRows
+from trueneg.corpus.mixture import MixedRows, open_corpora
 from trueneg.detectors.annotator import DetectorAnnotator
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError, TruenegWarning
@@ -35,7 +35,7 @@ from trueneg.runs import sources
 from trueneg.runs.pretraining import configure, load_run_config, pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training import batches
-from trueneg.training.batches import CorpusBatches, open_corpora, rows_of
+from trueneg.training.batches import CorpusBatches, rows_of
 from trueneg.training.distributed import Processes
 from trueneg.training.log import read_metrics
 

@@ -11,6 +11,7 @@ import typer
 from trueneg.cli.options import Device, Lines, MaxDocumentMib, TextField, Tokenizer, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
+from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
@@ -162,28 +163,67 @@ def _to_annotate(corpus: Path, split: str, length: int, max_rows: int | None) ->
 
 @app.command()
 def info(
-    corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
+    corpus: Annotated[
+        list[str],
+        typer.Argument(metavar="CORPUS...", help="A corpus folder; several FOLDER:WEIGHT are a mixture."),
+    ],
     length: Annotated[int, typer.Option(min=3, help="Row length to describe it for.")] = 128,
+    temperature: Annotated[
+        float, typer.Option(min=0, max=1, help="Of a mixture without weights: see corpus.temperature.")
+    ] = 1.0,
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a corpus holds.
+    """Say what a corpus holds, or what shares a mixture of several has.
 
     Example: `trueneg corpus info corpus/ --length 128`
+
+    A mixture: `trueneg corpus info wiki:0.7 books:0.3`
     """
     from trueneg.corpus.rows import describe
     from trueneg.corpus.store import Corpus
     from trueneg.corpus.tags import Tags
 
-    data = describe(corpus, length)
+    if len(corpus) > 1:
+        _mixture_info(corpus, length, temperature, verify, Output(as_json))
+        return
+    if temperature != 1:
+        raise ConfigError("--temperature is for a mixture of several corpora: leave it out, or name the others")
+    folder = corpus[0]
+    data = describe(folder, length)
     if verify:
-        for opened in (Corpus.open(corpus, split, verify=False) for split in data["splits"]):
+        for opened in (Corpus.open(folder, split, verify=False) for split in data["splits"]):
             opened.verify()
             if (tags := Tags.find(opened)) is not None:
                 tags.verify()
         data["verified"] = True
     Output(as_json).result(data, "\n".join(_lines(data)))
+
+
+def _mixture_info(corpora: list[str], length: int, temperature: float, verify: bool, output: Output) -> None:
+    from trueneg.cli.options import corpus_settings
+    from trueneg.config.options import CorpusConfig
+    from trueneg.corpus.mixture import describe_mixture
+
+    if verify:
+        raise ConfigError("--verify reads one corpus: name each by itself")
+    mixture = corpus_settings(corpora)[0].partition("=")[2]
+    config = CorpusConfig(mixture=mixture, temperature=temperature, length=length)
+    sources = describe_mixture(config)
+    rows = [
+        (
+            one["name"],
+            f"{one['num_rows']:,}",
+            f"{one['row_fill']:.1%}",
+            f"{one['share']:.2%}",
+            f"{one['share_of_tokens']:.2%}",
+            f"{one['epochs']:.2f}",
+        )
+        for one in sources
+    ]
+    data = {"mixture": mixture, "length": length, "temperature": temperature, "sources": sources}
+    output.table(data, ("corpus", "rows", "full", "share of rows", "of tokens", "times read in an epoch of all"), rows)
 
 
 def _lines(data: Mapping[str, Any]) -> list[str]:

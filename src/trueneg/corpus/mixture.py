@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.config.options import CorpusConfig
 from trueneg.corpus.permutation import rows_at, seed_of
 from trueneg.corpus.rows import RowBatch, RowIndex, most_pieces
+from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, CorpusError
 
 LARGEST_TOTAL = 1 << 20
 """Of whole weights: their products with positions, up to 2^43 rows, fit into 64 bits."""
@@ -113,6 +115,37 @@ class Shares:
             counts.append((place * weight + total // 2) // total)
             place, total = place - counts[-1], total - weight
         return (*counts, place)
+
+
+def open_corpora(config: CorpusConfig, split: str = "train", *, verify: bool = True) -> tuple[Corpus, ...]:
+    """Open a split of every corpus that a run reads: one, or those of a mixture.
+
+    Raises:
+        CorpusError: if one cannot be opened, two are the same, or they have different tokenizers.
+    """
+    corpora = tuple(Corpus.open(source.path, split, verify=verify) for source in config.sources)
+    first, seen = corpora[0], dict[str, Corpus]()
+    for corpus in corpora:
+        check_alike(first, corpus)
+        if (other := seen.setdefault(corpus.info.fingerprint, corpus)) is not corpus:
+            raise CorpusError(
+                f"corpus.mixture: '{other.path}' and '{corpus.path}' are the same corpus (fingerprint "
+                f"{corpus.info.fingerprint}): name it once, with the sum of the weights"
+            )
+    return corpora
+
+
+def check_alike(first: Corpus, other: Corpus) -> None:
+    """Refuse a corpus of another tokenizer.
+
+    Raises:
+        CorpusError: naming both.
+    """
+    if first.info.tokenizer_fingerprint != other.info.tokenizer_fingerprint:
+        raise CorpusError(
+            f"'{first.path}' was built with the tokenizer {first.info.tokenizer_fingerprint}, '{other.path}' with "
+            f"{other.info.tokenizer_fingerprint}: rows of one run have one: build both with the same --tokenizer"
+        )
 
 
 class MixedRows:
@@ -261,3 +294,33 @@ def check_epochs(epochs: Mapping[str, float], steps: int, most: float) -> None:
             f"does not allow: take at most {math.floor(steps * most / epochs[name]):,} steps, more of its text, or a "
             f"smaller weight"
         )
+
+
+def describe_mixture(config: CorpusConfig) -> list[dict[str, Any]]:
+    """What ``trueneg corpus info`` shows of several corpora: each one's rows, and its shares of rows and tokens.
+
+    Returns:
+        JSON-ready dicts; ``epochs`` says how often a source is read while as many rows are read as all have together.
+
+    Raises:
+        ConfigError: for what is no mixture.
+        CorpusError: if one cannot be opened, two are the same, or they have different tokenizers.
+    """
+    sources = [RowIndex(corpus, config.length, pack=config.is_packed) for corpus in open_corpora(config, verify=False)]
+    weights = [source.weight for source in config.sources if source.weight is not None]
+    mixed = MixedRows(sources, list(config.names.values()), weights, config.temperature)
+    epochs = mixed.epochs(len(mixed))
+    return [
+        {
+            "name": name,
+            "path": str(rows.corpus.path),
+            "fingerprint": rows.corpus.info.fingerprint,
+            "num_tokens": rows.corpus.num_tokens,
+            "num_rows": len(rows),
+            "row_fill": rows.mean_fill,
+            "share": share,
+            "share_of_tokens": share * rows.mean_fill / mixed.mean_fill,
+            "epochs": epochs[name],
+        }
+        for name, rows, share in zip(mixed.names, sources, mixed.asked, strict=True)
+    ]

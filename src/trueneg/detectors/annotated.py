@@ -98,7 +98,6 @@ def annotations_of(config: PretrainConfig) -> list[Path]:
 
     Example:
         >>> from trueneg.config.codec import override
-    from trueneg.config.mixtures import without_places
         >>> [folder.name for folder in annotations_of(override(PretrainConfig(), ["detector=annotated:a|annotated:b"]))]
         ['a', 'b']
     """

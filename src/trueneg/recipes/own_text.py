@@ -106,6 +106,7 @@ _OURS = {
     "train.max_minutes": "all runs take the same steps: --minutes says how long",
     "model.start_from": "--from names it",
     "corpus.path": "it is built of the text",
+    "corpus.mixture": "the corpus is built of the text",
     "objective.name": "every arm is masked language modelling",
     "objective.correction.detector": "--arms names what is compared",
     "objective.regularization.level": "--arms names what is compared",

@@ -234,7 +234,7 @@ def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mappin
     pairs = [(ours[seed], theirs[seed]) for seed in both]
     sides = [run for pair in pairs for run in pair]
     for what, values in (
-        ("corpora", {run.config.corpus.path for run in sides}),
+        ("corpora", {(one.path, one.mixture, one.temperature) for one in (run.config.corpus for run in sides)}),
         ("lengths of rows", {run.config.corpus.length for run in sides}),
         ("masking", {run.config.objective.masking for run in sides}),
         ("objectives", {run.config.objective.name for run in sides}),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trueneg.config.codec import encode, flatten
+from trueneg.config.options import PretrainConfig
 from trueneg.reporting.charts import Chart, Line, line_chart
 from trueneg.reporting.findings import arms_of
+from trueneg.reporting.mixtures import changes, shares_of
 from trueneg.reporting.sources import RunFiles
 from trueneg.reporting.tables import Table, short_names, shown_table, text_table
 
@@ -65,7 +67,7 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
         return {
             "objective": config.objective.name,
             "model": short_place(config.model.start_from) or config.preset or config.model.architecture,
-            "corpus": short_place(config.corpus.path) or "not said",
+            "corpus": corpora_of(run.config, run.records) or "not said",
             "hard correction": detector_name(config.objective.correction.detector) or "none",
             "soft regularization": config.objective.regularization.level or "none",
             "learning rate": f"{config.optimizer.learning_rate:g}, {config.optimizer.schedule}, warm-up "
@@ -83,8 +85,10 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
             "gold loss, training": _number(last.get("gold_loss"), ".3f"),
             "gold loss, held out": _number(run.last("eval").get("gold_loss"), ".3f"),
             "sentence similarity": _similarity(run),
+            **({"held out, by source": "; ".join(changes(run.records)) or "one source"} if has_sources else {}),
         }
 
+    has_sources = any(changes(run.records) for run in runs)
     facts = [fact(run) for run in runs]
     rows = [[name, *(of_run[name] for of_run in facts)] for name in (facts[0] if facts else ())]
     alike = [row for row in rows if len(runs) > 1 and len(set(row[1:])) == 1]
@@ -107,8 +111,8 @@ def remarks_on(runs: Sequence[RunFiles]) -> Iterator[str]:
     sizes = [f"{run.config.train.batch_size:,} x {run.config.corpus.length:,}" for run in runs]
     if len(set(sizes)) > 1:
         yield f"their steps are of different size ({told(sizes)} tokens): the same step is not the same training"
-    corpora = [short_place(run.config.corpus.path) for run in runs]
-    if len({run.config.corpus.path for run in runs}) > 1:
+    corpora = [corpora_of(run.config, run.records) for run in runs]
+    if len({(run.config.corpus.path, run.config.corpus.mixture) for run in runs}) > 1:
         yield f"their corpora differ ({told(corpora)}): losses on different text cannot be compared"
 
 
@@ -138,6 +142,11 @@ def _setting(value: Any) -> str:
 def detector_name(specification: str) -> str:
     """Shorten a detector's specification by the folders of its files."""
     return short_names([specification])[specification]
+
+
+def corpora_of(config: PretrainConfig, records: Sequence[Mapping[str, Any]]) -> str:
+    """Name a run's corpus, or those of its mixture with their shares."""
+    return shares_of(config, records) or short_place(config.corpus.path)
 
 
 def short_place(path: str) -> str:

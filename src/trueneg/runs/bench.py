@@ -16,7 +16,7 @@ from trueneg.config.codec import override
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
-from trueneg.errors import TruenegError
+from trueneg.errors import ConfigError, TruenegError
 from trueneg.hardware import name_of, peak_memory, wait_for
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
 from trueneg.training.precision import settle_precision
@@ -147,6 +147,7 @@ def _overhead(
     from trueneg.training.step import Run, train_step
 
     base = override(find_preset(preset), [f"corpus.path={corpus}", *settings])
+    _refuse_mixture(base)
     variants = {
         "baseline": (),
         "hard correction": ("objective.correction.detector=lexical",),
@@ -223,6 +224,7 @@ def bench_step(
         print(bench_step(corpus=Path("corpus")).bottlenecks[0])
     """
     config = override(find_preset(preset), settings)
+    _refuse_mixture(config)
     with TemporaryDirectory() as scratch:
         from trueneg.corpus.glosses import build_gloss_corpus
 
@@ -230,6 +232,11 @@ def bench_step(
             say("making a corpus of WordNet's definitions")
         folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
         return _measure_step(override(config, [f"corpus.path={folder}"]), rounds, say)
+
+
+def _refuse_mixture(config: PretrainConfig) -> None:
+    if config.corpus.mixture:
+        raise ConfigError("corpus.mixture: a step is measured on one corpus, where it takes as long: name --corpus")
 
 
 def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None]) -> StepBenchmark:

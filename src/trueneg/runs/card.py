@@ -11,6 +11,7 @@ from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
 from trueneg.objectives import objective_kind
+from trueneg.reporting.mixtures import changes, shares_of
 from trueneg.reporting.tables import short_names
 from trueneg.terminal.printable import printable, short_path
 from trueneg.version import __version__
@@ -102,6 +103,7 @@ def pretraining_card(
     start = short_path(config.model.start_from)
     facts = {
         "objective": config.objective.name,
+        **({"corpora": shares_of(config, records)} if config.corpus.mixture else {}),
         **({"continued from": start} if start else {"architecture": config.model.architecture}),
         "steps": f"{step:,} of {config.train.steps:,}",
         "rows a step": f"{config.train.batch_size} of {config.corpus.length} tokens",
@@ -263,8 +265,12 @@ def _readings(records: Sequence[Mapping[str, Any]]) -> str:
     if not evaluations:
         return "There was no held-out text to measure it on."
     last = evaluations[-1]
-    shown = [(name, f"{value:.4g}") for name, value in last.items() if isinstance(value, float)]
-    return f"On held-out text, at step {last['step']:,}:\n\n{_table(('reading', 'value'), shown)}"
+    shown = [
+        (name, f"{value:.4g}") for name, value in last.items() if isinstance(value, float) and "source/" not in name
+    ]
+    table = f"On held-out text, at step {last['step']:,}:\n\n{_table(('reading', 'value'), shown)}"
+    by_source = [f"- {_text(change)}" for change in changes(records)]
+    return "\n".join([table, "", *by_source]) if by_source else table
 
 
 def _table(heading: Sequence[str], rows: Any) -> str:

@@ -21,7 +21,7 @@ from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
 from trueneg.config.validation import check_options_apply, steps_to_keep, validate
-from trueneg.corpus.mixture import check_epochs
+from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows
@@ -44,7 +44,7 @@ from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
-from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, open_corpora, rows_of
+from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
 from trueneg.training.checkpoint import (
     check_same_run,
     latest_checkpoint,
@@ -362,7 +362,7 @@ def pretrain(
                         loop.measure(evaluate)  # what a run forgets is seen from where it began
                     ending = loop.train()
                 if processes.is_main:
-                    for line in ending_of(rows, read_metrics(folder / METRICS), ending.step):
+                    for line in ending_of(rows, read_metrics(folder / METRICS)):
                         display.say(line)
             finally:
                 run.leave()

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.config.options import CorpusConfig, PretrainConfig, TrainConfig
+from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.corpus.annotations import Annotations, AnnotationsInfo
-from trueneg.corpus.mixture import MixedRows
+from trueneg.corpus.mixture import MixedRows, check_alike
 from trueneg.corpus.permutation import permute, rows_at
 from trueneg.corpus.rows import NumberedRows, RowIndex
 from trueneg.corpus.store import Corpus
@@ -108,32 +108,6 @@ class BatchLoader(ABC, Generic[Given]):
         parts = np.array_split(numbers, self.processes.world_size * self.config.accumulation)
         first = self.processes.rank * self.config.accumulation
         return parts[first : first + self.config.accumulation]
-
-
-def open_corpora(config: CorpusConfig, split: str = "train", *, verify: bool = True) -> tuple[Corpus, ...]:
-    """Open a split of every corpus that a run reads: one, or those of a mixture.
-
-    Raises:
-        CorpusError: if one cannot be opened, two are the same, or they have different tokenizers.
-    """
-    corpora = tuple(Corpus.open(source.path, split, verify=verify) for source in config.sources)
-    first, seen = corpora[0], dict[str, Corpus]()
-    for corpus in corpora:
-        _check_alike(first, corpus)
-        if (other := seen.setdefault(corpus.info.fingerprint, corpus)) is not corpus:
-            raise CorpusError(
-                f"corpus.mixture: '{other.path}' and '{corpus.path}' are the same corpus (fingerprint "
-                f"{corpus.info.fingerprint}): name it once, with the sum of the weights"
-            )
-    return corpora
-
-
-def _check_alike(first: Corpus, other: Corpus) -> None:
-    if first.info.tokenizer_fingerprint != other.info.tokenizer_fingerprint:
-        raise CorpusError(
-            f"'{first.path}' was built with the tokenizer {first.info.tokenizer_fingerprint}, '{other.path}' with "
-            f"{other.info.tokenizer_fingerprint}: rows of one run have one: build both with the same --tokenizer"
-        )
 
 
 def rows_of(config: PretrainConfig, corpora: Sequence[Corpus]) -> NumberedRows:
@@ -380,7 +354,7 @@ def held_out_sources(
     ]
     for folder in config.corpus.measured:
         other = Corpus.open(folder, "valid", verify=corpora[0].is_verified)
-        _check_alike(corpora[0], other)
+        check_alike(corpora[0], other)
         if other.info.fingerprint in trained:
             raise ConfigError(f"corpus.held_out: '{folder}' is trained on, and measured as it is: leave it out")
         opened.append((other, 0.0))

@@ -41,7 +41,7 @@ def saved_tokenizer(run: Path, config: PretrainConfig) -> PreTrainedTokenizerFas
     Raises:
         ModelError: for a run of an earlier version without ``hf/``, if its corpus is gone.
     """
-    return load_tokenizer(_place(run, "tokenizer.json") or Path(config.corpus.path) / "tokenizer")
+    return load_tokenizer(_place(run, "tokenizer.json") or Path(config.corpus.sources[0].path) / "tokenizer")
 
 
 def _place(run: Path, name: str) -> Path | None:
