@@ -22,7 +22,7 @@ def build(
     text: Annotated[
         list[str],
         typer.Argument(
-            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs or hub data sets."
+            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs, URLs, hub data sets."
         ),
     ],
     tokenizer: Tokenizer,
@@ -54,11 +54,12 @@ def build(
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
     from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.remote import is_remote
     from trueneg.corpus.rows import describe_tags
     from trueneg.corpus.sources import text_bytes
     from trueneg.corpus.store import INFO_FILE
 
-    held_out = [valid] if valid is not None and Path(valid).exists() else []
+    held_out = [valid] if valid is not None and (is_remote(valid) or Path(valid).exists()) else []
     total = text_bytes([*text, *held_out])
     is_kept = (out / INFO_FILE).exists() and not overwrite  # or the build is refused
     with Bar("building", total, unit="MB", per=1_000_000, quiet=quiet) as bar:

@@ -20,8 +20,9 @@ from typing import Any, cast
 from trueneg.corpus.encoding import CorpusTokenizer, TokenizedTexts, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import user_errors
 from trueneg.corpus.overlap import Overlap, refuse_same_files
+from trueneg.corpus.remote import RemoteFile, TextFile
 from trueneg.corpus.shard_writer import BUILT_FILE, BuildJournal, SplitWriter
-from trueneg.corpus.sources import check_files, read_documents, source_files
+from trueneg.corpus.sources import check_files, hub_state, read_documents, source_files
 from trueneg.corpus.store import (
     INFO_FILE,
     JOURNAL_FILE,
@@ -44,6 +45,9 @@ from trueneg.workers import follow_parent
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
 _AGAIN = "run the same command again to go on from the finished shards"
+
+_Described = tuple[str, int | None, int | str]
+"""Name and size of a file, and the time of its last change, or what its server has instead."""
 
 
 def build_corpus(
@@ -70,7 +74,7 @@ def build_corpus(
     A call with other inputs is refused.
 
     Args:
-        sources: files, folders, globs or hub data sets, in the order to store them.
+        sources: files, folders, globs, URLs or hub data sets, in the order to store them.
         tokenizer: a folder or hub name; a copy is kept in ``out/tokenizer``.
         out: the folder to write; absent, empty, or with an unfinished build.
         workers: processes that tokenize.
@@ -196,14 +200,20 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     return fraction, None
 
 
-def _describe_source(source: str, text_field: str, max_document_mib: float) -> list[tuple[str, int | None, int]]:
-    """Name, size and time of change of every file: what tells an unchanged source from a changed one."""
+def _describe_source(source: str, text_field: str, max_document_mib: float) -> list[_Described]:
+    """Name, size and state of every file: what tells an unchanged source from a changed one."""
     files = source_files(source)
     if files is None:
-        return [(source, None, 0)]
+        return [(source, None, hub_state(source)[0])]
     check_files(source, files, text_field, max_document_mib)
-    stats = [(path, path.stat()) for path in files]
-    return [(path.as_posix(), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
+    return [_describe(file) for file in files]
+
+
+def _describe(file: TextFile) -> _Described:
+    if isinstance(file, RemoteFile):
+        return file.url, file.size, file.version
+    stat = file.stat()
+    return file.as_posix(), stat.st_size, stat.st_mtime_ns
 
 
 def _documents(

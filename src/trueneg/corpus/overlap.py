@@ -6,27 +6,34 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from pathlib import Path
 
+from trueneg.corpus.remote import RemoteFile, TextFile
 from trueneg.errors import CorpusError, TruenegWarning
 
 _MOST_DOCUMENTS = 1 << 18  # of held-out text that are looked for: some 30 MB of digests
 _TOLERATED = 0.01  # of them: short texts repeat, as "Thank you." does
 
 
-def refuse_same_files(training: Sequence[Path], held_out: Sequence[Path]) -> None:
+def refuse_same_files(training: Sequence[TextFile], held_out: Sequence[TextFile]) -> None:
     """Refuse held-out files that are also files to train on, under whatever name.
 
     Raises:
         CorpusError: naming such a file.
     """
-    trained_on = {(stat.st_dev, stat.st_ino) for stat in (path.stat() for path in training)}
+    trained_on = set(map(_identity, training))
     for path in held_out:
-        if ((stat := path.stat()).st_dev, stat.st_ino) in trained_on:
+        if _identity(path) in trained_on:
             raise CorpusError(
                 f"--valid: '{path}' is also a file to train on, so that the held-out loss would say nothing: name "
                 f"other text, or a fraction of the documents, as with --valid 0.01"
             )
+
+
+def _identity(file: TextFile) -> object:
+    if isinstance(file, RemoteFile):
+        return file.url
+    stat = file.stat()
+    return stat.st_dev, stat.st_ino
 
 
 class Overlap:

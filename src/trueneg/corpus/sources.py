@@ -1,4 +1,4 @@
-"""Documents out of files, folders, globs and hub data sets, one at a time."""
+"""Documents out of files, folders, globs, URLs and hub data sets, one at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import re
 import warnings
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from trueneg.corpus.remote import TextFile, as_local, is_remote, open_binary, remote_files, size_of
 from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.records import parse_json
 from trueneg.files.text import LONGEST_TEXT, conversion, csv_rows, delimiter_of, foreign_encoding
@@ -63,12 +64,13 @@ def read_documents(
     a document, the first line names the columns; in CSV they are separated by commas, or by what the first line has
     instead, and cells may be quoted. All of these may be compressed (``.gz``, ``.xz``, ``.zst``). Parquet
     (``.parquet``): one row a document. A folder is read recursively and a glob as it matches, both in sorted order;
-    files without a document are passed over and counted in a warning. Anything else is taken for a data set of the
-    Hugging Face hub, ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair, which JSON
-    can spell and no file can hold, becomes U+FFFD; a warning says how many there were.
+    files without a document are passed over and counted in a warning. A URL (``s3://``, ``hf://``, ``https://``, what
+    fsspec knows) is read as a file, folder or glob is, as it comes, without a copy. Anything else is taken for a data
+    set of the Hugging Face hub, ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair,
+    which JSON can spell and no file can hold, becomes U+FFFD; a warning says how many there were.
 
     Args:
-        source: file, folder, glob or data set name.
+        source: file, folder, glob, URL or data set name.
         text_field: the JSON field or the column that holds the text. A null there counts as an empty text.
         split: the split to read; hub data sets only.
         lines: make every line of a document, but for blank ones, a document of its own.
@@ -100,7 +102,7 @@ def read_documents(
 
 
 def check_files(
-    source: str, files: Sequence[Path], text_field: str, max_document_mib: float = LONGEST_TEXT >> 20
+    source: str, files: Sequence[TextFile], text_field: str, max_document_mib: float = LONGEST_TEXT >> 20
 ) -> None:
     """Read the first document of every file of a source, so that what is wrong with one is found before all are read.
 
@@ -115,7 +117,7 @@ def check_files(
         raise _empty(source, files)
 
 
-def source_files(source: str) -> list[Path] | None:
+def source_files(source: str) -> list[TextFile] | None:
     """List the files of a source in the order they are read; None for a hub data set.
 
     Raises:
@@ -125,15 +127,20 @@ def source_files(source: str) -> list[Path] | None:
     return None if found is None else found[0]
 
 
-def _source_files(source: str) -> tuple[list[Path], list[Path]] | None:
+def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
     """Files that are read, and files of no known format next to them."""
+    if is_remote(source):
+        is_file = _is_known(PurePosixPath(source.partition("?")[0]))
+        remote: list[TextFile] = [*remote_files(source, is_file=is_file)]
+        return _known_first(source, remote)
+    source = as_local(source)
     path = Path(source)
     if path.is_file():
         _format_of(path)
         return [path], []
     if path.is_dir():
         visible = (p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
-        return _known_first(source, sorted(visible))
+        return _known_first(source, [*sorted(visible)])
     if glob.has_magic(source):
         matches = map(Path, sorted(glob.glob(source, recursive=True)))  # noqa: PTH207
         return _known_first(source, [match for match in matches if match.is_file()])
@@ -150,7 +157,8 @@ def _source_files(source: str) -> tuple[list[Path], list[Path]] | None:
 def text_bytes(sources: Iterable[str]) -> int | None:
     """Bytes of text that the sources hold, as a progress bar wants to know, or None.
 
-    Known, but for blank lines and line ends, for plain text that is not compressed; None for anything else.
+    Known, but for blank lines and line ends, for plain text that is not compressed; None for anything else, and for
+    files whose server does not say their size.
 
     Raises:
         CorpusError: as ``source_files``.
@@ -160,7 +168,10 @@ def text_bytes(sources: Iterable[str]) -> int | None:
         files = source_files(source)
         if files is None or any(path.suffix.lower() not in _TEXT for path in files):
             return None
-        total += sum(path.stat().st_size for path in files)
+        sizes = [size_of(path) for path in files]
+        if None in sizes:
+            return None
+        total += sum(size for size in sizes if size is not None)
     return total
 
 
@@ -168,14 +179,14 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _known_first(source: str, paths: list[Path]) -> tuple[list[Path], list[Path]]:
+def _known_first(source: str, paths: list[TextFile]) -> tuple[list[TextFile], list[TextFile]]:
     known = [path for path in paths if _is_known(path)]
     if not known:
         raise CorpusError(f"'{source}' matches no text file: known are {_KNOWN}")
     return known, [path for path in paths if not _is_known(path)]
 
 
-def _is_known(path: Path) -> bool:
+def _is_known(path: TextFile | PurePosixPath) -> bool:
     try:
         _format_of(path)
     except CorpusError:
@@ -183,7 +194,7 @@ def _is_known(path: Path) -> bool:
     return True
 
 
-def _format_of(path: Path) -> str:
+def _format_of(path: TextFile | PurePosixPath) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _PARQUET:
         return _PARQUET[0]
@@ -212,8 +223,8 @@ def _without_surrogates(source: str, documents: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _read_files(source: str, files: Sequence[Path], options: _Options) -> Iterator[str]:
-    empty: list[Path] = []
+def _read_files(source: str, files: Sequence[TextFile], options: _Options) -> Iterator[str]:
+    empty: list[TextFile] = []
     for path in files:
         documents = _read_file(path, options)
         if (first := next(documents, None)) is None:
@@ -232,19 +243,19 @@ def _read_files(source: str, files: Sequence[Path], options: _Options) -> Iterat
         )
 
 
-def _has_document(path: Path, options: _Options) -> bool:
+def _has_document(path: TextFile, options: _Options) -> bool:
     with closing(_read_file(path, options)) as documents:
         return next(documents, None) is not None
 
 
-def _empty(source: str, files: Sequence[Path]) -> CorpusError:
+def _empty(source: str, files: Sequence[TextFile]) -> CorpusError:
     names = f"'{files[0]}' is empty" if len(files) == 1 else f"all {len(files)} files of '{source}' are empty"
     return CorpusError(f"{names}: there is no document to read")
 
 
-def _read_file(path: Path, options: _Options) -> Generator[str, None, None]:
+def _read_file(path: TextFile, options: _Options) -> Generator[str, None, None]:
     kind = _format_of(path)
-    if path.stat().st_size == 0:
+    if size_of(path) == 0:
         return
     if kind == _PARQUET[0]:
         yield from _read_parquet(path, options)
@@ -259,25 +270,25 @@ def _read_file(path: Path, options: _Options) -> Generator[str, None, None]:
         raise CorpusError(f"'{path}' is damaged or cut short ({error}): fetch or compress it again") from error
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: TextFile) -> BinaryIO:
     match path.suffix.lower():
         case ".gz":
-            return cast(BinaryIO, gzip.open(path))
+            return cast(BinaryIO, gzip.open(path if isinstance(path, Path) else path.open()))
         case ".xz":
-            return cast(BinaryIO, lzma.open(path))
+            return cast(BinaryIO, lzma.open(path if isinstance(path, Path) else path.open()))
         case ".zst":
             return cast(BinaryIO, io.BufferedReader(_ZstandardFile(path), buffer_size=1 << 20))
         case _:
-            return path.open("rb")
+            return open_binary(path)
 
 
 class _ZstandardFile(io.RawIOBase):
     """Every frame of a Zstandard file; the library's own reader takes a file cut short for a whole one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: TextFile) -> None:
         import zstandard
 
-        self._file = path.open("rb")
+        self._file = open_binary(path)
         self._new_frame = zstandard.ZstdDecompressor().decompressobj
         self._frame: Any = None
         self._rest = b""
@@ -306,7 +317,7 @@ class _ZstandardFile(io.RawIOBase):
         return count
 
 
-def _decoded_lines(path: Path, file: BinaryIO, options: _Options) -> Iterator[str]:
+def _decoded_lines(path: TextFile, file: BinaryIO, options: _Options) -> Iterator[str]:
     offset, start = 0, b""
     for number, line in enumerate(iter(partial(file.readline, options.longest + 1), b""), start=1):
         if len(line) > options.longest:
@@ -322,7 +333,7 @@ def _decoded_lines(path: Path, file: BinaryIO, options: _Options) -> Iterator[st
         offset += len(line)
 
 
-def _read_text(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
+def _read_text(path: TextFile, lines: Iterator[str], options: _Options) -> Iterator[str]:
     paragraphs: list[str] = []
     num_lines = num_characters = num_cuts = num_documents = 0
     for line in lines:
@@ -356,7 +367,7 @@ def _read_text(path: Path, lines: Iterator[str], options: _Options) -> Iterator[
         )
 
 
-def _read_json_lines(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
+def _read_json_lines(path: TextFile, lines: Iterator[str], options: _Options) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -369,7 +380,7 @@ def _read_json_lines(path: Path, lines: Iterator[str], options: _Options) -> Ite
         yield _text(place, record[options.text_field], options)
 
 
-def _read_table(path: Path, lines: Iterator[str], options: _Options) -> Iterator[str]:
+def _read_table(path: TextFile, lines: Iterator[str], options: _Options) -> Iterator[str]:
     header = next(lines, "")
     is_tsv = ".tsv" in [suffix.lower() for suffix in path.suffixes[-2:]]
     cells: Iterator[tuple[int, list[str]]]
@@ -392,17 +403,19 @@ def _read_table(path: Path, lines: Iterator[str], options: _Options) -> Iterator
             )
 
 
-def _read_parquet(path: Path, options: _Options) -> Iterator[str]:
+def _read_parquet(path: TextFile, options: _Options) -> Iterator[str]:
     import pyarrow
     import pyarrow.parquet
 
     name = options.text_field
     try:
-        names = pyarrow.parquet.read_schema(path, memory_map=True).names
-        if name not in names:
-            raise CorpusError(_missing(f"'{path}'", "column", name, names))
-        # As a dictionary, and one value at a time: thousands of equal texts take no more room than in the file.
-        with pyarrow.parquet.ParquetFile(path, memory_map=True, read_dictionary=[name]) as file:
+        with _parquet_source(path) as source:
+            is_local = isinstance(source, Path)
+            names = pyarrow.parquet.read_schema(source, memory_map=is_local).names
+            if name not in names:
+                raise CorpusError(_missing(f"'{path}'", "column", name, names))
+            # As a dictionary, and one value at a time: thousands of equal texts take no more room than in the file.
+            file = pyarrow.parquet.ParquetFile(source, memory_map=is_local, read_dictionary=[name])
             _check_row_groups(path, file.metadata, options)
             batches = file.iter_batches(batch_size=256, columns=[name])
             values = (value for batch in batches for value in batch.column(0))
@@ -419,7 +432,16 @@ def _read_parquet(path: Path, options: _Options) -> Iterator[str]:
         raise CorpusError(f"'{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
-def _check_row_groups(path: Path, metadata: Any, options: _Options) -> None:
+@contextmanager
+def _parquet_source(path: TextFile) -> Iterator[Path | BinaryIO]:
+    if isinstance(path, Path):
+        yield path
+        return
+    with path.open() as source:
+        yield source
+
+
+def _check_row_groups(path: TextFile, metadata: Any, options: _Options) -> None:
     """Refuse texts that are too long even on average before they are decompressed."""
     for number in range(metadata.num_row_groups):
         # Of all columns: what pyarrow says of one ends the process where the file is damaged.
@@ -428,25 +450,56 @@ def _check_row_groups(path: Path, metadata: Any, options: _Options) -> None:
             raise options.too_long(f"'{path}', row group {number + 1}")
 
 
-def _read_hub(name: str, split: str, options: _Options) -> Iterator[str]:
+def _read_hub(name: str, split: str, options: _Options, piece: int | None = None) -> Iterator[str]:
+    place, num_read = f"data set '{name}'" + (f", file {piece}" if piece is not None else ""), 0
+    try:
+        rows = _hub_data_set(name).as_streaming_dataset(split=split)
+        if piece is not None:
+            rows = rows.shard(num_shards=rows.num_shards, index=piece)
+        for num_read, record in enumerate(rows):
+            if options.text_field not in record:
+                raise CorpusError(_missing(place, "column", options.text_field, record))
+            yield _text(f"{place}, row {num_read}", record[options.text_field], options)
+    except CorpusError:
+        raise
+    except Exception as error:  # of whatever library fetches and decodes the files
+        if not num_read:
+            raise _unread(name, error) from error
+        raise CorpusError(
+            f"{place}: cannot be read beyond row {num_read} ({_reason(error)}): see that it can be reached, then run "
+            f"the same again: what is finished is kept"
+        ) from error
+
+
+def hub_state(name: str, split: str = "train") -> tuple[str, int]:
+    """The revision of a hub data set, and the number of files that a split is streamed from.
+
+    Raises:
+        CorpusError: if it cannot be reached.
+    """
+    try:
+        found = _hub_data_set(name)
+        return str(found.hash), int(found.as_streaming_dataset(split=split).num_shards)
+    except Exception as error:
+        raise _unread(name, error) from error
+
+
+def _hub_data_set(name: str) -> Any:
     import datasets
 
-    text_field = options.text_field
-
-    place = f"data set '{name}'"
     repository, _, configuration = name.partition(":")
-    try:
-        rows = datasets.load_dataset(repository, configuration or None, split=split, streaming=True)
-        for number, record in enumerate(rows):
-            if text_field not in record:
-                raise CorpusError(_missing(place, "column", text_field, record))
-            yield _text(f"{place}, row {number}", record[text_field], options)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CorpusError(
-            f"no such file or folder: '{name}', nor can it be read from the hub ({reason}): check the name "
-            f"and the connection, or download it and give the folder"
-        ) from error
+    return datasets.load_dataset_builder(repository, configuration or None)
+
+
+def _unread(name: str, error: Exception) -> CorpusError:
+    return CorpusError(
+        f"no such file or folder: '{name}', nor can it be read from the hub ({_reason(error)}): check the name "
+        f"and the connection, or download it and give the folder"
+    )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _missing(place: str, kind: str, name: str, names: Iterable[str]) -> str:

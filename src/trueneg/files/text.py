@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from trueneg.errors import TruenegError
 
@@ -55,7 +54,7 @@ def delimiter_of(header: str) -> str:
 
 
 def csv_rows(
-    path: Path, lines: Iterable[str], delimiter: str, error: type[TruenegError], *, longest: int = LONGEST_TEXT
+    path: object, lines: Iterable[str], delimiter: str, error: type[TruenegError], *, longest: int = LONGEST_TEXT
 ) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of CSV, each with the number of the line it begins on; quoted cells may have line breaks.
 

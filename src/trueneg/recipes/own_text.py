@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trueneg.config.codec import full_name, override
 from trueneg.config.options import FinetuneConfig, ModelConfig, PretrainConfig
+from trueneg.corpus.remote import is_remote
 from trueneg.corpus.sources import source_files
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.evaluation.results.trial import BASELINE
@@ -185,12 +186,12 @@ def ask(
 
 
 def _source(text: str) -> list[Argument]:
-    files = source_files(text)
+    files = None if is_remote(text) else source_files(text)
     if files is None:
         return [text]
     if Path(text).exists():
         return [Input(Path(text), f"text {Path(text).name}")]
-    return [Input(path, f"text {path.name}") for path in files]
+    return [Input(path, f"text {path.name}") for path in files if isinstance(path, Path)]
 
 
 def _check_wordnet(wordnet: str, arms: Sequence[str]) -> None:
