@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from trueneg.cli.output import Json, Output, Quiet, Verify
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
+
+if TYPE_CHECKING:
+    from trueneg.corpus.store import CorpusInfo
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
 
@@ -40,6 +43,7 @@ def build(
     tagger: Annotated[
         str | None, typer.Option(help="Who tags, which implies --tag: pattern, pattern-all, pattern-fast, spacy:MODEL.")
     ] = None,
+    part: Annotated[str | None, typer.Option(help="Only a part of the files, as 3/16: see `corpus finish`.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished or another corpus.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -51,14 +55,41 @@ def build(
 
     With `--tag` it also writes down the part of speech of every word, which the objective `cline` needs.
 
+    With `--part 3/16` it tokenizes every sixteenth file, from the third on, while other machines do the others. Then
+    `corpus finish` puts the corpus together.
+
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
     from trueneg.corpus.build import build_corpus
+    from trueneg.corpus.parts import build_part
     from trueneg.corpus.remote import is_remote
-    from trueneg.corpus.rows import describe_tags
     from trueneg.corpus.sources import text_bytes
     from trueneg.corpus.store import INFO_FILE
 
+    if part is not None:
+        if overwrite or workers > 1:
+            raise ConfigError(
+                f"--part {part}: one process tokenizes a part, and none overwrites another's: leave out "
+                f"--workers and --overwrite, or remove '{out}'"
+            )
+        with Bar("building", None, unit="MB", per=1_000_000, quiet=quiet) as bar:
+            num_files = build_part(
+                text,
+                tokenizer,
+                out,
+                part,
+                valid=valid,
+                seed=seed,
+                shard_tokens=shard_tokens,
+                text_field=text_field,
+                lines=lines,
+                max_document_mib=max_document_mib,
+                tagger=tagger or ("pattern" if tag else None),
+                progress=bar.advance,
+            )
+        said = f"{out}: part {part}: {num_files:,} files; when all parts are there, run  trueneg corpus finish {out}"
+        Output(as_json).result({"out": out, "part": part, "num_files": num_files}, said)
+        return
     held_out = [valid] if valid is not None and (is_remote(valid) or Path(valid).exists()) else []
     total = text_bytes([*text, *held_out])
     is_kept = (out / INFO_FILE).exists() and not overwrite  # or the build is refused
@@ -78,7 +109,13 @@ def build(
             overwrite=overwrite,
             progress=bar.advance,
         )
-    told = [f"{out}: fingerprint {info.fingerprint}{' (built already, nothing has changed)' * is_kept}"]
+    _tell_corpus(out, info, " (built already, nothing has changed)" * is_kept, as_json)
+
+
+def _tell_corpus(out: Path, info: CorpusInfo, remark: str, as_json: bool) -> None:
+    from trueneg.corpus.rows import describe_tags
+
+    told = [f"{out}: fingerprint {info.fingerprint}{remark}"]
     for name, split in info.splits.items():
         told.append(
             f"  {name}: {split.num_documents:,} documents, {split.num_tokens:,} tokens "
@@ -87,6 +124,25 @@ def build(
     tags = describe_tags(out)
     told += _tag_lines(tags)
     Output(as_json).result({"out": out, "info": info, "tags": tags}, "\n".join(told))
+
+
+@app.command()
+def finish(
+    folder: Annotated[Path, typer.Argument(help="A corpus or annotations in parts.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put together what the parts of `corpus build --part` made, or those of `corpus annotate --part`.
+
+    The result is the one of a single run, byte for byte. A missing part is named.
+
+    Example: `trueneg corpus finish corpus/`
+    """
+    from trueneg.corpus.parts import finish_corpus
+
+    with Bar("finishing", None, unit="MB", per=1_000_000, quiet=quiet) as bar:
+        info = finish_corpus(folder, bar.advance)
+    _tell_corpus(folder, info, "", as_json)
 
 
 @app.command()

@@ -9,13 +9,13 @@ import multiprocessing
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trueneg.corpus.encoding import CorpusTokenizer, TokenizedTexts, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import user_errors
@@ -41,6 +41,9 @@ from trueneg.files.whole import write_json
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
 from trueneg.workers import follow_parent
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
@@ -102,19 +105,86 @@ def build_corpus(
         ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
         Interrupted: after Ctrl-C; finished shards are kept.
     """
-    if workers < 1 or shard_tokens < 1:
-        raise CorpusError(f"workers ({workers}) and shard tokens ({shard_tokens}) must be at least 1")
+    if workers < 1:
+        raise CorpusError(f"workers ({workers}) must be at least 1")
+    recipe = prepare(
+        sources,
+        tokenizer,
+        valid,
+        seed,
+        shard_tokens,
+        text_field,
+        lines,
+        max_document_mib=max_document_mib,
+        tagger=tagger,
+    )
+    folder, tell = Path(out), progress or (lambda _: None)
+    if not overwrite and is_built(folder, recipe):
+        return CorpusInfo.read(folder)
+    read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
+    fraction, valid_source = parse_valid(valid)
+
+    def encoded(done: Mapping[Split, int]) -> Iterator[tuple[Split, TokenizedTexts]]:
+        documents = _documents(sources, valid_source, fraction, seed, read)
+        tokenizer_file = folder / "tokenizer" / "tokenizer.json"
+        for unit, texts in _encoded(units(documents, done, tell), tokenizer_file, recipe.tagger, workers):
+            yield unit.split, texts
+            tell(unit.num_bytes)
+
+    with (
+        user_errors(f"building '{folder}'", "what is finished is kept", _AGAIN),
+        locked(folder, "corpus build"),
+    ):
+        return store(folder, recipe, encoded, overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the bytes of a corpus follow from.
+
+    Attributes:
+        inputs: JSON-ready: the files and the options.
+        tokenizer: of all texts.
+        tagger: of their words; None without tags.
+    """
+
+    inputs: dict[str, Any]
+    tokenizer: PreTrainedTokenizerFast
+    tagger: Tagger | None
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Of the corpus."""
+        return ("train",) if self.inputs["valid"] is None else ("train", "valid")
+
+
+def prepare(
+    sources: Sequence[str],
+    tokenizer: str | Path,
+    valid: str | float | None,
+    seed: int,
+    shard_tokens: int,
+    text_field: str,
+    lines: bool,
+    *,
+    max_document_mib: float,
+    tagger: str | None,
+    is_checked: bool = True,
+) -> Recipe:
+    """Load what ``build_corpus`` needs for its arguments, and look at every source.
+
+    With ``is_checked`` the first document of every file is read, so that what is wrong with one is found early.
+    """
+    if shard_tokens < 1:
+        raise CorpusError(f"shard tokens ({shard_tokens}) must be at least 1")
     if not sources:
-        raise CorpusError("no source to build a corpus from: name a file, folder, glob or hub data set")
-    fraction, valid_source = _parse_valid(valid)
+        raise CorpusError("no source to build a corpus from: name a file, folder, glob, URL or hub data set")
+    valid_source = parse_valid(valid)[1]
     fast = load_tokenizer(tokenizer)
     tags = make_tagger(tagger) if tagger else None
-    ids = {role: i for role, i in special_ids(fast).items() if i is not None}
-    vocab_size = max(fast.get_vocab().values()) + 1
-    dtype = token_dtype(vocab_size)
-    splits: tuple[Split, ...] = ("train",) if valid is None else ("train", "valid")
     named = [*sources, valid_source] if valid_source else sources
-    files = [entry for source in named for entry in _describe_source(source, text_field, max_document_mib)]
+    check = functools.partial(check_files, text_field=text_field, max_document_mib=max_document_mib)
+    files = [entry for source in named for entry in _describe_source(source, check if is_checked else None)]
     if valid_source:
         refuse_same_files(
             [path for source in sources for path in source_files(source) or ()], source_files(valid_source) or ()
@@ -132,51 +202,67 @@ def build_corpus(
     }
     if tags is not None:
         inputs["tagger"] = {"name": tags.name, **tags.provenance}
-    folder = Path(out)
-    if not overwrite and _is_built(folder, inputs):
-        return CorpusInfo.read(folder)
-    read = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
-    with user_errors(f"building '{folder}'", "what is finished is kept", _AGAIN), ExitStack() as cleanup:
-        cleanup.enter_context(locked(folder, "corpus build"))
-        journal = BuildJournal.open(folder, inputs, splits, overwrite=overwrite)
+    return Recipe(inputs, fast, tags)
+
+
+def store(
+    folder: Path,
+    recipe: Recipe,
+    encoded: Callable[[Mapping[Split, int]], Iterator[tuple[Split, TokenizedTexts]]],
+    *,
+    overwrite: bool = False,
+    own: Collection[str] = (),
+) -> CorpusInfo:
+    """Write a corpus, going on from the shards that are finished.
+
+    Args:
+        folder: To write, which the caller holds.
+        recipe: What it is made from.
+        encoded: Gives the documents in order, each with its split, without the first ones of each split, of which it
+            is told the number.
+        overwrite: Replace what is finished, or was begun with other inputs.
+        own: Names of what may lie in the folder beforehand.
+    """
+    fast = recipe.tokenizer
+    vocab_size = max(fast.get_vocab().values()) + 1
+    dtype = token_dtype(vocab_size)
+    with ExitStack() as cleanup:
+        journal = BuildJournal.open(folder, recipe.inputs, recipe.splits, overwrite=overwrite, own=own)
         save_tokenizer(fast, folder / "tokenizer")
         writers = {
-            name: cleanup.enter_context(SplitWriter(journal, name, dtype, shard_tokens, fast.unk_token_id))
-            for name in splits
+            name: cleanup.enter_context(
+                SplitWriter(journal, name, dtype, recipe.inputs["shard_tokens"], fast.unk_token_id)
+            )
+            for name in recipe.splits
         }
         done = {name: split.num_documents + split.num_empty_documents for name, split in journal.splits.items()}
-        documents = _documents(sources, valid_source, fraction, seed, read)
-        units = _units(documents, done, progress or (lambda _: None))
-        tokenizer_file = folder / "tokenizer" / "tokenizer.json"
-        for unit, encoded in _encoded(units, tokenizer_file, tags, workers):
-            writers[unit.split].write(encoded)
-            if progress is not None:
-                progress(unit.num_bytes)
+        for name, texts in encoded(done):
+            writers[name].write(texts)
         for writer in writers.values():
             writer.close_shard()
         info = CorpusInfo(
             tokenizer_fingerprint=fingerprint(fast),
             vocab_size=vocab_size,
-            special_ids=ids,
+            special_ids={role: i for role, i in special_ids(fast).items() if i is not None},
             dtype=cast(TokenType, dtype.name),
             splits={name: writer.info for name, writer in writers.items()},
-            sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in files),
+            sources=tuple(SourceInfo(name, num_bytes) for name, num_bytes, _ in recipe.inputs["sources"]),
         ).with_fingerprint()
-        _check_content(info, valid)
-        if tags is not None:
-            _write_tags_info(folder, info, tags, is_uncased(fast.backend_tokenizer), journal.tags)
-        write_json(folder / BUILT_FILE, {"inputs": fingerprint_of(inputs)})
+        _check_content(info, recipe.inputs["valid"])
+        if recipe.tagger is not None:
+            _write_tags_info(folder, info, recipe.tagger, is_uncased(fast.backend_tokenizer), journal.tags)
+        write_json(folder / BUILT_FILE, {"inputs": fingerprint_of(recipe.inputs)})
         write_json(folder / INFO_FILE, dataclasses.asdict(info))
         (folder / JOURNAL_FILE).unlink()
     return info
 
 
-def _is_built(folder: Path, inputs: dict[str, Any]) -> bool:
+def is_built(folder: Path, recipe: Recipe) -> bool:
     """Whether a folder holds the finished corpus of the same inputs."""
     if not (folder / BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
         return False
     built = read_record(dict[str, str], folder / BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
-    return built.get("inputs") == fingerprint_of(inputs)
+    return built.get("inputs") == fingerprint_of(recipe.inputs)
 
 
 def _write_tags_info(
@@ -186,7 +272,8 @@ def _write_tags_info(
     write_json(folder / TAGS_FILE, dataclasses.asdict(tags.with_fingerprint()))
 
 
-def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
+def parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
+    """A fraction to hold out, or a source of held-out text, or neither."""
     if valid is None:
         return None, None
     if isinstance(valid, str) and Path(valid).exists():
@@ -200,12 +287,13 @@ def _parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
     return fraction, None
 
 
-def _describe_source(source: str, text_field: str, max_document_mib: float) -> list[_Described]:
+def _describe_source(source: str, check: Callable[[str, Sequence[TextFile]], None] | None) -> list[_Described]:
     """Name, size and state of every file: what tells an unchanged source from a changed one."""
     files = source_files(source)
     if files is None:
         return [(source, None, hub_state(source)[0])]
-    check_files(source, files, text_field, max_document_mib)
+    if check is not None:
+        check(source, files)
     return [_describe(file) for file in files]
 
 
@@ -231,7 +319,7 @@ def _documents(
             overlap = Overlap(read(valid_source))
     for source in sources:
         for text in read(source):
-            is_held_out = fraction is not None and _uniform(text, seed) < fraction
+            is_held_out = fraction is not None and uniform(text, seed) < fraction
             if overlap is not None:
                 overlap.see(text)
             yield "valid" if is_held_out else "train", text
@@ -241,13 +329,14 @@ def _documents(
             yield "valid", text
 
 
-def _uniform(text: str, seed: int) -> float:
+def uniform(text: str, seed: int) -> float:
+    """A number in [0, 1) that follows from a text and a seed."""
     digest = hashlib.blake2b(text.encode(), digest_size=8, salt=(seed % (1 << 64)).to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little") / (1 << 64)
 
 
 @dataclass
-class _Unit:
+class Unit:
     """Documents of one split that are encoded together."""
 
     split: Split
@@ -256,12 +345,12 @@ class _Unit:
     num_bytes: int = 0
 
 
-def _units(
-    documents: Iterator[tuple[Split, str]], done: dict[Split, int], skipped: Callable[[int], None]
-) -> Iterator[_Unit]:
+def units(
+    documents: Iterator[tuple[Split, str]], done: Mapping[Split, int], skipped: Callable[[int], None]
+) -> Iterator[Unit]:
     """Group documents, in order within each split, without the first ``done`` ones, which are stored."""
     left = dict(done)
-    open_units = {split: _Unit(split) for split in done}
+    open_units = {split: Unit(split) for split in done}
     for split, text in documents:
         num_bytes = len(text.encode())
         if left[split] > 0:
@@ -274,16 +363,16 @@ def _units(
         unit.num_bytes += num_bytes
         if unit.num_characters >= _UNIT_CHARACTERS:
             yield unit
-            open_units[split] = _Unit(split)
+            open_units[split] = Unit(split)
     yield from (unit for unit in open_units.values() if unit.texts)
 
 
 def _encoded(
-    units: Iterator[_Unit], tokenizer_file: Path, tagger: Tagger | None, workers: int
-) -> Iterator[tuple[_Unit, TokenizedTexts]]:
+    units: Iterator[Unit], tokenizer_file: Path, tagger: Tagger | None, workers: int
+) -> Iterator[tuple[Unit, TokenizedTexts]]:
     """Encode units, in order, with the given number of processes and a bounded number of units in memory."""
     if workers == 1:
-        encoder = _load_encoder(tokenizer_file, tagger)
+        encoder = load_encoder(tokenizer_file, tagger)
         for unit in units:
             with single_threaded():
                 encoded = encoder(unit.texts)
@@ -291,7 +380,7 @@ def _encoded(
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_worker)
-    waiting: deque[tuple[_Unit, Future[TokenizedTexts]]] = deque()
+    waiting: deque[tuple[Unit, Future[TokenizedTexts]]] = deque()
     try:
         for unit in units:
             name = tagger.name if tagger is not None else None
@@ -309,7 +398,8 @@ def _encoded(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> CorpusTokenizer:
+def load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> CorpusTokenizer:
+    """The function that encodes texts."""
     from tokenizers import Tokenizer
 
     return CorpusTokenizer(Tokenizer.from_file(str(tokenizer_file)), tagger)
@@ -322,7 +412,7 @@ def _prepare_worker() -> None:
 
 @functools.cache
 def _worker_encoder(tokenizer_file: str, tagger: str | None) -> CorpusTokenizer:
-    return _load_encoder(Path(tokenizer_file), make_tagger(tagger) if tagger else None)
+    return load_encoder(Path(tokenizer_file), make_tagger(tagger) if tagger else None)
 
 
 def _encode_in_worker(tokenizer_file: str, tagger: str | None, texts: list[str]) -> TokenizedTexts:

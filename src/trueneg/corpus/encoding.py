@@ -48,6 +48,11 @@ class EncodedTags:
         found, times = np.unique(self.words[first:last], return_counts=True)
         return {self.forms[number]: count for number, count in zip(found.tolist(), times.tolist(), strict=True)}
 
+    def without_first(self, count: int) -> EncodedTags:
+        """The words that end after so many tokens."""
+        first = int(np.searchsorted(self.last_tokens, count))
+        return EncodedTags(self.tags[count:], self.forms, self.words[first:], self.last_tokens[first:] - count)
+
 
 @dataclass(frozen=True)
 class TokenizedTexts:
@@ -64,6 +69,12 @@ class TokenizedTexts:
     is_word_start: npt.NDArray[np.bool_]
     lengths: npt.NDArray[np.int64]
     tagged: EncodedTags | None = None
+
+    def without_first(self, count: int) -> TokenizedTexts:
+        """The documents but the first ones."""
+        start = int(self.lengths[:count].sum())
+        tagged = None if self.tagged is None else self.tagged.without_first(start)
+        return TokenizedTexts(self.tokens[start:], self.is_word_start[start:], self.lengths[count:], tagged)
 
 
 class CorpusTokenizer:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trueneg.config.codec import flatten
+from trueneg.corpus.store import PARTS
 from trueneg.errors import CorpusError
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.lock import LOCK
@@ -59,6 +60,7 @@ def goes_on(
     stored: Mapping[str, Any] | CorpusError | None,
     inputs: Mapping[str, Any],
     overwrite: bool,
+    own: Collection[str] = (),
 ) -> bool:
     """Whether a folder holds the beginning of the same work; otherwise it is free for a new beginning.
 
@@ -73,6 +75,7 @@ def goes_on(
             the files that it names cannot be trusted.
         inputs: What this work is begun with, JSON-ready.
         overwrite: Whether what is finished, or was begun with something else, may go.
+        own: Names of what else may lie in the folder beforehand.
 
     Raises:
         CorpusError: for a folder of something else, what is finished, a beginning that is damaged, or one with other
@@ -84,18 +87,24 @@ def goes_on(
         return False
     if not (folder / journal).exists():
         # What a kill in the very first write leaves is this work's own.
-        if folder.exists() and {path.name for path in folder.iterdir()} - {LOCK, journal + PART}:
+        others = {path.name for path in folder.iterdir()} - {LOCK, journal + PART, *own} if folder.exists() else set()
+        if PARTS in others:
+            raise CorpusError(
+                f"'{folder}' holds parts of a {kind}: put them together with 'trueneg corpus finish {folder}', or "
+                f"choose another --out"
+            )
+        if others:
             raise CorpusError(f"'{folder}' is not empty and holds no {kind}: choose another --out")
         return False
-    changes = _changes(stored, json.loads(json.dumps(inputs))) if isinstance(stored, Mapping) else []
-    if isinstance(stored, Mapping) and not changes:
+    found = changes(stored, inputs) if isinstance(stored, Mapping) else []
+    if isinstance(stored, Mapping) and not found:
         return True
     has_content = any(file.stat().st_size for file in folder.glob("*/*.bin"))
     if has_content and not overwrite:
         if isinstance(stored, CorpusError):
             raise stored
         raise CorpusError(
-            f"'{folder}' holds the unfinished {kind} of other inputs ({'; '.join(changes)}): give the same again to "
+            f"'{folder}' holds the unfinished {kind} of other inputs ({'; '.join(found)}): give the same again to "
             f"go on, {ANEW}"
         )
     return False
@@ -110,9 +119,9 @@ def clear(folder: Path, *names: str) -> None:
             shutil.rmtree(folder / split)
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Names of what differs, with both values."""
-    ours, theirs = flatten(before), flatten(after)
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Say what differs between a stored description and another one, with both values."""
+    ours, theirs = (flatten(json.loads(json.dumps(description))) for description in (before, after))
     names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
     pairs = [_first_difference(ours.get(name), theirs.get(name)) for name in names]
     return [f"{name}: {old} -> {new}" for name, (old, new) in zip(names, pairs, strict=True)]

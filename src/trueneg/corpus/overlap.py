@@ -69,15 +69,29 @@ class Overlap:
         if (digest := _digest(text)) in self._held_out:
             self._found.add(digest)
 
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Digests of those that were seen since the last call of ``forget``, in hexadecimal digits."""
+        return tuple(sorted(digest.hex() for digest in self._found))
+
+    def forget(self) -> None:
+        """Forget what was seen."""
+        self._found.clear()
+
     def warn(self) -> None:
         """Say what was found, if it is more than chance would have."""
-        if self.num_found > _TOLERATED * self.num_held_out:
-            warnings.warn(
-                f"{self.num_found:,} of {self.num_held_out:,} different held-out documents are also among those to "
-                f"train on: the held-out loss does not say how a model does on new text",
-                TruenegWarning,
-                stacklevel=3,
-            )
+        warn_of_overlap(self.num_found, self.num_held_out)
+
+
+def warn_of_overlap(num_found: int, num_held_out: int) -> None:
+    """Say how many held-out documents were found among those to train on, if it is more than chance would have."""
+    if num_found > _TOLERATED * num_held_out:
+        warnings.warn(
+            f"{num_found:,} of {num_held_out:,} different held-out documents are also among those to train on: the "
+            f"held-out loss does not say how a model does on new text",
+            TruenegWarning,
+            stacklevel=4,
+        )
 
 
 def _digest(text: str) -> bytes:

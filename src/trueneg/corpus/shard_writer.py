@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -57,8 +57,23 @@ class BuildJournal:
     """Of the shards, where they are tagged."""
 
     @classmethod
-    def open(cls, folder: Path, inputs: dict[str, Any], splits: Sequence[Split], *, overwrite: bool) -> BuildJournal:
+    def open(
+        cls,
+        folder: Path,
+        inputs: dict[str, Any],
+        splits: Sequence[Split],
+        *,
+        overwrite: bool,
+        own: Collection[str] = (),
+    ) -> BuildJournal:
         """Go on with the build that a folder holds, or begin one.
+
+        Args:
+            folder: of the corpus.
+            inputs: what it is built from.
+            splits: of the corpus.
+            overwrite: whether another build may go.
+            own: names of what may lie in the folder beforehand.
 
         Raises:
             CorpusError: for a build of other inputs or a damaged one, unless it may be overwritten.
@@ -71,7 +86,7 @@ class BuildJournal:
             stored = error
         begun = stored.inputs if isinstance(stored, _Begun) else stored
         names = {"finished": INFO_FILE, "journal": JOURNAL_FILE}
-        is_begun = goes_on(folder, "corpus", **names, stored=begun, inputs=inputs, overwrite=overwrite)
+        is_begun = goes_on(folder, "corpus", **names, stored=begun, inputs=inputs, overwrite=overwrite, own=own)
         if is_begun and isinstance(stored, _Begun):
             return cls(folder, inputs, stored.splits, stored.tags)
         folder.mkdir(parents=True, exist_ok=True)

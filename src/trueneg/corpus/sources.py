@@ -97,6 +97,30 @@ def read_documents(
                 stacklevel=2,
             )
         documents = _read_files(source, files, options)
+    yield from _texts(source, documents, lines)
+
+
+def read_piece(
+    source: str,
+    piece: TextFile | int,
+    *,
+    text_field: str = "text",
+    lines: bool = False,
+    max_document_mib: float = LONGEST_TEXT >> 20,
+) -> Iterator[str]:
+    """Read one file of a source, or the file of this number of a hub data set, as ``read_documents`` reads all."""
+    options = _Options(text_field, lines, int(max_document_mib * (1 << 20)))
+    documents = _read_hub(source, "train", options, piece) if isinstance(piece, int) else _read_file(piece, options)
+    return _texts(str(source if isinstance(piece, int) else piece), documents, lines)
+
+
+def pieces_of(source: str) -> list[TextFile] | list[int]:
+    """What a source can be read in: its files, or the numbers of those of a hub data set."""
+    files = source_files(source)
+    return list(range(hub_state(source)[1])) if files is None else files
+
+
+def _texts(source: str, documents: Iterable[str], lines: bool) -> Iterator[str]:
     texts = _without_surrogates(source, documents)
     yield from (line for text in texts for line in text.split("\n") if line.strip()) if lines else texts
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 INFO_FILE = "corpus.json"
 JOURNAL_FILE = "build.json"
+PARTS = "parts"
+"""Folder of the parts of a corpus or of annotations, until they are put together."""
 SHARD_PARTS = ("tokens", "offsets", "words")
 _AGAIN = "copy or build the corpus again"
 _OFFSETS = np.dtype("<i8")
@@ -120,6 +122,8 @@ class CorpusInfo(Description):
         if not path.is_file():
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"the corpus '{folder}' is unfinished: run the same 'trueneg corpus build' again")
+            if path.with_name(PARTS).is_dir():
+                raise CorpusError(f"the corpus '{folder}' is in parts: run 'trueneg corpus finish {folder}'")
             raise CorpusError(f"no corpus at '{folder}': make one with 'trueneg corpus build'")
         return cls.read_file(path, "build the corpus again")
 
