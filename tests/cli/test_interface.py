@@ -69,6 +69,11 @@ def contrast_set(world: World, out: Path) -> Arguments:
     return [out / "results" / "snli", "--data", out]
 
 
+def corpus_in_parts(world: World, out: Path) -> Arguments:
+    works("corpus", "build", world.text, "--tokenizer", world.tokenizer, "--out", out / "parts", "--part", "1/1")
+    return [out / "parts"]
+
+
 CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("doctor",): lambda world, out: [out],
     ("list",): lambda world, out: ["presets"],
@@ -79,6 +84,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("tokenizer", "train"): lambda world, out: [world.text, "--vocab-size", 5000, "--out", out / "tok"],
     ("tokenizer", "extend"): lambda world, out: [world.tokenizer, "--words", out / "words", "--out", out / "tok"],
     ("corpus", "build"): lambda world, out: [world.text, "--tokenizer", world.tokenizer, "--out", out / "corpus"],
+    ("corpus", "finish"): corpus_in_parts,
     ("corpus", "info"): lambda world, out: [world.corpus],
     ("corpus", "annotate"): lambda world, out: [world.corpus, "--detector", "lexical", "--out", out / "notes"],
     ("lexicon", "fetch"): lambda world, out: ["--out", WORDNET],
