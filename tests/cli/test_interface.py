@@ -50,6 +50,15 @@ def adversaries(out: Path) -> Path:
     return path
 
 
+def prototypes_of(world: World, out: Path) -> Path:
+    """Prototypes of the world's encoder."""
+    from trueneg.corpus.store import Corpus
+    from trueneg.detectors.scorers.prototypes import learn_prototypes
+
+    learn_prototypes(str(world.run), Corpus.open(world.corpus), min_count=1).save(out / "p.safetensors")
+    return out / "p.safetensors"
+
+
 def contrast_set(world: World, out: Path) -> Arguments:
     """A model of snli, and a contrast set of two originals."""
     pairs = [("the film", "a film", "entailment"), ("the town", "a beast", "neutral"), ("we see", "I", "contradiction")]
@@ -114,6 +123,10 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "prototypes"): lambda world, out: [
         *("--encoder", world.run, "--corpus", world.corpus, "--min-count", 1, "--out", out / "p.safetensors")
     ],
+    ("detect", "distil"): lambda world, out: [
+        *("--teacher", "contextual:" + str(world.run) + "@0.3", "--prototypes", prototypes_of(world, out)),
+        *("--corpus", world.corpus, "--out", out / "distilled.safetensors"),
+    ],
     ("reproduce",): lambda world, out: [
         *("planted", "--scale", "tiny", "--seeds", 1, "--arms", "baseline,set", "--corpus", world.corpus),
         *("--out", out / "planted", "--set", "num_words=5", "--set", "steps=2", "--set", "length=16"),
@@ -172,6 +185,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
         "evaluate masked-lm",
         "evaluate substitution",
         "detect benchmark",
+        "detect distil",
     }
     has_progress = " ".join(verb) in speaking
     assert bool(said.err) is has_progress or said.err.startswith("warning: ")

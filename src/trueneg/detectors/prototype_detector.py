@@ -260,5 +260,5 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
     top = leaf.count("top", _ANNOTATED if resources.annotates else 8, min=1)
     table = prototype_table(prototypes, tokenizer)
     return PrototypeDetector(
-        reader, table, kinds, leaf.threshold_or(THRESHOLD), top, prototypes.provenance, resources.annotates
+        reader, table, kinds, leaf.threshold_or(prototypes.threshold), top, prototypes.provenance, resources.annotates
     )

@@ -58,6 +58,11 @@ class Prototypes:
         """The row of each word."""
         return {word: row for row, word in enumerate(self.words)}
 
+    @property
+    def threshold(self) -> float:
+        """The minimum cosine to accept: ``THRESHOLD``, or that of ``trueneg detect distil``."""
+        return float(self.provenance.get("threshold", THRESHOLD))
+
     def find(self, word: str) -> int | None:
         """The row of a word as it is written, else in lower case; None if there is neither."""
         return self.index.get(word, self.index.get(word.lower()))
@@ -94,6 +99,8 @@ class Prototypes:
             matrix, words = arrays["matrix"], arrays["words"].tobytes().decode().split("\n")
             digest = hashlib.sha256(matrix.tobytes()).hexdigest()[:16]
             provenance = {**about, "prototypes": Path(path).name, "digest": digest}
+            if not 0 < float(about.get("threshold", THRESHOLD)) < 1:
+                raise ModelError(f"its threshold {about['threshold']} is not in (0, 1)")
             if not (about.get("encoder") and about.get("layer", "").isdecimal()):
                 raise ModelError("it does not say of which encoder and layer it is")
             with np.errstate(invalid="ignore"):  # of what is not finite, which is refused
@@ -277,4 +284,4 @@ def make_scorer(leaf: Leaf, resources: Resources) -> PrototypesScorer:
     The encoder is where the file says, or at ``[encoder=ENCODER]``.
     """
     encoder, prototypes = load_pair(leaf, resources.device)
-    return PrototypesScorer(encoder, prototypes, leaf.threshold_or(THRESHOLD))
+    return PrototypesScorer(encoder, prototypes, leaf.threshold_or(prototypes.threshold))
