@@ -212,7 +212,7 @@ def _fit(
             if value < best:
                 best, kept = value, (change.detach().clone(), slope.item(), constant.item())
         optimizer.zero_grad()
-        (loss(~held_out) + PENALTY * change.square().mean() * width).backward()  # type: ignore[no-untyped-call]
+        (loss(~held_out) + PENALTY * change.square().mean() * width).backward()
         optimizer.step()
     with torch.no_grad():
         change.copy_(kept[0])
