@@ -194,8 +194,10 @@ def test_an_interrupted_plan_goes_on(text: Path, tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         f"""
+import signal
 import sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_plan import training_plan
 from trueneg.recipes.execution import run_jobs
