@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed import distributed_c10d
 
-from trueneg.errors import BusyError, ConfigError, LostProcessError
+from trueneg.errors import BusyError, ConfigError, LostProcessError, TruenegWarning
 from trueneg.files.lock import locked
 from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_there
 
@@ -149,7 +150,8 @@ class Votes:
 def join_processes(device_type: str) -> Iterator[Processes]:
     """Join the processes that the environment names (RANK, WORLD_SIZE, LOCAL_RANK), and leave them at the end.
 
-    ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these.
+    ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these. Those that have
+    been joined already, as under Ray Train, are neither joined again nor left.
 
     Raises:
         ConfigError: if there are several processes and the environment does not say which one this is.
@@ -168,7 +170,10 @@ def join_processes(device_type: str) -> Iterator[Processes]:
     processes = Processes(_number("RANK"), world_size, _number("LOCAL_RANK", "0"))
     if device_type in WITH_STREAMS:
         torch.get_device_module(device_type).set_device(processes.local_rank)
-    torch.distributed.init_process_group(backend_for(device_type), timeout=timedelta(seconds=PATIENCE))
+    is_joined = torch.distributed.is_initialized()
+    if not is_joined:
+        _join(processes, backend_for(device_type))
+    processes.wait_at_most(PATIENCE)
     try:
         yield processes
     except RuntimeError as error:
@@ -176,7 +181,38 @@ def join_processes(device_type: str) -> Iterator[Processes]:
             raise
         raise LostProcessError(_lost(processes, str(error))) from error
     finally:
-        torch.distributed.destroy_process_group()
+        if not is_joined:
+            torch.distributed.destroy_process_group()
+
+
+def _join(processes: Processes, backend: str) -> None:
+    """Make the group, where torchrun started it again under names that those before did not use.
+
+    Its agent keeps one store for all of its tries, in which the addresses of processes that are gone still stand
+    (pytorch#135712): the new ones would wait for those. Agents of several machines count their tries apart.
+    """
+    patience, tries = timedelta(seconds=PATIENCE), _number("TORCHELASTIC_RESTART_COUNT", "0")
+    is_shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    num_machines = _number("GROUP_WORLD_SIZE", "1")
+    if is_shared and num_machines > 1 and processes.is_main and _number("TORCHELASTIC_MAX_RESTARTS", "0"):
+        warnings.warn(
+            "torchrun's agents share a store over their restarts, where processes that start again may wait for ones "
+            "that are gone (pytorch#135712): set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 where torchrun starts",
+            TruenegWarning,
+            stacklevel=4,
+        )
+    if not (is_shared and tries and num_machines == 1):
+        torch.distributed.init_process_group(backend, timeout=patience)
+        return
+    made: Any = torch.distributed
+    store = made.TCPStore(os.environ["MASTER_ADDR"], _number("MASTER_PORT"), processes.world_size, False, patience)
+    torch.distributed.init_process_group(
+        backend,
+        timeout=patience,
+        store=made.PrefixStore(f"try-{tries}", store),
+        rank=processes.rank,
+        world_size=processes.world_size,
+    )
 
 
 def _lost(processes: Processes, error: str) -> str:
