@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trueneg.corpus.build import (
     Recipe,
@@ -32,7 +32,7 @@ from trueneg.corpus.encoding import TokenizedTexts, single_threaded
 from trueneg.corpus.files import user_errors
 from trueneg.corpus.journal import changes, read_journal, write_journal
 from trueneg.corpus.overlap import Overlap, warn_of_overlap
-from trueneg.corpus.pieces import Piece, check_piece, read_description, read_piece, write_piece
+from trueneg.corpus.pieces import Piece, Task, check_piece, read_description, read_piece, task_path, write_piece
 from trueneg.corpus.sources import pieces_of, read_documents
 from trueneg.corpus.sources import read_piece as read_text
 from trueneg.corpus.store import INFO_FILE, PARTS, CorpusInfo, Split
@@ -44,6 +44,10 @@ from trueneg.lexicon.tagging import make_tagger
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 PLAN = "plan.json"
+DOCUMENTS = "documents"
+"""Kind of a plan whose pieces are made of a pipeline's documents, by tasks."""
+T = TypeVar("T")
+
 _AGAIN = "run the same part again to go on from there"
 
 
@@ -52,7 +56,7 @@ class Plan:
     """What all parts have in common.
 
     Attributes:
-        kind: "corpus" or "annotations".
+        kind: "corpus", where a piece is made of a file, or "documents".
         inputs: what they are made from, as JSON has it.
         pieces: names of the pieces in their order; of a pipeline's documents, of its tasks.
     """
@@ -309,44 +313,67 @@ def finish_corpus(out: str | Path, progress: Callable[[int], None] | None = None
     plan = read_plan(parts)
     if plan is None:
         if (folder / INFO_FILE).is_file():
-            return CorpusInfo.read(folder)
+            info = CorpusInfo.read(folder)
+            shutil.rmtree(parts, ignore_errors=True)  # what a kill has left of them
+            return info
         raise CorpusError(f"'{folder}' holds no parts: make them with 'trueneg corpus build … --part 1/4'")
     with ExitStack() as cleanup:
         cleanup.enter_context(
             user_errors(f"finishing '{folder}'", "the finished shards are kept", "run the same again to go on")
         )
         cleanup.enter_context(locked(folder, "corpus finish"))
-        tagger = plan.inputs.get("tagger")
-        recipe = Recipe(
-            plan.inputs, load_tokenizer(parts / "tokenizer"), make_tagger(tagger["name"]) if tagger else None
-        )
-        if is_built(folder, recipe):  # killed as it removed the parts
-            shutil.rmtree(parts)
-            return CorpusInfo.read(folder)
-        pieces = _checked(parts, plan)
-        info = store(folder, recipe, functools.partial(_documents, pieces, progress or (lambda _: None)), own=(PARTS,))
-        _warn(pieces)
+        pieces = _task_pieces(parts, plan) if plan.kind == DOCUMENTS else _file_pieces(parts, plan)
+        for path, piece in pieces:
+            if piece.inputs != fingerprint_of(plan.inputs):
+                raise CorpusError(
+                    f"'{path}' (of '{piece.name}') was made from something else than '{parts / PLAN}' says: remove it "
+                    f"and run its part again"
+                )
+        inputs = plan.inputs
+        if plan.kind == DOCUMENTS:
+            inputs = {**inputs, "sources": [[piece.name, None, ""] for _, piece in pieces]}
+        tagger = inputs.get("tagger")
+        tags = make_tagger(tagger["name"]) if tagger else None
+        recipe = Recipe(inputs, load_tokenizer(parts / "tokenizer"), tags)
+        if is_built(folder, recipe):  # and then killed
+            info = CorpusInfo.read(folder)
+        else:
+            encoded = functools.partial(_documents, pieces, progress or (lambda _: None))
+            info = store(folder, recipe, encoded, own=(PARTS,))
+            _warn(pieces)
+        (parts / PLAN).unlink()
         shutil.rmtree(parts)
     return info
 
 
-def _checked(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
+def _file_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
     paths = [piece_path(parts, f"{place:08d}") for place in range(len(plan.pieces))]
-    found = [read_description(path) for path in paths]
-    missing = [name for name, piece in zip(plan.pieces, found, strict=True) if piece is None]
+    found = _complete(parts, plan, [read_description(path) for path in paths])
+    return list(zip(paths, found, strict=True))
+
+
+def _task_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
+    """Of all tasks, in the order of the files that the documents are from."""
+    tasks = _complete(parts, plan, [read_journal(Task, task_path(parts, rank)) for rank in range(len(plan.pieces))])
+    names = sorted(
+        (file, rank, number, name) for rank, task in enumerate(tasks) for number, (file, name) in enumerate(task.pieces)
+    )
+    paths = [piece_path(parts, name) for *_, name in names]
+    described = [(path, read_description(path)) for path in paths]
+    for path, piece in described:
+        if piece is None:
+            raise CorpusError(f"'{path}' is missing: remove '{parts}' and run the pipeline again")
+    return [(path, piece) for path, piece in described if piece is not None]
+
+
+def _complete(parts: Path, plan: Plan, found: Sequence[T | None]) -> list[T]:
+    missing = [name for name, one in zip(plan.pieces, found, strict=True) if one is None]
     if missing:
         raise CorpusError(
             f"{len(missing):,} of {len(found):,} pieces are missing in '{parts}', the first is that of '{missing[0]}': "
             f"run the parts that have not ended again, then finish"
         )
-    pieces = [(path, piece) for path, piece in zip(paths, found, strict=True) if piece is not None]
-    for path, piece in pieces:
-        if piece.inputs != fingerprint_of(plan.inputs):
-            raise CorpusError(
-                f"'{path}' (of '{piece.name}') was made from something else than '{parts / PLAN}' says: remove it and "
-                f"run its part again"
-            )
-    return pieces
+    return [one for one in found if one is not None]
 
 
 def _documents(

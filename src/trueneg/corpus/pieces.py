@@ -45,6 +45,22 @@ class Piece:
     num_held_out: int = 0
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a task of a pipeline made, written once it has ended.
+
+    Attributes:
+        pieces: the file that each piece's documents are from, and the piece's name, in the order of its making.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+
+
+def task_path(parts: Path, rank: int) -> Path:
+    """Where the record of a task lies."""
+    return parts / f"task-{rank:05d}.json"
+
+
 def write_piece(
     path: Path, texts: Iterable[tuple[Split, TokenizedTexts]], describe: Callable[[str, int], Piece]
 ) -> Piece:

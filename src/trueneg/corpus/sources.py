@@ -97,7 +97,7 @@ def read_documents(
                 stacklevel=2,
             )
         documents = _read_files(source, files, options)
-    yield from _texts(source, documents, lines)
+    yield from as_texts(source, documents, lines)
 
 
 def read_piece(
@@ -111,7 +111,7 @@ def read_piece(
     """Read one file of a source, or the file of this number of a hub data set, as ``read_documents`` reads all."""
     options = _Options(text_field, lines, int(max_document_mib * (1 << 20)))
     documents = _read_hub(source, "train", options, piece) if isinstance(piece, int) else _read_file(piece, options)
-    return _texts(str(source if isinstance(piece, int) else piece), documents, lines)
+    return as_texts(str(source if isinstance(piece, int) else piece), documents, lines)
 
 
 def pieces_of(source: str) -> list[TextFile] | list[int]:
@@ -120,7 +120,8 @@ def pieces_of(source: str) -> list[TextFile] | list[int]:
     return list(range(hub_state(source)[1])) if files is None else files
 
 
-def _texts(source: str, documents: Iterable[str], lines: bool) -> Iterator[str]:
+def as_texts(source: str, documents: Iterable[str], lines: bool = False) -> Iterator[str]:
+    """Documents as they are stored: of whole characters, and maybe line by line."""
     texts = _without_surrogates(source, documents)
     yield from (line for text in texts for line in text.split("\n") if line.strip()) if lines else texts
 
