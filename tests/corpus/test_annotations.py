@@ -18,6 +18,7 @@ from trueneg.corpus import annotate as writing
 from trueneg.corpus.annotate import Accepted, write_annotations
 from trueneg.corpus.annotations import Annotations, AnnotationsInfo, part_path, quantised
 from trueneg.corpus.build import build_corpus
+from trueneg.corpus.finish import finish
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError, Interrupted
@@ -431,3 +432,60 @@ def test_rows_of_another_split_or_corpus(corpus: Path, train: Corpus, written: P
 def test_no_annotations(train: Corpus, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no annotations at .*: make them with 'trueneg corpus annotate'"):
         Annotations.open(tmp_path, train)
+
+
+@pytest.mark.parametrize("count", [1, 3, 60])
+def test_parts_give_the_files_of_one_run(
+    corpus: Path, annotator: MadeUpAnnotator, written: Path, tmp_path: Path, count: int
+) -> None:
+    """Of 60 parts some have few rows, or none."""
+    out = tmp_path / "out"
+    for number in reversed(range(1, count + 1)):
+        write_annotations(corpus, annotator, out, length=LENGTH, batch_size=5, part=f"{number}/{count}", verify=False)
+    with pytest.raises(CorpusError, match="is in parts: run 'trueneg corpus finish"):
+        Annotations.open(out, Corpus.open(corpus))
+    info = finish(out)
+    assert contents(out) == contents(written)
+    assert finish(out) == info
+    with pytest.raises(CorpusError, match="holds the finished annotations"):
+        write_annotations(corpus, annotator, out, length=LENGTH, part="1/2")
+
+
+def test_a_broken_part_goes_on_where_it_was(
+    corpus: Path, annotator: MadeUpAnnotator, written: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(Interrupted):
+        write_annotations(
+            corpus, Breaking(annotator, 5, KeyboardInterrupt), out, length=LENGTH, batch_size=3, part="2/2"
+        )
+    write_annotations(corpus, annotator, out, length=LENGTH, part="1/2")
+    with pytest.raises(CorpusError, match=r"1 of 2 pieces are missing .* the first is that of '2/2'"):
+        finish(out)
+    rest, total = Breaking(annotator, 1 << 30, Stop), Breaking(annotator, 1 << 30, Stop)
+    write_annotations(corpus, rest, out, length=LENGTH, batch_size=3, part="2/2")
+    write_annotations(corpus, total, tmp_path / "other", length=LENGTH, batch_size=3, part="2/2")
+    assert rest.calls == total.calls - 5
+    write_annotations(corpus, Breaking(annotator, 0, Stop), out, length=LENGTH, part="1/2")  # done: not called
+    finish(out)
+    assert contents(out) == contents(written)
+
+
+def test_parts_of_other_annotations_are_refused(corpus: Path, annotator: MadeUpAnnotator, tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    write_annotations(corpus, annotator, out, length=LENGTH, part="1/2")
+    for options in ({"part": "2/3"}, {"part": "2/2", "most": 3}, {"part": "2/2", "max_rows": 4}):
+        with pytest.raises(CorpusError, match="holds parts made otherwise"):
+            write_annotations(corpus, annotator, out, length=LENGTH, **options)  # type: ignore[arg-type]
+    write_annotations(corpus, annotator, other, length=LENGTH, most=3, part="2/2")
+    shutil.copytree(other / "parts" / "00002", out / "parts" / "00002")
+    with pytest.raises(CorpusError, match=r"00002' was made otherwise \(most: 32 -> 3\)"):
+        finish(out)
+    shutil.rmtree(out / "parts" / "00002")
+    write_annotations(corpus, annotator, out, length=LENGTH, part="2/2")
+    path = out / "parts" / "00002" / "train" / "credits.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorpusError, match=r"credits\.bin' is missing or damaged: remove"):
+        finish(out)
+    with pytest.raises(CorpusError, match="--overwrite with --part"):
+        write_annotations(corpus, annotator, out, length=LENGTH, part="2/2", overwrite=True)

@@ -14,12 +14,13 @@ from datatrove.executor import LocalPipelineExecutor, SlurmPipelineExecutor
 from datatrove.pipeline.filters import LambdaFilter
 from datatrove.pipeline.readers import JsonlReader
 
+from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tokenizer_training import train_tokenizer
 from trueneg.errors import BusyError, CorpusError
 from trueneg.files.lock import locked
-from trueneg.integrations.datatrove import Finish, TokenizeDocuments, TokenizeFiles
+from trueneg.integrations.datatrove import AnnotateCorpus, Finish, TokenizeDocuments, TokenizeFiles
 
 SHARD_TOKENS = 300
 
@@ -147,6 +148,17 @@ def test_a_task_that_has_not_ended_is_named(texts: Path, tokenizer: Path, tmp_pa
     local(pipeline(), tmp_path / "logs", 3, workers=1).run()
     local([Finish(out)], tmp_path / "finish", workers=1).run()
     assert CorpusInfo.read(out).num_documents == 60
+
+
+def test_annotations(whole: Path, tmp_path: Path) -> None:
+    wordnet = Path(__file__).parent.parent / "data" / "wordnet"
+    given: dict[str, Any] = {"wordnet": str(wordnet), "device": "cpu"}
+    for tasks in (1, 3):
+        out = tmp_path / f"notes{tasks}"
+        notes = local([AnnotateCorpus(whole, "lexical", out, **given)], tmp_path / f"l{tasks}", tasks, workers=1)
+        local([Finish(out)], tmp_path / f"f{tasks}", depends=notes, workers=1).run()
+    assert contents(tmp_path / "notes1") == contents(tmp_path / "notes3")
+    assert Annotations.open(tmp_path / "notes3", Corpus.open(whole)).info.share == 1
 
 
 SBATCH = """#!{python}

@@ -15,6 +15,7 @@ from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
+    from trueneg.corpus.annotations import AnnotationsInfo
     from trueneg.corpus.store import CorpusInfo
 
 app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
@@ -138,11 +139,15 @@ def finish(
 
     Example: `trueneg corpus finish corpus/`
     """
-    from trueneg.corpus.parts import finish_corpus
+    from trueneg.corpus.annotations import AnnotationsInfo
+    from trueneg.corpus.finish import finish as finish_parts
 
     with Bar("finishing", None, unit="MB", per=1_000_000, quiet=quiet) as bar:
-        info = finish_corpus(folder, bar.advance)
-    _tell_corpus(folder, info, "", as_json)
+        info = finish_parts(folder, bar.advance)
+    if isinstance(info, AnnotationsInfo):
+        _tell_annotations(folder, info, as_json)
+    else:
+        _tell_corpus(folder, info, "", as_json)
 
 
 @app.command()
@@ -155,6 +160,7 @@ def annotate(
     length: Annotated[int, typer.Option(min=3, help="Tokens of a row, which is the context of a judgement.")] = 128,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows judged at once.")] = 256,
     max_rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each split, for a trial.")] = None,
+    part: Annotated[str | None, typer.Option(help="Only a part of the rows, as 3/16: see `corpus finish`.")] = None,
     wordnet: WordNetPath = "",
     device: Device = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished or other annotations.")] = False,
@@ -190,10 +196,19 @@ def annotate(
             length=length,
             batch_size=batch_size,
             max_rows=max_rows,
+            part=part,
             overwrite=overwrite,
             verify=verify,
             progress=bar.advance,
         )
+    if part is not None:
+        said = f"{out}: part {part}; when all parts are there, run  trueneg corpus finish {out}"
+        Output(as_json).result({"out": out, "part": part, "info": info}, said)
+        return
+    _tell_annotations(out, info, as_json)
+
+
+def _tell_annotations(out: Path, info: AnnotationsInfo, as_json: bool) -> None:
     lines = [f"{out}: {info.detector}, fingerprint {info.fingerprint}; use it with --hard-correction annotated:{out}"]
     for name, found in info.splits.items():
         lines.append(

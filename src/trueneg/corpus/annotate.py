@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,15 +28,19 @@ from trueneg.corpus.annotations import (
     quantised,
 )
 from trueneg.corpus.files import user_errors
-from trueneg.corpus.journal import ANEW, clear, goes_on, read_journal, write_journal
+from trueneg.corpus.journal import ANEW, changes, clear, goes_on, read_journal, write_journal
+from trueneg.corpus.parts import PLAN, Plan, agree, complete, part_of, read_plan
 from trueneg.corpus.rows import RowBatch, RowIndex
-from trueneg.corpus.store import Corpus, CorpusInfo, Split
+from trueneg.corpus.store import PARTS, Corpus, CorpusInfo, Split
 from trueneg.errors import CorpusError
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
-from trueneg.files.whole import flush, write_json, write_whole
+from trueneg.files.whole import flush, whole_file, write_json, write_whole
 
 _AGAIN = "run the same command again to go on from there"
+ANNOTATIONS = "annotations"
+"""Kind of a plan whose parts are annotations."""
+_DONE = "part.json"  # of a part: what was found in it, written last
 _SAVE_SECONDS = 30.0  # a killed run loses no more
 _GROWING = ("counts", "substitutes", "credits")  # written batch by batch; ``blocks`` follows from the counts
 _STRETCH = 1 << 22  # bytes read at once
@@ -90,6 +95,7 @@ def write_annotations(
     length: int = 128,
     batch_size: int = 256,
     max_rows: int | None = None,
+    part: str | None = None,
     overwrite: bool = False,
     verify: bool = True,
     progress: Callable[[int], None] | None = None,
@@ -108,6 +114,8 @@ def write_annotations(
         length: tokens of a row, its special tokens included: the context of the annotator.
         batch_size: rows handed over at once; the files do not depend on it.
         max_rows: look at so many rows of each split only, for a trial.
+        part: look at a part of these rows only, such as "3/16"; ``finish_annotations`` puts all parts together, to
+            the files that one call without parts writes.
         overwrite: replace annotations in ``out`` that are finished, or were begun otherwise.
         verify: compare the corpus's files with their checksums before: see ``Corpus.open``.
         progress: called with the number of tokens looked at since the last call, those of an earlier run included.
@@ -139,6 +147,18 @@ def write_annotations(
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
     )
     folder, tell = Path(out), progress or (lambda _: None)
+    number, count = (1, 1) if part is None else part_of(part)
+    if part is not None:
+        if overwrite:
+            raise CorpusError(f"--overwrite with --part {part}: remove '{folder}' to start anew")
+        if (folder / INFO_FILE).exists():
+            raise CorpusError(f"'{folder}' holds the finished annotations: choose another --out")
+        names = tuple(f"{each}/{count}" for each in range(1, count + 1))
+        agree(folder / PARTS, Plan(ANNOTATIONS, {**_inputs(info), "max_rows": max_rows}, names))
+        folder = _part_folder(folder, number)
+        done = read_journal(AnnotationsInfo, folder / _DONE)
+        if done is not None:
+            return done
     with (
         user_errors(f"annotating in '{folder}'", "what is annotated is kept", _AGAIN),
         locked(folder, "corpus annotate"),
@@ -150,10 +170,80 @@ def write_annotations(
             with _SplitWriter(journal, name) as writer:
                 tell(writer.done.num_annotated)
                 num_rows = min(len(rows), max_rows or len(rows))
-                for start in range(writer.done.num_rows, num_rows, batch_size):
-                    batch = rows.read(np.arange(start, min(start + batch_size, num_rows)))
+                first, end = num_rows * (number - 1) // count, num_rows * number // count
+                for start in range(first + writer.done.num_rows, end, batch_size):
+                    batch = rows.read(np.arange(start, min(start + batch_size, end)))
                     tell(writer.write(batch, _listed(batch, annotate(batch), described.vocab_size)))
+        if part is not None:
+            write_journal(folder / _DONE, dataclasses.asdict(journal.info))
+            return journal.info
         return journal.finish()
+
+
+def finish_annotations(out: str | Path) -> AnnotationsInfo:
+    """Put the parts of annotations together into what one call of ``write_annotations`` writes; then remove them.
+
+    Args:
+        out: the folder.
+
+    Raises:
+        CorpusError: if a part is missing, damaged, or was made otherwise.
+    """
+    folder, parts = Path(out), Path(out) / PARTS
+    plan = read_plan(parts)
+    if plan is None:
+        return AnnotationsInfo.read(folder)
+    with (
+        user_errors(f"finishing '{folder}'", "the parts are kept", "run the same again"),
+        locked(folder, "corpus finish"),
+    ):
+        places = [_part_folder(folder, number) for number in range(1, len(plan.pieces) + 1)]
+        found = complete(parts, plan, [read_journal(AnnotationsInfo, place / _DONE) for place in places])
+        expected = {name: value for name, value in plan.inputs.items() if name != "max_rows"}
+        for place, info in zip(places, found, strict=True):
+            if different := changes(expected, _inputs(info)):
+                raise CorpusError(f"'{place}' was made otherwise ({'; '.join(different)}): remove it and run it again")
+        journal = _Journal(folder, found[0])
+        journal.save()
+        for name in found[0].splits:
+            journal.note(
+                name, _joined(folder, name, [(p, info.splits[name]) for p, info in zip(places, found, strict=True)])
+            )
+        finished = journal.finish()
+        (parts / PLAN).unlink()
+        shutil.rmtree(parts)
+    return finished
+
+
+def _joined(folder: Path, split: Split, parts: Sequence[tuple[Path, SplitAnnotations]]) -> SplitAnnotations:
+    """Write a split's files one after another; what was found in all of it."""
+    checksums = {}
+    for part in _GROWING:
+        path = part_path(folder, split, part)
+        path.parent.mkdir(exist_ok=True)
+        with whole_file(path) as provisional, provisional.open("wb") as file:
+            for place, done in parts:
+                source = part_path(place, split, part)
+                if not source.is_file() or checksum(source) != done.checksums[part]:
+                    raise CorpusError(f"'{source}' is missing or damaged: remove '{place}' and run that part again")
+                with source.open("rb") as opened:
+                    shutil.copyfileobj(opened, file, _STRETCH)
+        checksums[part] = checksum(path)
+    counts = [done for _, done in parts]
+    return SplitAnnotations(
+        num_tokens=counts[0].num_tokens,
+        num_annotated=sum(done.num_annotated for done in counts),
+        num_rows=sum(done.num_rows for done in counts),
+        num_with_substitutes=sum(done.num_with_substitutes for done in counts),
+        num_pairs=sum(done.num_pairs for done in counts),
+        num_left_out=sum(done.num_left_out for done in counts),
+        most_found=max(done.most_found for done in counts),
+        checksums=checksums,
+    )
+
+
+def _part_folder(folder: Path, number: int) -> Path:
+    return folder / PARTS / f"{number:05d}"
 
 
 def _listed(batch: RowBatch, accepted: Accepted, vocab_size: int) -> Accepted:

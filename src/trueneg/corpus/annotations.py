@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trueneg.corpus.files import Description, check_size
+from trueneg.corpus.store import PARTS as IN_PARTS
 from trueneg.corpus.store import Corpus, Split, TokenType
 from trueneg.errors import CorpusError
 from trueneg.files.verified import Expected, verify
@@ -115,6 +116,8 @@ class AnnotationsInfo(Description):
         if not path.is_file():
             if path.with_name(JOURNAL_FILE).is_file():
                 raise CorpusError(f"'{folder}' is unfinished: run the same 'trueneg corpus annotate' again")
+            if path.with_name(IN_PARTS).is_dir():
+                raise CorpusError(f"'{folder}' is in parts: run 'trueneg corpus finish {folder}'")
             raise CorpusError(f"no annotations at '{folder}': make them with 'trueneg corpus annotate'")
         return cls.read_file(path, "annotate the corpus again")
 

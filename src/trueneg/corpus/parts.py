@@ -56,7 +56,7 @@ class Plan:
     """What all parts have in common.
 
     Attributes:
-        kind: "corpus", where a piece is made of a file, or "documents".
+        kind: "corpus", where a piece is made of a file, "documents" or "annotations".
         inputs: what they are made from, as JSON has it.
         pieces: names of the pieces in their order; of a pipeline's documents, of its tasks.
     """
@@ -348,13 +348,13 @@ def finish_corpus(out: str | Path, progress: Callable[[int], None] | None = None
 
 def _file_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
     paths = [piece_path(parts, f"{place:08d}") for place in range(len(plan.pieces))]
-    found = _complete(parts, plan, [read_description(path) for path in paths])
+    found = complete(parts, plan, [read_description(path) for path in paths])
     return list(zip(paths, found, strict=True))
 
 
 def _task_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
     """Of all tasks, in the order of the files that the documents are from."""
-    tasks = _complete(parts, plan, [read_journal(Task, task_path(parts, rank)) for rank in range(len(plan.pieces))])
+    tasks = complete(parts, plan, [read_journal(Task, task_path(parts, rank)) for rank in range(len(plan.pieces))])
     names = sorted(
         (file, rank, number, name) for rank, task in enumerate(tasks) for number, (file, name) in enumerate(task.pieces)
     )
@@ -366,7 +366,8 @@ def _task_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
     return [(path, piece) for path, piece in described if piece is not None]
 
 
-def _complete(parts: Path, plan: Plan, found: Sequence[T | None]) -> list[T]:
+def complete(parts: Path, plan: Plan, found: Sequence[T | None]) -> list[T]:
+    """Refuse to finish without all parts, naming the first that is missing."""
     missing = [name for name, one in zip(plan.pieces, found, strict=True) if one is None]
     if missing:
         raise CorpusError(

@@ -25,7 +25,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("datatrove", "large-corpora", "building corpora with datatrove") from error
 
-from trueneg.corpus.parts import build_part, finish_corpus
+from trueneg.corpus.annotate import write_annotations
+from trueneg.corpus.finish import finish
+from trueneg.corpus.parts import build_part
 from trueneg.corpus.pipeline import write_task
 
 _Step: Any = PipelineStep
@@ -99,11 +101,53 @@ class TokenizeDocuments(_Step):  # type: ignore[misc]
         yield from ()
 
 
+class AnnotateCorpus(_Step):  # type: ignore[misc]
+    """Writes down what a detector accepts in some of the rows of a corpus, as ``corpus annotate --part`` does.
+
+    Args:
+        corpus: A corpus folder, which all tasks can reach.
+        detector: What lists substitutes, as ``--detector`` names it.
+        out: The folder of the annotations, which all tasks can reach.
+        wordnet: WordNet's folder; by default it is looked for.
+        device: Where encoders run; by default a GPU if there is one.
+        options: More arguments of ``write_annotations``: ``most``, ``length``, ``splits``, …
+    """
+
+    name = "trueneg: annotate"
+    type = "🔎 - ANNOTATOR"
+
+    def __init__(
+        self, corpus: str | Path, detector: str, out: str | Path, wordnet: str = "", device: str = "", **options: Any
+    ) -> None:
+        super().__init__()
+        self.corpus, self.detector, self.out = str(corpus), detector, str(out)
+        self.wordnet, self.device, self.options = wordnet, device, options
+
+    def run(self, data: _Documents = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        """Annotate the rows of a task."""
+        from trueneg.cli.resources import make_resources
+        from trueneg.corpus.store import Corpus
+        from trueneg.detectors.annotator import make_annotator
+
+        yield from data or ()
+        tokenizer = Corpus.open(self.corpus, verify=False).load_tokenizer()
+        annotator = make_annotator(self.detector, tokenizer, make_resources(self.wordnet, self.device))
+        with self.track_time():
+            write_annotations(
+                self.corpus,
+                annotator,
+                self.out,
+                part=f"{rank + 1}/{world_size}",
+                progress=lambda count: self.stat_update("tokens", value=count),
+                **self.options,
+            )
+
+
 class Finish(_Step):  # type: ignore[misc]
     """Puts parts together, in a pipeline of one task that depends on those that made them.
 
     Args:
-        folder: Of the corpus.
+        folder: Of the corpus or of the annotations.
     """
 
     name = "trueneg: finish"
@@ -118,5 +162,4 @@ class Finish(_Step):  # type: ignore[misc]
         yield from data or ()
         if rank == 0:
             with self.track_time():
-                info = finish_corpus(self.folder)
-            self.stat_update("tokens", value=info.num_tokens)
+                finish(self.folder)
