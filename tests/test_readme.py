@@ -55,6 +55,13 @@ FILES = {
         f"Movie {number} was a big success.\nShe was happy to stay in the large house for {number} days.\n\n"
         for number in range(300)
     ),
+    **{
+        f"{name}.txt": "".join(
+            f"{word} {number} was a big success.\nShe was happy to stay in the house for {number} days.\n\n"
+            for number in range(200)
+        )
+        for name, word in (("wiki", "Film"), ("books", "Movie"))
+    },
     "counter-fitted.txt": "movie 1 0.2\nfilm 1 0.3\nbig 0.1 1\nlarge 0.2 1\nhappy -1 0.1\nglad -1 0.2\n",
     "reviews.csv": "text,stars\n"
     + "".join(f"The movie was a {('big', 'happy')[number % 2]} success.,{number % 2}\n" for number in range(40)),

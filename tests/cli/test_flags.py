@@ -111,3 +111,50 @@ def test_a_configuration_from_elsewhere_finds_its_corpus(
     assert found.model.generator_from == "bert-base-uncased"
     monkeypatch.chdir(stood)  # where it is found as it is written
     assert pretraining.configure(config=run / name) == config
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting"),
+    [
+        (["--corpus", "a:0.7", "--corpus", "b:0.3"], "a:0.7, b:0.3"),
+        (["--corpus", "C:/a:7", "--corpus", "b,c:3"], 'C:/a:7, "b,c":3'),
+        (["--corpus", "a", "--corpus", "b"], "a, b"),
+        (["--corpus", "mine", "--replay", "general:0.1"], "mine:0.9, general:0.1"),
+    ],
+)
+def test_several_corpora_are_a_mixture(arguments: Arguments, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_flags = configured(monkeypatch, "pretrain", "electra-tiny", *arguments)
+    assert by_flags == configured(monkeypatch, "pretrain", "electra-tiny", "--set", f"corpus.mixture={setting}")
+    assert by_flags.corpus.mixture == setting
+
+
+def test_one_corpus_takes_the_place_of_a_mixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = override(preset("electra-tiny"), ["corpus.mixture=a,b"])
+    save_config(mixed, tmp_path / "config.json")
+    found = configured(monkeypatch, "pretrain", "--config", tmp_path / "config.json", "--corpus", world.corpus)
+    assert (found.corpus.path, found.corpus.mixture) == (str(world.corpus), "")
+    (tmp_path / "odd:1").symlink_to(world.corpus)  # a folder that is there is not taken apart
+    found = configured(monkeypatch, "pretrain", "electra-tiny", "--corpus", tmp_path / "odd:1")
+    assert (found.corpus.path, found.corpus.mixture) == (str(tmp_path / "odd:1"), "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "a:0.7"], "--corpus a:0.7: one corpus has no weight"),
+        (["--corpus", "a:0.7", "--corpus", "b"], "'a' has a weight and 'b' has none"),
+        (["--corpus", "a:0", "--corpus", "b:1"], "the weight of 'a' must be above 0 and finite, got 0"),
+        (["--corpus", "a:1", "--corpus", "a/:1"], "'a/' is named twice"),
+        (["--replay", "general:0.1"], "--replay general:0.1 goes with --corpus"),
+        (["--corpus", "mine", "--replay", "general"], "say which share of all rows, between 0 and 1: general:0.1"),
+    ],
+)
+def test_what_is_no_mixture_is_refused(arguments: Arguments, message: str) -> None:
+    assert message in fails("pretrain", "electra-tiny", *arguments)
+
+
+def test_info_of_a_mixture(world: World, tmp_path: Path) -> None:
+    assert "is named twice" in fails("corpus", "info", world.corpus, world.corpus)
+    assert "--temperature is for a mixture" in fails("corpus", "info", world.corpus, "--temperature", 0.3)
+    shutil.copytree(world.corpus, tmp_path / "copy")
+    assert "are the same corpus" in fails("corpus", "info", world.corpus, tmp_path / "copy")

@@ -24,8 +24,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput
 
-from trueneg.corpus.permutation import rows_at
-from trueneg.corpus.rows import RowIndex
+from trueneg.corpus.rows import NumberedRows, RowIndex
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import CheckpointError, ConfigError
@@ -63,7 +62,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         model: What the objective wants: a ``MaskedLanguageModel``, a ``SemanticEncoder`` or an ``ElectraPair``.
         objective: What is minimised.
         args: Trainer's. ``seed`` (or ``data_seed``, for rows and masks) is the seed of all randomness.
-        train_dataset: Rows to train on.
+        train_dataset: Rows to train on: of a corpus, or of a mixture (``corpus.mixture.MixedRows``).
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
         eval_rows: Held-out rows that an evaluation reads, the same ones every time; 0 for all.
@@ -82,7 +81,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         objective: Objective[Any, Any],
         args: TrainingArguments,
         *,
-        train_dataset: RowIndex | None = None,
+        train_dataset: NumberedRows | None = None,
         eval_dataset: RowIndex | dict[str, RowIndex] | None = None,
         processing_class: PreTrainedTokenizerBase,
         eval_rows: int = 0,
@@ -254,13 +253,13 @@ class _AfterStep(TrainerCallback):
 class _RowsAt:
     """Reads the rows at positions of the training order."""
 
-    index: RowIndex
+    index: NumberedRows
     seed: int
     read: ReadRows
 
     def __call__(self, positions: list[int]) -> Any:
         at = np.array(positions, dtype=np.int64)
-        return self.read(self.index, rows_at(self.seed, at, len(self.index)), self.seed, at)
+        return self.read(self.index, self.index.at(self.seed, at), self.seed, at)
 
 
 def _step_size(args: TrainingArguments, micro_batch: int | None = None) -> int:
