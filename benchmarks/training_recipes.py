@@ -20,17 +20,17 @@ from scipy import stats
 from trueneg.runs.pretraining import configure, pretrain
 
 SIZES = ("num_layers=2", "model.hidden_size=64", "num_heads=2", "intermediate_size=256", "max_positions=64")
-BUDGET = ("corpus.length=64", "batch_size=16", "warmup_steps=80", "eval_every=0", "save_every=0", "log_every=200")
+BUDGET = ("corpus.length=64", "batch_size=16", "warmup_steps=30", "eval_every=0", "save_every=0", "log_every=200")
 SMALL = (*SIZES, *BUDGET, "eval_rows=1000", "train.precision=fp32", "corpus.pack=false")
 
 BERT = ("model.architecture=bert", "learning_rate=3e-3")
 OPTIMIZERS = {name: (*BERT, f"optimizer.name={name}") for name in ("adamw", "stableadamw", "muon")}
-DEBERTA = ("model.architecture=deberta-v2", "generator_depth=0.5", "learning_rate=2e-3")
+RTD = ("model.architecture=bert", "generator_depth=0.5", "learning_rate=3e-3")
 SHARING = {
-    "shared": DEBERTA,
-    "none": (*DEBERTA, "embedding_sharing=none"),
-    "gdes": (*DEBERTA, "embedding_sharing=gdes"),
-    "gdes, alternating": (*DEBERTA, "embedding_sharing=gdes", "updates=alternating"),
+    "shared": RTD,
+    "none": (*RTD, "embedding_sharing=none"),
+    "gdes": (*RTD, "embedding_sharing=gdes"),
+    "gdes, alternating": (*RTD, "embedding_sharing=gdes", "updates=alternating"),
 }
 ARMS = {"optimizers": ("mlm", OPTIMIZERS), "sharing": ("electra", SHARING)}
 
@@ -41,9 +41,11 @@ def main() -> None:
     parser.add_argument("corpus")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--arms", help="some of them, with semicolons between")
     options = parser.parse_args()
     objective, arms = ARMS[options.what]
+    arms = {name: arms[name] for name in options.arms.split(";")} if options.arms else arms
     found: dict[str, list[dict[str, float]]] = {name: [] for name in arms}
     for seed in range(1, options.seeds + 1):
         for name, settings in arms.items():

@@ -26,6 +26,9 @@ NOT_RUN = {
     "make test": "this is make test",
     "make demo": "run by .ci/run after the tests",
     "make bench": "minutes of measuring",
+    "trueneg push runs/kept me/encoder": "writes to the hub: tests/cli/test_push.py",
+    "trueneg push runs/kept me/encoder --kept": "writes to the hub: tests/cli/test_push.py",
+    "trueneg push runs/kept me/encoder --step 9000": "writes to the hub: tests/cli/test_push.py",
     ". .venv/bin/activate": "tests run in an environment of their own",
 }
 # What a line of Python prints, written after it; a block that shows any shows all.

@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.merging import merge as merge
     from trueneg.runs.pretraining import configure as configure
     from trueneg.runs.pretraining import pretrain as pretrain
+    from trueneg.runs.pushing import push as push
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
 
 
@@ -90,6 +91,7 @@ __all__ = [
     "make_detector",
     "merge",
     "pretrain",
+    "push",
     "report",
     "run_attack",
     "run_attacks",
@@ -130,6 +132,7 @@ _PUBLIC = {
     "merge": "trueneg.runs.merging:merge",
     "MergeConfig": "trueneg.models.merging:MergeConfig",
     "pretrain": "trueneg.runs.pretraining:pretrain",
+    "push": "trueneg.runs.pushing:push",
     "ReplacedTokenDetection": "trueneg.objectives.rtd:ReplacedTokenDetection",
     "report": "trueneg.reporting.html:write_report",
     "run_attack": "trueneg.attacks.runner:run_attack",

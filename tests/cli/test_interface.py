@@ -9,7 +9,8 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from command_line import (
     works,
 )
 
+from fake_hub import running_hub
 from made_up_results import write_result
 from trueneg import __version__
 from trueneg.cli.main import app
@@ -137,6 +139,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
     ("merge",): lambda world, out: [world.run, world.run, "--out", out / "merged"],
+    ("push",): lambda world, out: [world.run, "me/encoder"],
     ("export",): lambda world, out: [world.run, "--out", out / "exported"],
     ("bench",): lambda world, out: ["--preset", "electra-tiny", "--corpus", world.corpus, "--rounds", 1],
 }
@@ -144,10 +147,17 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
 
 
 @pytest.fixture
-def call(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Arguments]:
+def call(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Arguments]]:
     (tmp_path / "words").write_text("metropolitan\n")
     monkeypatch.setattr(demo, "find_encoder", lambda: world.run / "hf" / "generator")
-    return lambda verb: [*verb, *CALLS[verb](world, tmp_path)]
+    with monkeypatch.context() as patch, ExitStack() as stack:
+
+        def made(verb: tuple[str, ...]) -> Arguments:
+            if verb == ("push",):
+                stack.enter_context(running_hub(patch))
+            return [*verb, *CALLS[verb](world, tmp_path)]
+
+        yield made
 
 
 def test_every_verb_is_tried_below() -> None:
@@ -181,7 +191,7 @@ def test_results_alone_are_on_standard_output(verb: tuple[str, ...], call: Calla
     assert said.out
     assert not any(line in said.out for line in said.err.splitlines() if line)
     speaking = {
-        *["pretrain", "finetune", "demo", "bench", "reproduce", "export", "try"],
+        *["pretrain", "finetune", "demo", "bench", "reproduce", "export", "try", "push"],
         "evaluate masked-lm",
         "evaluate substitution",
         "detect benchmark",

@@ -25,6 +25,7 @@ from trueneg.cli import (
     inspect,
     lexicon,
     merge,
+    push,
     reproduce,
     runs,
     tokenizer,
@@ -294,7 +295,7 @@ VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (runs.pretrain, runs.finetune),
     MEASURE: (
         *(runs.report, runs.export, runs.bench, compare.compare, attack.attack, inspect.inspect, views.views),
-        *(merge.merge, reproduce.reproduce),
+        *(merge.merge, push.push, reproduce.reproduce),
     ),
 }
 for panel, groups in GROUPS.items():
