@@ -446,3 +446,17 @@ class Unread:
 
     def digest(self) -> str:
         return ""
+
+
+def test_prototypes_of_other_weights_are_refused(file: str, tmp_path: Path) -> None:
+    """Of the same shape, and of the same tokenizer: only the weights tell."""
+    about = Prototypes.load(file).provenance
+    assert make_scorer(f"prototypes:{file}", RESOURCES).provenance["weights"] == about["weights"]
+    torch.manual_seed(3)
+    other = save_checkpoint("bert", wordpiece(), tmp_path / "other")
+    model = AutoModelForMaskedLM.from_pretrained(other)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(1.5)
+    model.save_pretrained(other)
+    with pytest.raises(ModelError, match=r"holds prototypes of another encoder than .*name theirs as \[encoder="):
+        make_scorer(f"prototypes:{file}[encoder={other}]", RESOURCES)

@@ -180,6 +180,7 @@ def learn_prototypes(
     text = TokenText(tokenizer)
     kinds = substitution_kinds(text.surfaces).numpy()
     encoder = TextEncoder(source, () if layer is None else (layer,), window=length + 32, device=device)
+    weights = weights_digest(encoder.model, encoder.tokenizer)
     reader = RowReader(WholeTextReader(encoder), text)
     index = RowIndex(corpus, length)
     num_rows = min(max_rows or len(index), len(index))
@@ -206,6 +207,7 @@ def learn_prototypes(
         np.array([counts[tokens].sum() for tokens in kept.values()]),
         {
             "encoder": source,
+            "weights": weights,
             "layer": str(encoder.layers[0]),
             "corpus": corpus.info.fingerprint,
             "rows": str(num_rows),
@@ -273,8 +275,14 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
     prototypes = Prototypes.load(leaf.argument)
     source = leaf.options.get("encoder", prototypes.provenance["encoder"])
     encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
-    if encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
-        raise ModelError(f"'{leaf.argument}' holds prototypes of another encoder than '{source}'")
+    # Files of former versions do not say of which weights they are.
+    noted = prototypes.provenance.get("weights")
+    is_other = noted is not None and noted != weights_digest(encoder.model, encoder.tokenizer)
+    if is_other or encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
+        raise ModelError(
+            f"'{leaf.argument}' holds prototypes of another encoder than '{source}' is now: make them again with "
+            "'trueneg detect prototypes', or name theirs as [encoder=ENCODER]"
+        )
     return encoder, prototypes
 
 
