@@ -64,6 +64,9 @@ def pretrain(
     epochs: Annotated[
         float | None, typer.Option(help="Times that the corpus is read, instead of --steps, which follow from it.")
     ] = None,
+    stages: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Stages of the run, a TOML file of [[stage]] tables.")
+    ] = None,
     batch_size: BatchSize = None,
     learning_rate: LearningRate = None,
     warmup: Annotated[
@@ -97,6 +100,9 @@ def pretrain(
     max_minutes: Annotated[float | None, RunOption("train.max_minutes", "Save and stop after so long.")] = None,
     config: Annotated[Path | None, typer.Option(help="A config.json, or the folder of a run, to do again.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and show the stages; train nothing.")
+    ] = False,
     verify: Verify = True,
     settings: Settings = None,
     as_json: Json = False,
@@ -112,9 +118,12 @@ def pretrain(
 
     A mixture: `trueneg pretrain electra-mini --corpus wiki:0.7 --corpus books:0.3 --out runs/mixed`; one's own text
     with a tenth of general text: `trueneg pretrain --from ENCODER --corpus mine --replay general:0.1 --out runs/mine`
+
+    In stages: `trueneg pretrain electra-mini --corpus corpus/ --out runs/staged --stages stages.toml`
     """
-    from trueneg.runs.pretraining import configure
+    from trueneg.runs.pretraining import configure, rehearse
     from trueneg.runs.pretraining import pretrain as run
+    from trueneg.runs.stages import stage_table
 
     wanted = configure(
         preset,
@@ -122,8 +131,16 @@ def pretrain(
         objective=objective,
         config=config,
         epochs=epochs,
+        stages=stages,
         settings=[*corpus_settings(corpus or [], replay or []), *chosen_settings(context)],
     )
+    if dry_run:
+        planned = rehearse(wanted, verify=verify)
+        if as_json:
+            Output(as_json).result({"stages": planned}, "")
+        else:
+            Output(quiet=quiet).show(stage_table(planned))
+        return
     done = run(wanted, out, resume=resume, quiet=quiet, verify=verify)
     if done.reason == "interrupted":
         raise Interrupted(f"saved step {done.step:,} of {wanted.train.steps:,} in '{out}': continue with --resume")

@@ -120,7 +120,12 @@ def with_current_names(kind: type[Any], data: Mapping[str, Any], where: str = ""
 
 def encode(config: Any) -> dict[str, Any]:
     """Turn a configuration into plain data that ``decode`` reads back to an equal one."""
-    return dataclasses.asdict(config)
+    return dataclasses.asdict(config, dict_factory=_with_lists)
+
+
+def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A group of options as JSON gives it back: lists for tuples."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def override(config: T, assignments: Sequence[str]) -> T:
@@ -227,7 +232,7 @@ def describe(kind: type[Any]) -> dict[str, Option]:
     hints_and_docs = _hints_and_docstrings(kind)
     for name, rule in known.items():
         hint, about = hints_and_docs[name]
-        choices = " | ".join(_said(choice) for choice in get_args(hint))
+        choices = " | ".join(_said(choice) for choice in get_args(hint) if get_origin(hint) is Literal)
         described[name] = Option(
             values=choices or hint.__name__,
             default=default[name],
@@ -277,6 +282,11 @@ def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
             raise ConfigError(f"{path} must be a group of options, got {value!r}")
         return decode(hint, value, path)  # type: ignore[arg-type]
     value = current_value(rule, value, path)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{path} must be a list, got {value!r}")
+        of_each = get_args(hint)[0]
+        return tuple(_decode_value(of_each, one, f"{path}[{number}]", Rule()) for number, one in enumerate(value))
     if get_origin(hint) is Literal:
         # By type, too: 1 is no true.
         if not any(type(value) is type(choice) and value == choice for choice in get_args(hint)):
@@ -299,6 +309,8 @@ def _parse(hint: Any, text: str, path: str) -> Any:
         if text.lower() not in _BOOLEANS:
             raise ConfigError(f"{path} must be true or false, got {text!r}")
         return _BOOLEANS[text.lower()]
+    if get_origin(hint) is tuple:
+        raise ConfigError(f"{path}: give a file with --{path} FILE, or change one: --set {path}.NAME.OPTION=VALUE")
     if True in get_args(hint):
         return _BOOLEANS.get(text.lower(), text)
     if hint in (int, float):

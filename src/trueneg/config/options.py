@@ -128,6 +128,11 @@ class ModelConfig:
     )
     """What of an ELECTRA run another objective continues: the generator, which has a masked-LM head, or the
     discriminator, which gets a new one."""
+    rope_theta: float = option(0.0, at_least=0)
+    """Base of rotary positions (ModernBERT and its kin), where some layers have a window that of the others; 0 for the
+    checkpoint's own, or the architecture's usual one. Stages change it as rows grow longer."""
+    rope_theta_local: float = option(0.0, at_least=0)
+    """The same of layers with a window (``sliding_attention``)."""
     frozen_steps: int = option(0, at_least=0, needs="model.start_from")
     """Steps at the start in which the continued encoder stays as it is and heads learn (of ELECTRA: the discriminator's
     encoder with the shared embeddings stays, its head and the generator's layers learn)."""
@@ -430,13 +435,15 @@ class OptimizerConfig:
     AdamW for the rest (``muon``)."""
     learning_rate: float = option(5e-4, at_least=0)
     """Peak of the learning rate, which warm-up leads to."""
-    schedule: Literal["linear", "cosine", "wsd", "constant"] = "linear"
-    """Course after warm-up: down to ``min_lr_ratio`` in a line or a cosine; constant with a decay at the end (wsd);
-    constant."""
+    schedule: Literal["linear", "cosine", "1-sqrt", "wsd", "constant"] = "linear"
+    """Course after warm-up: down to ``min_lr_ratio`` in a line, a cosine or as 1 - sqrt (Hägele et al. 2024); constant
+    with a decay at the end (wsd: the trapezoid); constant. Of a stage it is that of its own steps."""
     warmup_steps: int = option(0, at_least=0)
     """Steps in which the learning rate rises from 0 to its peak."""
     decay_ratio: float = option(0.1, at_least=0, at_most=1, needs="optimizer.schedule=wsd", formerly=("decay_share",))
     """Share of the steps in which a warm-up-stable-decay schedule decays."""
+    decay_shape: Literal["linear", "1-sqrt"] = option("linear", needs="optimizer.schedule=wsd")
+    """Course of that decay."""
     min_lr_ratio: float = option(
         0.0, at_least=0, at_most=1, needs="optimizer.schedule!=constant", formerly=("final_share",)
     )
@@ -471,9 +478,15 @@ class TrainConfig:
     """How long, how much at once, and what is written when."""
 
     steps: int = option(1000, at_least=1)
-    """Optimizer steps of the whole run."""
+    """Optimizer steps of the whole run, of all its stages together."""
     batch_size: int = option(32, at_least=1)
     """Rows of an optimizer step, over all processes and micro-batches."""
+    batch_warmup_steps: int = option(0, at_least=0)
+    """Steps in which the rows of a step rise from ``batch_warmup_from`` to ``batch_size``, as many at each size."""
+    batch_warmup_from: int = option(1, at_least=1, needs="train.batch_warmup_steps")
+    """Rows of the first step, where they rise."""
+    batch_warmup_by: int = option(0, at_least=0, needs="train.batch_warmup_steps")
+    """Rows by which they rise at a time; 0 for as many as they begin with."""
     accumulation: int = option(1, at_least=1, resume="free")
     """Micro-batches that a step is cut into, to save memory."""
     seed: int = option(1, compared=False)
@@ -522,6 +535,20 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class StageConfig:
+    """A stretch of a run in which some options differ from the run's."""
+
+    name: str = ""
+    """What it is called: letters, digits, ``-`` and ``_``."""
+    steps: int = 0
+    """How many optimizer steps it has."""
+    settings: tuple[str, ...] = ()
+    """``key=value``, over the run's own options."""
+    keep: bool = False
+    """Keep the model of its last step in ``kept/step-N``."""
+
+
+@dataclass(frozen=True)
 class PretrainConfig:
     """One pre-training run, whole: ``runs/x/config.json`` holds it and re-runs it."""
 
@@ -534,6 +561,9 @@ class PretrainConfig:
     objective: ObjectiveConfig = option(ObjectiveConfig())
     optimizer: OptimizerConfig = option(OptimizerConfig())
     train: TrainConfig = option(TrainConfig())
+    stages: tuple[StageConfig, ...] = ()
+    """Stages of the run, one after the other: ``--stages FILE`` reads them, ``--set stages.NAME.KEY=VALUE`` changes
+    them. Without any the run is one stage. A resumed run may change those that have not begun."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PretrainedConfig, PreTrainedTokenizerFast
 
 from trueneg.config.options import PROJECTED, ModelConfig
-from trueneg.errors import ModelError
+from trueneg.errors import ConfigError, ModelError
 from trueneg.tokenizer import special_ids
 
 
@@ -40,6 +40,7 @@ def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Pretra
             config.architecture, **sizes | _own_sizes(config, ids["pad"] or 0)
         )
         set_dropout(made, config.dropout)
+        set_rope(made, config)
     except (ValueError, KeyError) as error:
         raise ModelError(f"transformers knows no architecture '{config.architecture}': {_KNOWN}") from error
     except StrictDataclassError as error:
@@ -84,6 +85,35 @@ def set_dropout(hf: PretrainedConfig, dropout: float) -> None:
         for name in names.get(hf.model_type, ("hidden_dropout_prob", "attention_probs_dropout_prob")):
             setattr(hf, name, dropout)
 
+
+def set_rope(hf: PretrainedConfig, config: ModelConfig) -> None:
+    """Give rotary positions the bases that are configured; a base of 0 leaves an architecture's own as it is.
+
+    Raises:
+        ConfigError: for an architecture without rotary positions, or without layers that have a window.
+    """
+    bases = {"model.rope_theta": config.rope_theta, "model.rope_theta_local": config.rope_theta_local}
+    if not any(bases.values()):
+        return
+    found = dict(getattr(hf, "rope_parameters", None) or {})
+    # By kind of layer (ModernBERT), or for all layers alike.
+    by_kind = {name: found[name] for name in _KINDS_OF_LAYERS if isinstance(found.get(name), dict)}
+    for option, kind in zip(bases, _KINDS_OF_LAYERS, strict=True):
+        if bases[option] and not (by_kind.get(kind) if by_kind else kind == _KINDS_OF_LAYERS[0] and found):
+            lacks = "layers with a window" if found else "rotary positions"
+            raise ConfigError(f"{option}={bases[option]:g}: '{hf.model_type}' has no {lacks}: leave it out")
+    if by_kind:
+        changed = {
+            kind: {**parameters, **({"rope_theta": base} if base else {})}
+            for (kind, parameters), base in zip(by_kind.items(), bases.values(), strict=True)
+        }
+        hf.rope_parameters = {**found, **changed}
+    else:
+        hf.rope_parameters = {**found, "rope_theta": config.rope_theta}
+
+
+_KINDS_OF_LAYERS = ("full_attention", "sliding_attention")
+"""As transformers names them."""
 
 _KNOWN = "one of bert, roberta, electra, deberta-v2, modernbert, or another that AutoModelForMaskedLM takes"
 

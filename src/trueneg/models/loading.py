@@ -31,7 +31,7 @@ from trueneg.config.options import ModelConfig
 from trueneg.errors import ModelError, TruenegWarning
 from trueneg.files.records import read_record
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.configurations import generator_config, hf_config, set_dropout
+from trueneg.models.configurations import generator_config, hf_config, set_dropout, set_rope
 from trueneg.models.electra import Discriminator, ElectraPair
 from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.semantic import SemanticEncoder
@@ -335,6 +335,7 @@ def _continued(
     """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
     hf = config_of(source)
     set_dropout(hf, config.dropout)
+    set_rope(hf, config)
     attention = attention_of(hf, config)
     model, report = from_pretrained(kind, source, hf, attention, options)
     if kind is AutoModelForMaskedLM and any(key.startswith("lm_predictions.") for key in report["unexpected_keys"]):

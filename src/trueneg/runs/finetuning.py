@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -136,7 +137,11 @@ def _has_two_layers(config: FinetuneConfig) -> bool:
 
 
 _NEEDS: Needs = (
-    (("train.keep_at", "train.keep_every", "train.ema"), lambda config: False, "in fine-tuning: leave it out"),
+    (
+        ("train.keep_at", "train.keep_every", "train.ema", "train.batch_warmup_"),
+        lambda config: False,
+        "in fine-tuning: leave it out",
+    ),
     (("head",), _has_two_layers, "unless an ELECTRA classifies texts, as other heads are one layer: leave it out"),
 )
 
@@ -219,7 +224,13 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         valid = _Validation(task, data, padding, run) if data.valid else None
         choice = _Choice(valid, folder) if valid and config.select == "best" else None
         tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
-        with Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display:
+        with (
+            Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display,
+            ExitStack() as opened,
+        ):
+            for one in (metrics, tracker):
+                if one is not None:
+                    opened.callback(one.close)
             for note in task.notes:
                 display.say(f"{task.name}: {note}")
             display.say(_introduction(config, run, data, found is not None))

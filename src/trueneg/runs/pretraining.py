@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +19,10 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.codec import encode, full_name, load_config, override, save_config
 from trueneg.config.costs import num_readings
 from trueneg.config.mixtures import write_mixture
-from trueneg.config.options import PretrainConfig
+from trueneg.config.options import CorpusConfig, PretrainConfig, StageConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.config.presets import preset as find_preset
+from trueneg.config.stages import Stage, check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
 from trueneg.config.validation import check_options_apply, steps_to_keep, validate
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.corpus.rows import NumberedRows
@@ -44,14 +47,17 @@ from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
+from trueneg.runs.stages import apart, begun_stages, check_ahead, stage_table, staged
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
 from trueneg.training.checkpoint import (
+    State,
     check_same_run,
     latest_checkpoint,
+    load_model_weights,
     tables_digest,
     write_folder,
 )
-from trueneg.training.distributed import choose_device, join_processes
+from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import (
     CHECKPOINTS,
     CONFIG,
@@ -65,7 +71,7 @@ from trueneg.training.folder import (
     kept_models,
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
-from trueneg.training.loop import Loop
+from trueneg.training.loop import Ending, Loop
 from trueneg.training.precision import settle_run
 from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
@@ -100,6 +106,7 @@ def configure(
     objective: str | None = None,
     config: str | Path | None = None,
     epochs: float | None = None,
+    stages: str | Path | Sequence[StageConfig] | None = None,
     settings: Sequence[str] = (),
 ) -> PretrainConfig:
     """Put a run's configuration together.
@@ -111,7 +118,9 @@ def configure(
         objective: What is minimised.
         config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
         epochs: Times that the corpus is read, from which ``train.steps`` follows.
-        settings: ``key=value``, applied last.
+        stages: A TOML file of stages, or the stages themselves, instead of those of the preset or configuration.
+        settings: ``key=value``, applied last. ``stages.NAME.key=value`` is of a stage; ``train.steps`` of a run with
+            stages stretches or shrinks them alike.
 
     Raises:
         ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
@@ -122,6 +131,7 @@ def configure(
         >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
         10
     """
+    settings, of_stages = apart(settings)
     if config is not None and preset is not None:
         raise ConfigError("a preset and --config exclude each other: both say everything")
     if config is not None:
@@ -144,21 +154,38 @@ def configure(
     chosen = replace(chosen, plugins=loaded_plugins())
     check_options_apply(chosen, settings)
     check_forms_apply(chosen, settings)
+    chosen = staged(chosen, stages, settings, of_stages)
     return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
 
 
 def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
     """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
-    corpus, model = config.corpus, config.model
+    model = replace(
+        config.model,
+        start_from=_found_above(saved, config.model.start_from),
+        generator_from=_found_above(saved, config.model.generator_from),
+    )
+    return replace(
+        config,
+        corpus=_with_corpora_found(config.corpus, saved),
+        model=model,
+        stages=tuple(replace(one, settings=tuple(_setting_found(one.settings, saved))) for one in config.stages),
+    )
+
+
+def _with_corpora_found(corpus: CorpusConfig, saved: Path) -> CorpusConfig:
     found = [replace(source, path=_found_above(saved, source.path)) for source in corpus.sources]
     is_mixture = bool(corpus.mixture)
-    corpus = replace(corpus, mixture=write_mixture(found)) if is_mixture else replace(corpus, path=found[0].path)
-    model = replace(
-        model,
-        start_from=_found_above(saved, model.start_from),
-        generator_from=_found_above(saved, model.generator_from),
-    )
-    return replace(config, corpus=corpus, model=model)
+    return replace(corpus, mixture=write_mixture(found)) if is_mixture else replace(corpus, path=found[0].path)
+
+
+def _setting_found(settings: Sequence[str], saved: Path) -> Iterator[str]:
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key in ("corpus.path", "corpus.mixture"):
+            name = key.removeprefix("corpus.")
+            value = getattr(_with_corpora_found(override(CorpusConfig(), [f"{name}={value}"]), saved), name)
+        yield f"{key}={value}"
 
 
 def _found_above(saved: Path, name: str) -> str:
@@ -175,6 +202,8 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
     """Replace the steps by as many as read the corpus so many times."""
     if not (0 < epochs < math.inf):
         raise ConfigError(f"--epochs {epochs}: must be above 0")
+    if config.stages:
+        raise ConfigError("--epochs: stages say themselves how long they are: leave it out")
     if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
         raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
     validate(config)
@@ -259,10 +288,14 @@ def pretrain(
         TruenegError: for anything a user can fix; see the message.
     """
     folder = Path(out)
-    _check(config, folder)
-    kind = objective_kind(config.objective.name)
+    _check(config)
+    _check_folder(folder)
     device = choose_device(config.train.device)
-    with join_processes(device.type) as processes, processes.holding(folder, "pretrain", device):
+    with (
+        join_processes(device.type) as processes,
+        processes.holding(folder, "pretrain", device),
+        ExitStack() as opened,
+    ):
         config, precision_note = settle_run(config, device, folder)
         if processes.is_main:
             restore_folder(folder / HUGGING_FACE)
@@ -270,111 +303,217 @@ def pretrain(
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
-        corpora = open_corpora(config.corpus, verify=verify)
-        tokenizer = corpora[0].load_tokenizer()
         if found:
             config = as_recorded(config, found[1].config)
-        rows = rows_of(config, corpora)
-        correction = config.objective.correction
-        for corpus in corpora if correction.detector else ():
-            warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
-        model, objective = _build_again(config, folder, tokenizer) if found else build(config, tokenizer)
-        encoders = kind.encoders(model)
-        config, packing = with_packing(config, rows, device, encoders)
-        if config.corpus.is_packed and not rows.is_packed:
-            rows = rows_of(config, corpora)
-        check_epochs(
-            rows.epochs(config.train.steps * config.train.batch_size), config.train.steps, config.corpus.max_epochs
-        )
-        config, attention = with_attention(config, rows, device, encoders)
-        read = reader_of(config, rows, tokenizer)
-        tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
-        batches = CorpusBatches(rows, config.train, processes, read)
-        if found:
-            check_same_run(
-                found[1],
-                config,
-                folder,
-                data=rows.fingerprint,
-                tables=tables,
-                micro_batch=batches.micro_batch if objective.depends_on_micro_batch else 0,
-                comparable=movable,
-            )
-        kind.check(config, batches.micro_batch)
-        held_out = held_out_sources(config, corpora, rows, processes)
-        tracker = _tracker(config, folder) if processes.is_main else None
-        run = Run.new(
-            model,
-            objective,
-            config.optimizer,
-            config.train,
-            device,
-            processes,
-            frozen=weights_behind(encoders[0].model),
-            frozen_steps=config.model.frozen_steps,
-        )
-        if config.train.compile == "auto":
-            config = replace(config, train=replace(config.train, compile=run.is_compiled))
-        if found:
-            run.restore(*found)
-        metrics = None
-        if processes.is_main:
-            folder.mkdir(parents=True, exist_ok=True)
-            save_config(config, folder / CONFIG)
-            if not found:
-                note_provenance(folder / PROVENANCE)
-                keep_origin(folder / ORIGIN, config.model.start_from, model, tokenizer)
-                _warn_of_sentence_encoder(config, folder)
-            metrics = MetricsFile(folder / METRICS, run.step if found else -1)  # step 0 may be measured again
-            if found:
-                # A kill between the checkpoint and its export left an older model, or none, in hf/.
-                _export(run, config, tokenizer, folder, folder / HUGGING_FACE)
-                _warn_of_steps_not_kept(config, run.step, folder)
-        with Display(config.train.steps, run.step, quiet or not processes.is_main) as display:
-            display.say(_introduction(config, run, rows, found is not None))
-            workload = _workload(config, encoders, device)
-            display.say(f"speed: mfu is the model's share of {workload.peak}")
-            for note in filter(
-                None, (precision_note, packing, attention, _warmup_note(config), *table_of(rows, config))
-            ):
-                display.say(note)
-            warn_of_repetition(rows, config)
-            evaluate = partial(_evaluate, run, held_out, config.corpus.eval_rows, read) if held_out else None
-            loop = Loop(
-                run,
-                config,
-                batches,
-                evaluate,
-                rows.fingerprint,
-                folder,
-                display,
-                on_save=lambda: _export(run, config, tokenizer, folder, folder / HUGGING_FACE),
-                on_keep=lambda: _export(run, config, tokenizer, folder, kept_folder(folder, run.step)),
-                metrics=metrics,
-                tracker=tracker,
-                seconds_before=found[1].seconds if found else 0.0,
-                tables=tables,
-                workload=workload,
-            )
-            try:
-                with sound_kernels(device, rows.length):
-                    if evaluate is not None and len(held_out) > 1 and config.model.start_from and not found:
-                        loop.measure(evaluate)  # what a run forgets is seen from where it began
-                    ending = loop.train()
-                if processes.is_main:
-                    for line in ending_of(rows, read_metrics(folder / METRICS)):
-                        display.say(line)
-            finally:
-                run.leave()
+        session = _Session(config, folder, processes, device, opened, quiet, verify, precision_note)
+        first, num_stages = stage_at(stages_of(config), found[1].step if found else 0), len(stages_of(config))
+        for number in range(first, num_stages):
+            ending = _train_stage(session, number, found)
+            if ending.reason != "finished" or number == num_stages - 1:
+                break
+            # A stage begins as a run is resumed: from the checkpoint that the one before it ended with.
+            session.begun = ending.begun
+            gc.collect()
+            found = latest_checkpoint(folder / CHECKPOINTS)
+            if found is None or found[1].step != ending.step:
+                raise CheckpointError(f"'{folder}': the checkpoint of step {ending.step} is torn: go on with --resume")
         return Pretrained(
             folder,
             ending.reason,
             ending.step,
             ending.seconds,
-            count_parameters(model),
+            session.num_parameters,
             folder / HUGGING_FACE,
             ending.held_out,
         )
+
+
+def rehearse(config: PretrainConfig, *, verify: bool = True) -> list[dict[str, Any]]:
+    """Check all that ``pretrain`` checks of a configuration before it trains, on one process, and train nothing.
+
+    Args:
+        config: Of a run.
+        verify: Compare the files of corpora with their checksums.
+
+    Returns:
+        What each stage is; of a run without stages its only one.
+
+    Raises:
+        TruenegError: as ``pretrain``.
+    """
+    _check(config)
+    stages = stages_of(config)
+    tokenizer = open_corpora(stages[0].config.corpus, verify=verify)[0].load_tokenizer()
+    model, _ = build(stages[0].config, tokenizer)
+    check_ahead(stages, model, tokenizer, Processes(), verify=verify)
+    return list(describe_stages(config))
+
+
+@dataclass
+class _Session:
+    """What the stages of a run that this command trains have in common."""
+
+    config: PretrainConfig
+    """The run's. What it leaves to the machine is settled by the first stage."""
+    folder: Path
+    processes: Processes
+    device: torch.device
+    opened: ExitStack
+    """Closes what is open at the end."""
+    quiet: bool
+    verify: bool
+    precision_note: str
+    display: Display | None = None
+    """None before the first stage is ready."""
+    metrics: MetricsFile | None = None
+    tracker: Tracker | None = None
+    begun: float | None = None
+    num_parameters: int = 0
+
+    def settle(self, own: PretrainConfig) -> None:
+        """Record what a stage settled, for those that follow and for a resumed run."""
+        config = self.config
+        if config.corpus.pack == "auto":
+            config = replace(config, corpus=replace(config.corpus, pack=own.corpus.pack))
+        if config.model.attention in ("auto", "documents"):
+            config = replace(config, model=replace(config.model, attention=own.model.attention))
+        if config.train.compile == "auto":
+            config = replace(config, train=replace(config.train, compile=own.train.compile))
+        self.config = config
+
+    def open(self, step: int) -> Display:
+        """Show progress, and open what the main process writes, from a step on."""
+        is_main = self.processes.is_main
+        if is_main:
+            self.metrics = self.opened.enter_context(closing(MetricsFile(self.folder / METRICS, step)))
+            self.tracker = _tracker(self.config, self.folder)
+            if self.tracker is not None:
+                self.opened.callback(self.tracker.close)
+        self.display = self.opened.enter_context(
+            Display(self.config.train.steps, max(step, 0), self.quiet or not is_main)
+        )
+        return self.display
+
+
+def _train_stage(session: _Session, number: int, found: tuple[Path, State] | None) -> Ending:
+    """Train a stage, from its first step or from a checkpoint within it.
+
+    Args:
+        session: What it has in common with the other stages.
+        number: Of the stage, from 0.
+        found: The run's last checkpoint, if there is one: of a step of this stage, or of the end of the one before.
+    """
+    folder, processes, device = session.folder, session.processes, session.device
+    stage = stages_of(session.config)[number]
+    own, is_first = stage.config, session.display is None
+    is_begun = found is not None and found[1].step > stage.steps.start
+    kind = objective_kind(own.objective.name)
+    corpora = open_corpora(own.corpus, verify=session.verify)
+    tokenizer = corpora[0].load_tokenizer()
+    rows = rows_of(own, corpora)
+    correction = own.objective.correction
+    for corpus in corpora if correction.detector else ():
+        warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
+    model, objective = _build_again(own, folder, tokenizer) if found else build(own, tokenizer)
+    if found and not is_begun:
+        load_model_weights(found[0], model)  # the objective sees what it will be trained on
+    encoders = kind.encoders(model)
+    own, packing = with_packing(own, rows, device, encoders)
+    if own.corpus.is_packed and not rows.is_packed:
+        rows = rows_of(own, corpora)
+    num_rows = stage.place + stage.num_rows
+    check_epochs(rows.epochs(num_rows), len(stage.steps), own.corpus.max_epochs)
+    own, attention = with_attention(own, rows, device, encoders)
+    session.settle(own)
+    read = reader_of(own, rows, tokenizer)
+    tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
+    batches = CorpusBatches(rows, own.train, processes, read, stage)
+    if found and is_first:
+        check_same_run(
+            found[1],
+            session.config,
+            folder,
+            data=rows.fingerprint if is_begun else "",
+            tables=tables if is_begun else "",
+            micro_batch=batches.micro_batch if objective.depends_on_micro_batch and is_begun else 0,
+            comparable=movable,
+            parts=partial(begun_stages, step=found[1].step),
+        )
+    kind.check(own, batches.micro_batch)
+    if is_first:
+        check_ahead(stages_of(session.config)[number + 1 :], model, tokenizer, processes, verify=session.verify)
+    held_out = held_out_sources(own, corpora, rows, processes)
+    run = Run.new(
+        model,
+        objective,
+        own.optimizer,
+        own.train,
+        device,
+        processes,
+        frozen=weights_behind(encoders[0].model),
+        frozen_steps=own.model.frozen_steps,
+        steps=stage.steps,
+    )
+    if own.train.compile == "auto":
+        own = replace(own, train=replace(own.train, compile=run.is_compiled))
+        session.settle(own)
+    if found:
+        run.restore(*found)
+    session.num_parameters = count_parameters(model)
+    if is_first and processes.is_main:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_config(session.config, folder / CONFIG)
+        if not found:
+            note_provenance(folder / PROVENANCE)
+            keep_origin(folder / ORIGIN, own.model.start_from, model, tokenizer)
+            _warn_of_sentence_encoder(own, folder)
+    display = session.display or session.open(run.step if found else -1)  # step 0 may be measured again
+    if is_first and found and processes.is_main:
+        # A kill between the checkpoint and its export left an older model, or none, in hf/.
+        _export(run, own, tokenizer, folder, folder / HUGGING_FACE)
+        _warn_of_steps_not_kept(session.config, run.step, folder)
+    workload = _workload(own, encoders, device)
+    if is_first and session.config.stages:
+        for line in stage_table(list(describe_stages(session.config))).terminal().splitlines():
+            display.say(line)
+    display.say(_introduction(stage, own, run, rows, is_begun))
+    if is_first:
+        display.say(f"speed: mfu is the model's share of {workload.peak}")
+    notes = (session.precision_note, packing, attention) if is_first else ()
+    for note in filter(None, (*notes, _warmup_note(stage), *table_of(rows, num_rows))):
+        display.say(note)
+    warn_of_repetition(rows, own, num_rows)
+    evaluate = partial(_evaluate, run, held_out, own.corpus.eval_rows, read) if held_out else None
+    loop = Loop(
+        run,
+        session.config,
+        batches,
+        evaluate,
+        rows.fingerprint,
+        folder,
+        display,
+        on_save=lambda: _export(run, own, tokenizer, folder, folder / HUGGING_FACE),
+        on_keep=lambda: _export(run, own, tokenizer, folder, kept_folder(folder, run.step)),
+        kept=steps_kept(session.config),
+        stage=stage.name,
+        begun=session.begun,
+        metrics=session.metrics,
+        tracker=session.tracker,
+        seconds_before=found[1].seconds if found else 0.0,
+        tables=tables,
+        workload=workload,
+    )
+    try:
+        with sound_kernels(device, rows.length):
+            if evaluate is not None and len(held_out) > 1 and own.model.start_from and not found:
+                loop.measure(evaluate)  # what a run forgets is seen from where it began
+            ending = loop.train()
+        if processes.is_main and (ending.reason != "finished" or ending.step == own.train.steps):
+            for line in ending_of(rows, read_metrics(folder / METRICS)):
+                display.say(line)
+        return ending
+    finally:
+        run.leave()
 
 
 def load_run_config(path: str | Path) -> PretrainConfig:
@@ -387,10 +526,16 @@ def load_run_config(path: str | Path) -> PretrainConfig:
     return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
 
 
-def _check(config: PretrainConfig, folder: Path) -> None:
+def _check(config: PretrainConfig) -> None:
     """Find mistakes before anything is loaded."""
-    validate(config)
-    _check_corpus(config)
+    check_stages(config)
+    for stage in stages_of(config):
+        with naming(stage):
+            _check_corpus(stage.config)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is no run's."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
@@ -445,10 +590,11 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
 
 def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> None:
     """Say which steps of ``train.keep_at`` and ``keep_every`` a resumed run has behind it without having kept them."""
-    lost = [number for number in steps_to_keep(config.train) if number <= step and number not in kept_models(folder)]
+    lost = [number for number in steps_kept(config) if number <= step and number not in kept_models(folder)]
     if lost:
         which = ", ".join(f"{one:,}" for one in lost)
         asked = "train.keep_at" if config.train.keep_at.strip() else "train.keep_every"
+        asked = asked if steps_to_keep(config.train) else "stages"
         warnings.warn(
             f"{asked}: the run is at step {step:,} and did not keep {which}: only a new run can",
             TruenegWarning,
@@ -456,13 +602,14 @@ def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> 
         )
 
 
-def _introduction(config: PretrainConfig, run: Run, rows: NumberedRows, is_resumed: bool) -> str:
-    train = config.train
+def _introduction(stage: Stage, config: PretrainConfig, run: Run, rows: NumberedRows, is_resumed: bool) -> str:
+    train, steps = config.train, len(stage.steps)
     tokens = train.batch_size * config.corpus.length
+    doing = f"continuing at step {run.step}" if is_resumed else "training"
     return (
-        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.objective.name}, "
+        f"{f'stage {stage.name!r}, ' if stage.name else ''}{doing}: {config.objective.name}, "
         f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
-        f"{train.steps:,} steps of {tokens:,} tokens ({train.steps * train.batch_size / len(rows):.1f} epochs), "
+        f"{steps:,} steps of {tokens:,} tokens ({stage.num_rows / len(rows):.1f} epochs), "
         f"{run.device.type} x {run.processes.world_size}, {train.precision}{', compiled' if run.is_compiled else ''}"
     )
 
@@ -473,13 +620,14 @@ def _workload(config: PretrainConfig, encoders: Sequence[Encoder], device: torch
     return Workload(flops, peak_of(device, config.train.precision))
 
 
-def _warmup_note(config: PretrainConfig) -> str:
-    """What is to be said of a warm-up that takes much of the run: presets' are made for their own steps."""
-    warmup, steps = config.optimizer.warmup_steps, config.train.steps
+def _warmup_note(stage: Stage) -> str:
+    """What is to be said of a warm-up that takes much of its steps: presets' are made for their own."""
+    warmup, steps = stage.config.optimizer.warmup_steps, len(stage.steps)
     if warmup <= MUCH_WARMUP * steps:
         return ""
+    flag = f"--set stages.{stage.name}.warmup_steps=" if stage.name else "--warmup "
     end = "and never reaches its peak" if warmup >= steps else f"which is {warmup / steps:.0%} of the run"
     return (
         f"note: the learning rate warms up over {warmup:,} of {steps:,} steps, {end}: a tenth would be "
-        f"--warmup {max(1, steps // 10)} (optimizer.warmup_steps)"
+        f"{flag}{max(1, steps // 10)} (optimizer.warmup_steps)"
     )

@@ -16,11 +16,11 @@ MANY_EPOCHS = 4.0
 """Up to so many, repeated text is nearly as good as new (Muennighoff et al. 2023, language models of one direction)."""
 
 
-def table_of(rows: NumberedRows, config: PretrainConfig) -> list[str]:
-    """Say what share each source of a mixture will have, and how often it is read; nothing for one corpus."""
+def table_of(rows: NumberedRows, num_rows: int) -> list[str]:
+    """Say what share each source of a mixture has of so many rows, and how often it is read; nothing for one corpus."""
     if not isinstance(rows, MixedRows):
         return []
-    epochs = rows.epochs(config.train.steps * config.train.batch_size)
+    epochs = rows.epochs(num_rows)
     lines = [
         f"  {name}: {share:.2%} of the rows, {share * index.mean_fill / rows.mean_fill:.2%} of the tokens; "
         f"{len(index):,} rows, read {epochs[name]:.2f} times"
@@ -29,9 +29,9 @@ def table_of(rows: NumberedRows, config: PretrainConfig) -> list[str]:
     return [f"mixture of {len(rows.names)} corpora:", *lines]
 
 
-def warn_of_repetition(rows: NumberedRows, config: PretrainConfig) -> None:
-    """Say which sources of a mixture will be read many times."""
-    epochs = rows.epochs(config.train.steps * config.train.batch_size)
+def warn_of_repetition(rows: NumberedRows, config: PretrainConfig, num_rows: int) -> None:
+    """Say which sources of a mixture will be read many times in so many rows."""
+    epochs = rows.epochs(num_rows)
     often = {name: value for name, value in epochs.items() if value > MANY_EPOCHS}
     if isinstance(rows, MixedRows) and often and not config.corpus.max_epochs:
         told = ", ".join(f"'{name}' {value:.1f} times" for name, value in often.items())

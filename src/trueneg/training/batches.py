@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.config.batch_sizes import check_rows, rows_before, rows_of_step
 from trueneg.config.options import PretrainConfig, TrainConfig
+from trueneg.config.stages import Stage
 from trueneg.corpus.annotations import Annotations, AnnotationsInfo
 from trueneg.corpus.mixture import MixedRows, check_alike
 from trueneg.corpus.permutation import permute, rows_at
@@ -56,18 +58,13 @@ class BatchLoader(ABC, Generic[Given]):
     """
 
     def __init__(self, config: TrainConfig, processes: Processes) -> None:
-        parts = processes.world_size * config.accumulation
-        if config.batch_size < 1 or config.accumulation < 1 or config.batch_size % parts:
-            raise ConfigError(
-                f"train.batch_size={config.batch_size} does not divide among {processes.world_size} processes "
-                f"times {config.accumulation} micro-batches (train.accumulation): use a multiple of {parts}"
-            )
+        check_rows(config, config.steps, processes.world_size)
         self.config = config
         self.processes = processes
 
     @property
     def micro_batch(self) -> int:
-        """Examples of a micro-batch of one process."""
+        """Examples of a micro-batch of one process, once their number has risen."""
         return self.config.batch_size // (self.processes.world_size * self.config.accumulation)
 
     @property
@@ -79,6 +76,10 @@ class BatchLoader(ABC, Generic[Given]):
     def positions_per_step(self) -> float | None:
         """Tokens with padding, on average, that a step of all processes sees; None where that is not known."""
         return None
+
+    def num_full_steps(self, start: int, stop: int) -> float:
+        """Steps from one to another, those with fewer rows than the others counted in part."""
+        return stop - start
 
     @abstractmethod
     def micro_batches(self, step: int) -> list[Given]:
@@ -200,20 +201,37 @@ def _annotations_for(config: PretrainConfig, corpus: Corpus, is_alone: bool) -> 
 class CorpusBatches(BatchLoader[Any]):
     """The micro-batches of any step, of a corpus's rows or a mixture's.
 
-    Example i of step s stands at position ``s * batch_size + i`` of an endless stream of epochs, each a seeded
-    permutation of all rows; of a mixture, each source has such a stream. Processes take contiguous shares of a step,
-    micro-batches contiguous shares of those.
+    Example i of step s stands at position ``r + i`` of an endless stream of epochs, each a seeded permutation of all
+    rows, with r the rows of all steps before it (``rows_before``: ``s * batch_size`` unless rows rise); of a mixture,
+    each source has such a stream. Processes take contiguous shares of a step, micro-batches contiguous shares of those. A
+    stage counts steps from its own first one.
+
+    Args:
+        index: The rows.
+        config: Rows of a step, seed, accumulation.
+        processes: Who shares a step.
+        read: Makes of rows what the objective is given.
+        stage: Where the stage begins: its first step; rows that were read before it, from which examples are
+            numbered, so that none is ever masked alike; and those of this index, behind which it goes on.
 
     Raises:
         ConfigError: if the batch size does not divide among processes and micro-batches.
     """
 
     def __init__(
-        self, index: NumberedRows, config: TrainConfig, processes: Processes, read: ReadRows = read_rows
+        self,
+        index: NumberedRows,
+        config: TrainConfig,
+        processes: Processes,
+        read: ReadRows = read_rows,
+        stage: Stage | None = None,
     ) -> None:
         super().__init__(config, processes)
         self._index = index
         self._read = read
+        self._first_step, self._first_row, self._first_place = (
+            (0, 0, 0) if stage is None else (stage.steps.start, stage.row, stage.place)
+        )
 
     @property
     def tokens_per_step(self) -> float:
@@ -227,13 +245,22 @@ class CorpusBatches(BatchLoader[Any]):
 
     def micro_batches(self, step: int) -> list[Any]:
         """Rows of one optimizer step, as many as ``accumulation``."""
-        size, seed = self.config.batch_size, self.config.seed
-        positions = np.arange(step * size, (step + 1) * size, dtype=np.int64)
-        return [self._read(self._index, self._index.at(seed, own), seed, own) for own in self.own_parts(positions)]
+        seed, own_step = self.config.seed, step - self._first_step
+        first = self._first_row + rows_before(self.config, own_step)
+        numbers = np.arange(first, first + rows_of_step(self.config, own_step), dtype=np.int64)
+        moved = self._first_place - self._first_row
+        return [
+            self._read(self._index, self._index.at(seed, own + moved), seed, own) for own in self.own_parts(numbers)
+        ]
 
     def progress(self, step: int) -> dict[str, float]:
         """Of a mixture, each source's share of the rows before a step, and the times it was read."""
-        return self._index.progress(step * self.config.batch_size)
+        return self._index.progress(self._first_place + rows_before(self.config, step - self._first_step))
+
+    def num_full_steps(self, start: int, stop: int) -> float:
+        """Steps from one to another, those with fewer rows than the others counted in part."""
+        begin, end = (rows_before(self.config, step - self._first_step) for step in (start, stop))
+        return (end - begin) / self.config.batch_size
 
 
 class LabelledBatches(BatchLoader[LabelledBatch]):

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ class State:
     """State of the scaler of losses; empty without float16."""
     micro_batch: int = 0
     """Examples of a micro-batch of one process; 0 by a version that did not say."""
+    stage: str = ""
+    """Name of the stage whose step was the last; empty for a run without stages."""
     version: str = __version__
 
 
@@ -230,6 +232,7 @@ def check_same_run(
     tables: str = "",
     micro_batch: int = 0,
     comparable: Callable[[Any], Any] = lambda config: config,
+    parts: Callable[[Any], Mapping[str, Any]] = lambda config: {"": config},
 ) -> None:
     """Refuse to continue a run on other data, under options that would bend its curve, or with other tables.
 
@@ -241,10 +244,11 @@ def check_same_run(
         config: The configuration to resume with.
         where: The run's folder.
         data: Fingerprint of the data to resume with: a corpus's may end in ``+`` and those of its annotations or tags;
-            those of a mixture have commas between them.
+            those of a mixture have commas between them. Empty where a stage begins, which may read others.
         tables: Of ``tables_digest``.
         micro_batch: Rows of a micro-batch of one process, for an objective that depends on them; else 0.
         comparable: Makes a configuration what is compared.
+        parts: Takes a configuration apart by name: the stages that have begun.
 
     Raises:
         CheckpointError: naming what differs, with the remedy.
@@ -255,13 +259,15 @@ def check_same_run(
     except ConfigError as error:
         raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
     free = names_where(type(config), lambda rule: rule.resume != "same")
-    found = differences(comparable(saved), comparable(config))
-    changed = [difference for difference in found if difference.split(":")[0] not in free]
-    if changed:
-        raise CheckpointError(
-            f"'{where}' was trained with other options ({'; '.join(changed)}): resume without them, or start a "
-            f"new run with --from {where}"
-        )
+    begun, wanted = parts(saved), parts(config)
+    for (name, before), (_, now) in zip(begun.items(), wanted.items(), strict=False):
+        found = differences(comparable(before), comparable(now))
+        if changed := [difference for difference in found if difference.split(":")[0] not in free]:
+            of_stage = f" in stage '{name}', which has begun" if name else ""
+            raise CheckpointError(
+                f"'{where}' was trained with other options{of_stage} ({'; '.join(changed)}): resume without them, or "
+                f"start a new run with --from {where}"
+            )
     if tables and state.tables not in ("", tables):
         raise CheckpointError(
             f"'{where}' was trained with other tables (digest {state.tables}, here {tables}): WordNet, or a file or an "
@@ -273,7 +279,7 @@ def check_same_run(
 
 
 def _check_data(state: State, data: str, where: Path) -> None:
-    if state.data == data:
+    if not data or state.data == data:
         return
     then, now = ([part.partition("+")[0] for part in found.split(",")] for found in (state.data, data))
     other = "other annotations or tags" if then == now else "other data"
@@ -302,18 +308,36 @@ def _refuse_micro_batch(state: State, config: TrainConfig, micro_batch: int, whe
 
 
 def load_checkpoint(
-    path: Path, module: nn.Module, optimizer: Optimizer | None = None, average: WeightAverage | None = None
+    path: Path,
+    module: nn.Module,
+    optimizer: Optimizer | None = None,
+    average: WeightAverage | None = None,
+    *,
+    is_same_objective: bool = True,
 ) -> None:
     """Put a checkpoint's weights, its optimizer's state and the average of weights back in place.
+
+    Args:
+        path: The checkpoint.
+        module: A model with its objective.
+        optimizer: Of the module's parameters.
+        average: Of the model's weights.
+        is_same_objective: Whether what the objective learns must be the checkpoint's; else it is taken over as far as
+            the names are the same.
 
     Raises:
         CheckpointError: if its tensors are not this model's.
     """
     try:
-        load_model(module, str(path / MODEL))
+        missing, unexpected = load_model(module, str(path / MODEL), strict=is_same_objective)
+        if foreign := [name for name in [*missing, *unexpected] if not name.startswith("objective.")]:
+            raise KeyError(min(foreign))
         if optimizer is not None:
             tensors = load_file(str(path / OPTIMIZER))
             averaged = {name: tensors.pop(name) for name in [*tensors] if name.endswith(AVERAGE)}
+            if not is_same_objective:
+                known = dict(module.named_parameters())
+                tensors = {name: one for name, one in tensors.items() if name.rpartition("/")[0] in known}
             load_optimizer_tensors(optimizer, module, tensors)
             if average is not None:
                 average.load(averaged)

@@ -18,7 +18,6 @@ import torch
 
 from trueneg.config.codec import encode
 from trueneg.config.options import PretrainConfig, TrainConfig
-from trueneg.config.validation import steps_to_keep
 from trueneg.errors import ConfigError, DivergedError, OutOfMemoryError, TruenegWarning, is_out_of_memory
 from trueneg.hardware import pins_memory
 from trueneg.training.batches import BatchLoader
@@ -54,6 +53,8 @@ class Ending:
     """Training time of the whole run, evaluations and saves included."""
     held_out: Mapping[str, float]
     """Readings of the last evaluation of this stretch, with its ``step``; empty if there was none."""
+    begun: float
+    """When this command began to train, by ``time.monotonic``."""
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Loop:
 
     run: Run
     config: Any
-    """The run's whole configuration, which checkpoints keep; its ``train`` is what the loop goes by."""
+    """The run's whole configuration, which checkpoints keep."""
     batches: BatchLoader[Any]
     evaluate: Callable[[], Mapping[str, float]] | None
     """Readings on held-out data, called by all processes; None for no evaluation."""
@@ -90,8 +91,14 @@ class Loop:
     display: Display
     on_save: Callable[[], None]
     """Called by the process that writes, after each checkpoint."""
-    on_keep: Callable[[], None] | None = None
-    """Called by the process that writes, at the steps of ``train.keep_at`` and ``keep_every``."""
+    on_keep: Callable[[], None] = lambda: None
+    """Called by the process that writes, at the steps of ``kept``."""
+    kept: Mapping[int, float] = field(default_factory=dict)
+    """Steps at which the model is kept, each with its share of the run."""
+    stage: str = ""
+    """What is trained is a stage of this name; empty for a whole run."""
+    begun: float | None = None
+    """When this command began to train, by ``time.monotonic``, if it is in a later stage."""
     metrics: MetricsFile | None = None
     """None on processes that do not write."""
     tracker: Tracker | None = None
@@ -104,7 +111,7 @@ class Loop:
     _votes: Votes = field(init=False)
 
     def train(self) -> Ending:
-        """Train to the last step, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
+        """Train to the last step of the run or stage, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
 
         Raises:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
@@ -113,12 +120,14 @@ class Loop:
         run, config, began = self.run, self._train, self.run.step
         now = time.monotonic()
         self._clock = _Clock(run.step, started=now, logged_at=now, saved_at=now)
+        self.begun = now if self.begun is None else self.begun
         self._votes = Votes(run.processes, run.device)
         reason: Literal["finished", "time", "interrupted"] = "finished"
-        shares = {} if self.on_keep is None else steps_to_keep(config)
         pin_memory = pins_memory(run.device)
-        with _stop_signals() as is_stopped, self._closing(), self._explaining():
-            for micro_batches in self._clock.waiting.timed(self.batches.from_step(run.step, config.steps, pin_memory)):
+        with _stop_signals() as is_stopped, self._explaining():
+            for micro_batches in self._clock.waiting.timed(
+                self.batches.from_step(run.step, run.steps.stop, pin_memory)
+            ):
                 norm = train_step(run, micro_batches)
                 if run.step == began + 1:  # what is compiled is compiled by now
                     run.processes.wait_at_most(config.timeout_seconds)
@@ -129,8 +138,8 @@ class Loop:
                     self._log(norm)
                 if self.evaluate is not None and self._is_due(config.eval_every):
                     self._evaluate_and_write(self.evaluate)
-                if self.on_keep is not None and run.step in shares:
-                    self._keep(self.on_keep, shares[run.step])
+                if run.step in self.kept:
+                    self._keep(self.kept[run.step])
                 is_interrupted, is_time_up, is_old = self._agree(is_stopped)
                 is_last = run.step == config.steps
                 if self._is_due(config.save_every) or is_interrupted or is_time_up or is_old:
@@ -138,8 +147,12 @@ class Loop:
                 if (is_interrupted or is_time_up) and not is_last:
                     reason = "interrupted" if is_interrupted else "time"
                     break
+            else:
+                # The vote of a stage's last step would be answered at a next one.
+                if run.step < config.steps and any(run.processes.any_of([is_stopped()], run.device)):
+                    reason = "interrupted"
         run.processes.wait_at_most(PATIENCE)
-        return Ending(reason, run.step, self._seconds(), self._clock.held_out)
+        return Ending(reason, run.step, self._seconds(), self._clock.held_out, self.begun)
 
     def measure(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
         """Evaluate before the first step, which is no part of the time of training."""
@@ -147,16 +160,6 @@ class Loop:
             readings = evaluate()
         self._write({"step": self.run.step, "kind": "eval", **readings})
         self.display.show(_shown(self.run.step, readings, LEARNED), "held out")
-
-    @contextmanager
-    def _closing(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            if self.metrics is not None:
-                self.metrics.close()
-            if self.tracker is not None:
-                self.tracker.close()
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -179,13 +182,12 @@ class Loop:
 
     @property
     def _train(self) -> TrainConfig:
-        config: TrainConfig = self.config.train
-        return config
+        return self.run.config
 
     def _is_due(self, every: int) -> bool:
-        """Whether something that happens every so many steps, and at the end, happens now."""
+        """Whether something that happens every so many steps, and at the end of a run or stage, happens now."""
         step = self.run.step
-        return step == self._train.steps or (every > 0 and step % every == 0)
+        return step == self.run.steps.stop or (every > 0 and step % every == 0)
 
     def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
         """Whether any process was told to stop, its time is up, or the last checkpoint is too old.
@@ -195,7 +197,8 @@ class Loop:
         run, config, now = self.run, self._train, time.monotonic()
         if run.processes.world_size > 1 and run.step % self._clock.vote_every:
             return [False, False, False]
-        is_time_up = config.max_minutes > 0 and now - self._clock.started > config.max_minutes * 60
+        begun = self._clock.started if self.begun is None else self.begun
+        is_time_up = config.max_minutes > 0 and now - begun > config.max_minutes * 60
         is_old = config.save_minutes > 0 and now - self._clock.saved_at > config.save_minutes * 60
         return self._votes.cast([is_stopped(), is_time_up, is_old])
 
@@ -234,6 +237,7 @@ class Loop:
         """Readings of the clock since the last record, of the time spent on steps."""
         run, clock, now = self.run, self._clock, time.monotonic()
         num_steps = run.step - clock.logged_step
+        num_full = self.batches.num_full_steps(clock.logged_step, run.step)
         seconds = max(now - clock.logged_at - clock.seconds_apart, 1e-9)
         clock.logged_at, clock.logged_step, clock.seconds_apart = now, run.step, 0.0
         mean = run.processes.all_sum({"seconds": torch.tensor(seconds / num_steps, device=run.device)})["seconds"]
@@ -241,15 +245,16 @@ class Loop:
         step_seconds = float(mean) / run.processes.world_size
         self._clock.vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
         tokens, positions = self.batches.tokens_per_step, self.batches.positions_per_step
-        readings = {"tokens_per_second": num_steps * tokens / seconds}
+        readings = {"tokens_per_second": num_full * tokens / seconds}
         if positions is not None:
-            speed = num_steps * positions / seconds
+            speed = num_full * positions / seconds
             readings |= {"positions_per_second": speed, "padding": 1 - tokens / positions}
             readings |= {} if self.workload is None else self.workload.mfu(speed, run.processes.world_size)
         left = (self._train.steps - run.step) * seconds / num_steps
         return readings | {"data_wait": min(1.0, clock.waiting.take() / seconds), "seconds_left": round(left, 1)}
 
     def _write(self, record: dict[str, float | int | str]) -> None:
+        record |= {"stage": self.stage} if self.stage else {}
         if self.metrics is not None:
             self.metrics.write(record)
         if self.tracker is not None:
@@ -257,12 +262,12 @@ class Loop:
             values = {f"{kind}/{name}": value for name, value in record.items() if isinstance(value, float)}
             self.tracker.log(values, int(record["step"]))
 
-    def _keep(self, keep: Callable[[], None], share: float) -> None:
+    def _keep(self, share: float) -> None:
         self._check_finite()
         started = time.monotonic()
         with self.run.processes.waiting_for_main(then=self._train.timeout_seconds):
             if self.run.processes.is_main:
-                keep()
+                self.on_keep()
                 self.display.say(f"kept the model of step {self.run.step:,} ({share:.4g} of the run)")
             self._write({"step": self.run.step, "kind": "kept", "share": share})
         self._clock.seconds_apart += time.monotonic() - started
@@ -291,6 +296,7 @@ class Loop:
             self.tables,
             run.scaler.state_dict(),
             self.batches.micro_batch,
+            self.stage,
         )
         place, keep = self.folder / CHECKPOINTS, self._train.keep
         save_checkpoint(place, run.module, run.optimizer, state, keep, run.average)

@@ -93,9 +93,9 @@ def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
 def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float:
     """Share of the peak learning rate that step ``step`` (from 0) of ``steps`` has.
 
-    All schedules rise linearly over ``warmup_steps``. ``linear`` and ``cosine`` then fall to ``min_lr_ratio``;
-    ``wsd`` (warm-up, stable, decay) falls linearly over the last ``decay_ratio`` of the steps. With
-    ``electra-code`` the warm-up multiplies a decay that starts at step 0.
+    All schedules rise linearly over ``warmup_steps``. ``linear``, ``cosine`` and ``1-sqrt`` then fall to
+    ``min_lr_ratio``; ``wsd`` (warm-up, stable, decay) falls over the last ``decay_ratio`` of the steps, in
+    ``decay_shape``. With ``electra-code`` the warm-up multiplies a decay that starts at step 0.
 
     Example:
         >>> config = OptimizerConfig(schedule="linear", warmup_steps=10)
@@ -110,9 +110,9 @@ def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float
     left = {
         "constant": 1.0,
         "linear": 1 - done,
-        "wsd": 1 - done,
+        "1-sqrt": 1 - math.sqrt(done),
         "cosine": (1 + math.cos(math.pi * done)) / 2,
-    }[config.schedule]
+    }[config.decay_shape if config.schedule == "wsd" else config.schedule]
     return warmup * (config.min_lr_ratio + (1 - config.min_lr_ratio) * left)
 
 

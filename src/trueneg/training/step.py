@@ -72,8 +72,11 @@ class Run:
     frozen: Sequence[nn.Parameter] = ()
     """What stays as it is during the first ``frozen_steps`` steps."""
     frozen_steps: int = 0
+    steps: range = range(0)
+    """Steps over which the learning rate takes its course: a stage's; by default all of the run."""
 
     def __post_init__(self) -> None:
+        self.steps = self.steps or range(self.config.steps)
         self.config = settle_precision(self.config, self.device)
         # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
         self.module.train()
@@ -111,6 +114,7 @@ class Run:
         passes: GradientPasses | None = None,
         frozen: Sequence[nn.Parameter] = (),
         frozen_steps: int = 0,
+        steps: range = range(0),
     ) -> Run:
         """Put a model and its objective on a device, with a fresh optimizer."""
         module = TrainingModule(model, objective).to(device)
@@ -124,15 +128,25 @@ class Run:
             passes=passes,
             frozen=frozen,
             frozen_steps=frozen_steps,
+            steps=steps,
         )
 
     def restore(self, checkpoint: Path, state: State) -> None:
         """Continue where a checkpoint was written; what its meter had added up is the main process's.
 
+        At the first step of a stage the objective may be another than the checkpoint's: what that one learned is taken
+        over as far as there is a place for it.
+
         Raises:
             CheckpointError: if its tensors are not this model's.
         """
-        load_checkpoint(checkpoint, self.module, self.optimizer, self.average)
+        load_checkpoint(
+            checkpoint,
+            self.module,
+            self.optimizer,
+            self.average,
+            is_same_objective=state.step > self.steps.start,
+        )
         self.step = state.step
         if state.loss_scale and self.scaler.is_enabled():
             self.scaler.load_state_dict(dict(state.loss_scale))
@@ -192,11 +206,11 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     Returns:
         The gradient's norm before clipping, float32 scalar.
     """
-    config, objective = run.config, run.objective
+    objective = run.objective
     prepared = [run.prepare(rows.to(run.device)) for rows in micro_batches]
     batches, local_counts = [batch for batch, _ in prepared], [counts for _, counts in prepared]
     counts = run.processes.all_sum(*local_counts)
-    share = learning_rate_share(run.optimizer_config, run.step, config.steps)
+    share = learning_rate_share(run.optimizer_config, run.step - run.steps.start, len(run.steps))
     set_learning_rate(run.optimizer, run.optimizer_config.learning_rate * share)
     norms, given = list[Tensor](), batches
     while given:
