@@ -45,6 +45,7 @@ SMALLER = [
     (r"--steps[ =][\d_]+", "--steps 3"),
     (r"--set train\.steps=[\d_]+", "--set train.steps=3"),
     (r"\bsteps=[\d_]+", "steps=3"),
+    (r"steps = [\d_]+", "steps = 3"),
     (r"@\d{3,}\b", "@3"),
     (r"(?<!--scale tiny )--seeds[ =]\d+", "--seeds 2 --set train.steps=3"),
     (r"(trueneg try .*) --minutes[ =]\d+", r"\1 --arms lexical"),

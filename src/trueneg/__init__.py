@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.attacks.runner import run_attack as run_attack
     from trueneg.attacks.runner import run_attacks as run_attacks
     from trueneg.attacks.setup import AttackConfig as AttackConfig
+    from trueneg.config.options import StageConfig as StageConfig
     from trueneg.corpus.build import build_corpus as build_corpus
     from trueneg.corpus.rows import describe as describe_corpus
     from trueneg.corpus.tokenizer_training import extend_tokenizer as extend_tokenizer
@@ -64,6 +65,7 @@ __all__ = [
     "MaskedLanguageModel",
     "MergeConfig",
     "ReplacedTokenDetection",
+    "StageConfig",
     "TruenegError",
     "__version__",
     "bench_overhead",
@@ -123,6 +125,7 @@ _PUBLIC = {
     "finetune": "trueneg.runs.finetuning:finetune",
     "finetune_seeds": "trueneg.runs.finetuning:finetune_seeds",
     "HardCorrection": "trueneg.objectives.correction:HardCorrection",
+    "StageConfig": "trueneg.config.options:StageConfig",
     "load_plugins": "trueneg.registry:load_plugins",
     "load_tokenizer": "trueneg.tokenizer:load_tokenizer",
     "make_attack": "trueneg.attacks.registry:make_attack",

@@ -145,6 +145,7 @@ def _presets() -> dict[str, dict[str, Any]]:
             "start_from": config.model.start_from,
             "generator_from": config.model.generator_from,
             "steps": train.steps,
+            "stages": {stage.name: stage.steps for stage in config.stages},
             "batch_size": train.batch_size,
             "length": config.corpus.length,
             "tokens": cost.tokens,
@@ -156,6 +157,12 @@ def _presets() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _steps_in_words(preset: Mapping[str, Any]) -> str:
+    if preset["stages"]:
+        return f"stages of {', '.join(f'{steps:,} ({name})' for name, steps in preset['stages'].items())} steps"
+    return f"{preset['steps']:,} steps x {preset['batch_size']:,} rows x {preset['length']:,}"
+
+
 def _preset_in_words(preset: Mapping[str, Any]) -> str:
     sources = " and ".join(filter(None, (preset["start_from"], preset["generator_from"])))
     tokens, hours = preset["tokens"], preset["gpu_hours"]
@@ -163,7 +170,7 @@ def _preset_in_words(preset: Mapping[str, Any]) -> str:
     told = [
         f"{preset['objective']}, {preset['layers']} layers of {preset['hidden_size']}",
         f"continues {sources}" if sources else "from nothing",
-        f"{preset['steps']:,} steps x {preset['batch_size']:,} rows x {preset['length']:,} = {many} tokens",
+        f"{_steps_in_words(preset)} = {many} tokens",
         f"about {hours:,.0f} hours of an {preset['gpu']}" if hours >= 1 else f"less than an hour of an {preset['gpu']}",
         f"source: {preset['source']}" + (f", text: {preset['text']}" if preset["text"] else ""),
     ]

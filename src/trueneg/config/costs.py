@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trueneg.config.options import ModelConfig, PretrainConfig
+from trueneg.config.stages import Stage, stages_of
 
 GPU, PEAK_FLOPS = "NVIDIA A100", 312e12
 """The GPU of the estimate, and its dense bf16 operations a second as its maker says."""
@@ -29,7 +30,7 @@ class Cost:
     """What a run costs."""
 
     tokens: int
-    """``train.steps`` times rows times ``corpus.length``."""
+    """Steps times rows times ``corpus.length``, of all stages."""
     flops: float
     """Of forward and backward pass, in matrix products."""
     gpu_hours: float
@@ -49,8 +50,13 @@ def cost_of(config: PretrainConfig) -> Cost:
         >>> cost.tokens, f"{cost.flops:.1e}"
         (131072000000, '7.7e+19')
     """
+    parts = [_cost_of(stage) for stage in stages_of(config)]
+    return Cost(sum(one.tokens for one in parts), sum(one.flops for one in parts), sum(one.gpu_hours for one in parts))
+
+
+def _cost_of(stage: Stage) -> Cost:
+    config, tokens = stage.config, stage.num_tokens
     model, length, objective = config.model, config.corpus.length, config.objective
-    tokens = config.train.steps * config.train.batch_size * length
     if objective.name == "electra":
         passes = _forward(model, 1.0, 1.0, length) + _forward(
             model, model.generator_width, model.generator_depth, length

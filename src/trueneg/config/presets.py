@@ -19,9 +19,11 @@ from trueneg.config.options import (
     ObjectiveConfig,
     OptimizerConfig,
     PretrainConfig,
+    StageConfig,
     TrainConfig,
     ViewsConfig,
 )
+from trueneg.config.stages import with_stages
 from trueneg.errors import ConfigError, unknown_name
 
 # Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
@@ -124,6 +126,69 @@ _MODERNBERT_BASE = PretrainConfig(
     optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
+_AT_8192 = ("corpus.length=8192", "model.rope_theta=160000.0")
+_EXTENDED = (*_AT_8192, "train.batch_size=576", "optimizer.learning_rate=3e-4", f"optimizer.weight_decay={1e-5 / 3e-4}")
+# Warner et al. 2024 (Table 3) and the configurations of its repository (AnswerDotAI/ModernBERT, yamls/modernbert):
+# 1.719 trillion tokens at 1,024, rows a step rising from 768 to 4,608 over 50 billion of them, the learning rate over
+# 3; 250 billion at 8,192 with another base of full attention's positions; 50 billion of decay. Theirs is StableAdamW,
+# whose weight decay of 1e-5 is a share of the weights at the learning rate's peak: here it is divided by that peak.
+_MODERNBERT_STAGED = with_stages(
+    replace(
+        _MODERNBERT_BASE,
+        preset="modernbert-base-staged",
+        model=replace(_MODERNBERT_BASE.model, rope_theta=10_000.0, rope_theta_local=10_000.0),
+        optimizer=OptimizerConfig(
+            learning_rate=8e-4, schedule="constant", warmup_steps=2_773, weight_decay=1e-5 / 8e-4, beta2=0.98
+        ),
+        train=replace(
+            _MODERNBERT_BASE.train,
+            batch_size=4608,
+            batch_warmup_steps=18_194,
+            batch_warmup_from=768,
+            batch_warmup_by=8,
+        ),
+    ),
+    [
+        StageConfig("pretrain", 371_901, keep=True),
+        StageConfig("extend", 52_982, _EXTENDED, keep=True),
+        StageConfig("decay", 10_597, (*_EXTENDED, "optimizer.schedule=1-sqrt", "optimizer.min_lr_ratio=0.001")),
+    ],
+)
+# Marone et al. 2025 and the configurations of its repository (JHU-CLSP/mmBERT, configs): 2 trillion tokens at 1,024
+# with 30 % masked (its README; mmBERT-base.yaml says 25 %), 600 billion at 8,192 with 15 %, 100 billion of decay with
+# 5 %.
+_MMBERT_STAGED = with_stages(
+    replace(
+        _MODERNBERT_STAGED,
+        preset="mmbert-base-staged",
+        optimizer=OptimizerConfig(
+            learning_rate=8e-4,
+            schedule="constant",
+            warmup_steps=3_976,
+            weight_decay=8e-5 / 8e-4,
+            beta2=0.95,
+            epsilon=1e-8,
+        ),
+        train=replace(_MODERNBERT_STAGED.train, batch_warmup_steps=23_514, batch_warmup_from=384),
+    ),
+    [
+        StageConfig("pretrain", 434_654, keep=True),
+        StageConfig(
+            "extend", 15_895, (*_AT_8192, "model.rope_theta_local=160000.0", "objective.masking.rate=0.15"), keep=True
+        ),
+        StageConfig(
+            "decay",
+            2_650,
+            (
+                *_AT_8192,
+                "model.rope_theta_local=160000.0",
+                "objective.masking.rate=0.05",
+                "optimizer.schedule=1-sqrt",
+                "optimizer.min_lr_ratio=0.02",
+            ),
+        ),
+    ],
+)
 _RETRIEVED = CorrectionConfig(forms="retrieved")
 # The papers' rows are of one document each, and their dropout is in attention, too.
 _ONE_DOCUMENT = CorpusConfig(pack=False)
@@ -215,6 +280,8 @@ PRESETS = {
         _BERT_BASE,
         _BERT_LARGE,
         _MODERNBERT_BASE,
+        _MODERNBERT_STAGED,
+        _MMBERT_STAGED,
         _TN_ELECTRA_SMALL,
         _TN_ELECTRA_SMALL_512,
         _TN_ELECTRA_BASE,
@@ -248,6 +315,8 @@ PUBLISHED = {
     "bert-base": Published("Devlin et al. 2019, appendix A.2", _BOOKS),
     "bert-large": Published("Devlin et al. 2019, appendix A.2", _BOOKS),
     "modernbert-base": Published("Warner et al. 2024, with rows, steps and batch of ours"),
+    "modernbert-base-staged": Published("Warner et al. 2024, Table 3, and the configurations of its repository"),
+    "mmbert-base-staged": Published("Marone et al. 2025 and the configurations of its repository"),
     "tn-electra-small": Published(_ZHANG, "OpenWebText"),
     "tn-electra-small-512": Published(f"{_ZHANG}, footnote 8", "OpenWebText"),
     "tn-electra-base": Published(_ZHANG, _BOOKS),

@@ -198,8 +198,9 @@ def check_stages(config: PretrainConfig) -> None:
     Raises:
         ConfigError: naming the stage and the option.
     """
+    check_names(config)
     validate(config)
-    for stage, given in zip(stages_of(_checked_names(config)), config.stages or (None,), strict=True):
+    for stage, given in zip(stages_of(config), config.stages or (None,), strict=True):
         with naming(stage):
             if given is not None:
                 _check_settings(stage.config, given)
@@ -296,8 +297,12 @@ def _named(config: PretrainConfig, key: str, where: str) -> str:
         raise ConfigError(f"{where}{error}") from error
 
 
-def _checked_names(config: PretrainConfig) -> PretrainConfig:
-    """The same configuration, if its stages have names and lengths, and settings that stages may have."""
+def check_names(config: PretrainConfig) -> None:
+    """Refuse stages without names of their own or without steps, and with settings that no stage may have.
+
+    Raises:
+        ConfigError: naming the stage.
+    """
     names = [stage.name for stage in config.stages]
     for number, stage in enumerate(config.stages, start=1):
         if not re.fullmatch(r"[\w-]+", stage.name):
@@ -308,7 +313,6 @@ def _checked_names(config: PretrainConfig) -> PretrainConfig:
             raise ConfigError(f"stage '{stage.name}': steps must be at least 1, got {stage.steps}: or leave it out")
         for setting in stage.settings:
             _check_may_differ(config, stage.name, setting)
-    return config
 
 
 def _check_may_differ(config: PretrainConfig, name: str, setting: str) -> None:

@@ -308,7 +308,8 @@ def pretrain(
         session = _Session(config, folder, processes, device, opened, quiet, verify, precision_note)
         first, num_stages = stage_at(stages_of(config), found[1].step if found else 0), len(stages_of(config))
         for number in range(first, num_stages):
-            ending = _train_stage(session, number, found)
+            with naming(stages_of(session.config)[number]):
+                ending = _train_stage(session, number, found)
             if ending.reason != "finished" or number == num_stages - 1:
                 break
             # A stage begins as a run is resumed: from the checkpoint that the one before it ended with.

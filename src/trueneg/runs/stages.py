@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from trueneg.config.codec import full_name
 from trueneg.config.options import PretrainConfig, StageConfig
 from trueneg.config.stages import (
     Stage,
+    check_names,
     check_stages,
     naming,
     read_stages,
@@ -27,6 +29,7 @@ from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import check_length
+from trueneg.models.configurations import set_rope
 from trueneg.objectives import objective_kind
 from trueneg.reporting.tables import Column, Table
 from trueneg.tokenizer import fingerprint
@@ -62,7 +65,9 @@ def staged(
     wanted = config.train.steps
     if isinstance(stages, str | Path):
         stages = read_stages(Path(stages), config)
-    config = with_settings(with_stages(config, config.stages if stages is None else stages), of_stages)
+    config = with_stages(config, config.stages if stages is None else stages)
+    check_names(config)
+    config = with_settings(config, of_stages)
     if not config.stages:
         return config
     names = {full_name(config, setting.partition("=")[0].strip()) for setting in settings}
@@ -120,6 +125,7 @@ def check_ahead(
         kind = objective_kind(config.objective.name)
         with naming(stage):
             encoder = kind.encoders(model)[0]
+            set_rope(copy.copy(encoder.model.config), config.model)
             check_length(encoder.model, config.corpus.length, "corpus.length", config.model.start_from)
             check_rows(config.train, len(stage.steps), processes.world_size)
             kind.check(config, rows_of_step(config.train, 0) // (processes.world_size * config.train.accumulation))

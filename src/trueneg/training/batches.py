@@ -203,8 +203,8 @@ class CorpusBatches(BatchLoader[Any]):
 
     Example i of step s stands at position ``r + i`` of an endless stream of epochs, each a seeded permutation of all
     rows, with r the rows of all steps before it (``rows_before``: ``s * batch_size`` unless rows rise); of a mixture,
-    each source has such a stream. Processes take contiguous shares of a step, micro-batches contiguous shares of those. A
-    stage counts steps from its own first one.
+    each source has such a stream. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
+    A stage counts steps from its own first one.
 
     Args:
         index: The rows.
