@@ -11,10 +11,13 @@ import pytest
 from transformers import AutoModel
 
 from tiny import make_config
+from trueneg.config.batch_sizes import rows_of_step
 from trueneg.config.codec import decode, encode, override
+from trueneg.config.costs import cost_of
 from trueneg.config.finetune_presets import FINETUNE_PRESETS, finetune_preset
 from trueneg.config.options import MaskingConfig, PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS, PUBLISHED, preset
+from trueneg.config.stages import stages_of
 from trueneg.errors import ConfigError
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.runs.finetuning import configure_finetuning
@@ -242,3 +245,30 @@ def test_settings_come_last(tmp_path: Path) -> None:
 def test_a_checkpoint_and_a_task_are_needed(start_from: str, task: str) -> None:
     with pytest.raises(ConfigError, match="give a checkpoint and a --task"):
         configure_finetuning(start_from, task)
+
+
+def test_stages_of_modernbert_and_mmbert_have_the_tokens_of_their_configurations() -> None:
+    """Recounted step by step, in billions: max_duration and batch_size_warmup_tokens of the published files."""
+    for name, length, tokens, rising in (
+        ("modernbert-base-staged", (1024, 8192, 8192), (1719, 250, 50), 50),
+        ("mmbert-base-staged", (1024, 8192, 8192), (2000, 600, 100), 60),
+    ):
+        stages = stages_of(preset(name))
+        assert [stage.config.corpus.length for stage in stages] == [*length]
+        train = stages[0].config.train
+        first = [rows_of_step(train, step) for step in range(train.batch_warmup_steps)]
+        assert (first[0], first[-1]) == (train.batch_warmup_from, 4600)
+        assert sum(first) * 1024 / 1e9 == pytest.approx(rising, rel=1e-3)
+        counted = [sum(first) + 4608 * (len(stages[0].steps) - len(first))]
+        counted += [stage.config.train.batch_size * len(stage.steps) for stage in stages[1:]]
+        assert [rows * size / 1e9 for rows, size in zip(counted, length, strict=True)] == pytest.approx(
+            tokens, rel=1e-3
+        )
+        assert cost_of(preset(name)).tokens == sum(rows * size for rows, size in zip(counted, length, strict=True))
+        warm = sum(first[: stages[0].config.optimizer.warmup_steps]) * 1024 / 1e9
+        assert warm == pytest.approx(3, rel=1e-3)
+        assert stages[2].config.optimizer.schedule == "1-sqrt"
+    masked = [stage.config.objective.masking.rate for stage in stages_of(preset("mmbert-base-staged"))]
+    assert masked == [0.3, 0.15, 0.05]
+    bases = [stage.config.model.rope_theta for stage in stages_of(preset("modernbert-base-staged"))]
+    assert bases == [10_000, 160_000, 160_000]

@@ -138,7 +138,12 @@ _MODERNBERT_STAGED = with_stages(
         preset="modernbert-base-staged",
         model=replace(_MODERNBERT_BASE.model, rope_theta=10_000.0, rope_theta_local=10_000.0),
         optimizer=OptimizerConfig(
-            learning_rate=8e-4, schedule="constant", warmup_steps=2_773, weight_decay=1e-5 / 8e-4, beta2=0.98
+            name="stableadamw",
+            learning_rate=8e-4,
+            schedule="constant",
+            warmup_steps=2_773,
+            weight_decay=1e-5 / 8e-4,
+            beta2=0.98,
         ),
         train=replace(
             _MODERNBERT_BASE.train,
@@ -162,6 +167,7 @@ _MMBERT_STAGED = with_stages(
         _MODERNBERT_STAGED,
         preset="mmbert-base-staged",
         optimizer=OptimizerConfig(
+            name="stableadamw",
             learning_rate=8e-4,
             schedule="constant",
             warmup_steps=3_976,
