@@ -414,6 +414,8 @@ def another(hint: Any, value: Any) -> Any:
     """Another value of an option's type."""
     if get_origin(hint) is Literal:
         return next(choice for choice in get_args(hint) if choice != value)
+    if isinstance(value, list):
+        return [{"name": "stage", "steps": 3}]
     return {bool: lambda: not value, str: lambda: f"{value}x"}.get(hint, lambda: value + 1)()
 
 
