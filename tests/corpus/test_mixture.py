@@ -110,14 +110,16 @@ def two(texts: list[str], wordpiece: Path, tmp_path_factory: pytest.TempPathFact
 @given(seed=st.integers(-(2**63), 2**63 - 1), weights=st.tuples(st.integers(1, 9), st.integers(1, 9)))
 def test_every_row_comes_once_an_epoch_of_its_source(two: list[RowIndex], seed: int, weights: tuple[int, int]) -> None:
     mixed = MixedRows(two, ["a", "b"], [Fraction(weight) for weight in weights])
-    rows = mixed.at(seed, np.arange(400))
+    count = 12 * len(mixed)  # each of them is read more than once, also with a tenth of the rows
+    rows = mixed.at(seed, np.arange(count))
     first = len(two[0])
     for own, size in ((rows[rows < first], first), (rows[rows >= first] - first, len(two[1]))):
+        assert len(own) >= size
         for begin in range(0, len(own) - size + 1, size):
             assert Counter(own[begin : begin + size].tolist()) == Counter(range(size))
-    epochs = mixed.epochs(400)
+    epochs = mixed.epochs(count)
     assert epochs == {"a": int((rows < first).sum()) / first, "b": int((rows >= first).sum()) / len(two[1])}
-    assert mixed.progress(400)["source/a/share"] == (rows < first).mean()
+    assert mixed.progress(count)["source/a/share"] == (rows < first).mean()
 
 
 def test_orders_follow_from_the_seed_and_differ_between_sources_and_epochs(two: list[RowIndex]) -> None:
