@@ -3,6 +3,8 @@
 PYTHON =
 BIN = .venv/bin
 FAULTS = --kills 200
+# Files of tests side by side, one a core; how many: make test JOBS=1.
+JOBS = auto
 
 help:
 	@echo 'make setup   .venv with the pinned versions, and WordNet'
@@ -35,10 +37,10 @@ lint: .venv/installed
 
 test: setup lint
 	$(BIN)/python -m pytest --doctest-modules src
-	CHROMIUM="$$(scripts/install-chromium)" && export CHROMIUM && $(BIN)/python -m pytest tests
+	CHROMIUM="$$(scripts/install-chromium)" && export CHROMIUM && $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist loadfile tests
 
 check: setup lint
-	$(BIN)/python -m pytest -m 'not slow' tests
+	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist loadfile -m 'not slow' tests
 
 faults: setup
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS)
