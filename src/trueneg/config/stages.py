@@ -253,7 +253,7 @@ def describe_stages(config: PretrainConfig) -> Iterator[dict[str, Any]]:
             "learning_rate": optimizer.learning_rate,
             "schedule": optimizer.schedule,
             "warmup_steps": optimizer.warmup_steps,
-            "corpus": corpus.path,
+            "corpus": corpus.mixture or corpus.path,
         }
 
 
