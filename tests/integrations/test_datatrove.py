@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import runpy
 import stat
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from datatrove.executor import LocalPipelineExecutor, SlurmPipelineExecutor
 from datatrove.pipeline.filters import LambdaFilter
 from datatrove.pipeline.readers import JsonlReader
+from datatrove.utils.word_tokenizers import WordTokenizer
 
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus
@@ -159,6 +162,43 @@ def test_annotations(whole: Path, tmp_path: Path) -> None:
         local([Finish(out)], tmp_path / f"f{tasks}", depends=notes, workers=1).run()
     assert contents(tmp_path / "notes1") == contents(tmp_path / "notes3")
     assert Annotations.open(tmp_path / "notes3", Corpus.open(whole)).info.share == 1
+
+
+class Spaces(WordTokenizer):
+    """Words as white space has them, for spaCy, which is in no other test."""
+
+    def word_tokenize(self, text: str) -> list[str]:
+        return text.split()
+
+    def sent_tokenize(self, text: str) -> list[str]:
+        return [text]
+
+    def span_tokenize(self, text: str) -> list[tuple[int, int]]:
+        return [(0, len(text))]
+
+
+def test_the_example_filters_and_removes_near_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = random.Random(0)
+    words = ["".join(choose.choices("abcdefgh", k=5)) for _ in range(100)]  # digits are all alike to MinHash
+    texts = [" ".join(["the and of", *choose.choices(words, k=80)]) for _ in range(30)]
+    (tmp_path / "texts").mkdir()
+    for number in range(3):
+        those = texts[number * 10 : number * 10 + 10]
+        rows = [*those, "too short", texts[0] + " again"]  # near-duplicates of the very first
+        lines = (json.dumps({"text": text}) + "\n" for text in rows)
+        (tmp_path / "texts" / f"{number}.jsonl").write_text("".join(lines))
+    tokenizer = tmp_path / "tok"
+    train_tokenizer([str(tmp_path / "texts")], tokenizer, vocab_size=100)
+    for module in ("datatrove.pipeline.dedup.minhash", "datatrove.utils.word_tokenizers"):
+        monkeypatch.setattr(f"{module}.load_word_tokenizer", lambda language: Spaces())
+    example = Path(__file__).parents[2] / "examples" / "large_corpus.py"
+    given = [tmp_path / "texts", tokenizer, tmp_path / "corpus", "--work", tmp_path / "work", "--tasks", 3]
+    monkeypatch.setattr(sys, "argv", [str(example), *map(str, given), "--valid", "0.2"])
+    runpy.run_path(str(example), run_name="__main__")
+    info = CorpusInfo.read(tmp_path / "corpus")
+    assert info.num_documents == 30
+    runpy.run_path(str(example), run_name="__main__")  # nothing is left to do
+    assert CorpusInfo.read(tmp_path / "corpus") == info
 
 
 SBATCH = """#!{python}

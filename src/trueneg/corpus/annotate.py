@@ -141,7 +141,7 @@ def write_annotations(
         tokenizer_fingerprint=described.tokenizer_fingerprint,
         dtype=described.dtype,
         detector=annotate.detector,
-        provenance=dict(annotate.provenance),
+        provenance=dict(sorted(annotate.provenance.items())),  # a table that is read has another order than one made
         most=most,
         length=length,
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},

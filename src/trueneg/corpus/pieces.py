@@ -138,6 +138,6 @@ def _record(file: BinaryIO) -> tuple[Split, TokenizedTexts]:
         tags, words, last_tokens = array(), array(), array()
         lines = array().tobytes().decode().split("\n")[:-1]
         forms = tuple((text, int(tag)) for text, _, tag in (line.partition("\t") for line in lines))
-        tagged = EncodedTags(tags, forms, words, last_tokens)
+        tagged = EncodedTags(tags, forms, words.astype(np.int64), last_tokens.astype(np.int64))
     is_word_start = np.unpackbits(bits, count=len(tokens)).astype(bool)
     return _SPLITS[split], TokenizedTexts(tokens, is_word_start, lengths, tagged)
