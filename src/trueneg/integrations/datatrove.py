@@ -1,15 +1,9 @@
 """Corpora built by datatrove's executors: local processes, Slurm arrays, Ray.
 
-``TokenizeFiles`` is ``trueneg corpus build --part`` as a block: task 2 of 16 is part 3/16. ``TokenizeDocuments`` ends
-a pipeline of datatrove's own readers, filters and deduplication. ``AnnotateCorpus`` is ``trueneg corpus annotate
---part``. A pipeline of ``Finish`` alone, with one task that depends on those, puts the parts together. What is
-finished is skipped when an executor is run again.
-
-Example:
-    >>> from datatrove.executor import LocalPipelineExecutor  # doctest: +SKIP
-    >>> build = LocalPipelineExecutor([TokenizeFiles(["s3://bucket/text/"], "tok/", "corpus/")], tasks=16)
-    ... # doctest: +SKIP
-    >>> LocalPipelineExecutor([Finish("corpus/")], tasks=1, depends=build).run()  # doctest: +SKIP
+``TokenizeFiles`` is one part of ``trueneg corpus build`` as a block: task 2 of 16 does what ``--part 3/16`` says.
+``TokenizeDocuments`` ends a pipeline of datatrove's own readers, filters and deduplication. ``AnnotateCorpus`` is one
+part of ``trueneg corpus annotate``. A pipeline of ``Finish`` alone, with one task that depends on those, puts the parts
+together. What is finished is skipped when an executor is run again. ``docs/large-corpora.md`` has an example.
 """
 
 from __future__ import annotations
