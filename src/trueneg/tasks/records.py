@@ -133,7 +133,9 @@ def name_of(data: str) -> str:
         name = "-".join(filter(None, (PurePath(dataset).name, configuration)))
     else:
         place = Path(data).resolve()
-        name = place.name if place.is_dir() else place.stem
+        # Path.stem has been another for a name like "...csv" since Python 3.14.
+        stem, _, _ = place.name.rpartition(".")
+        name = place.name if place.is_dir() or not stem else stem
     if not name.strip("."):
         raise TaskError(f"--data {data}: results cannot be kept under the name {name!r}: rename it")
     return name
