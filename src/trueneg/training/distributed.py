@@ -171,9 +171,10 @@ def join_processes(device_type: str) -> Iterator[Processes]:
     if device_type in WITH_STREAMS:
         torch.get_device_module(device_type).set_device(processes.local_rank)
     is_joined = torch.distributed.is_initialized()
-    if not is_joined:
+    if is_joined:
+        processes.wait_at_most(PATIENCE)
+    else:
         _join(processes, backend_for(device_type))
-    processes.wait_at_most(PATIENCE)
     try:
         yield processes
     except RuntimeError as error:
