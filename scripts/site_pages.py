@@ -1,7 +1,8 @@
-"""Pages of the site that lie elsewhere: README.md is its first page, and the API's is made of the public names."""
+"""Pages of the site that are made: README.md is its first, the tutorial a notebook, the API's has the public names."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ KINDS = {
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that do not lie in docs/."""
+    """Add the pages that are no Markdown in docs/."""
     for page, name in ELSEWHERE.items():
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](").replace("](README.md", "](index.md")
+        text = text.replace("](tutorial.ipynb", "](tutorial.md")
         files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, "tutorial.md", content=notebook_page(ROOT / "docs" / "tutorial.ipynb")))
     files.append(File.generated(config, "api.md", content=api_page()))
     return files
 
@@ -48,3 +51,14 @@ def api_page() -> str:
             options = f"    options:\n      heading: trueneg.{name}\n      toc_label: {name}\n"
             parts.append(f"::: {found[name].replace(':', '.')}\n{options}")
     return "\n".join(parts)
+
+
+def notebook_page(path: Path) -> str:
+    """Write a notebook as a page: text, code, and what the code printed."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        printed = ["".join(output["text"]) for output in cell.get("outputs", []) if output["output_type"] == "stream"]
+        parts += [f"```text\n{text.rstrip()}\n```" for text in printed]
+    return "\n\n".join(parts).replace("](../README.md", "](index.md")

@@ -114,8 +114,9 @@ def _refusal(verb: Any, words: list[str]) -> str:
 def _unknown_settings(kind: type[Any] | None, words: list[str]) -> list[str]:
     problems = []
     for option, setting in pairwise(words):
-        name = setting.partition("=")[0]
-        if kind is not None and option == "--set" and not is_placeholder(name):
+        # stages.NAME.KEY is an option of a stage, of which two are its own.
+        name = re.sub(r"^stages\.[\w-]+\.(?:(?:steps|keep)$)?", "", setting.partition("=")[0])
+        if name and kind is not None and option == "--set" and not is_placeholder(name):
             try:
                 full_name(kind(), name)
             except ConfigError as error:
@@ -145,6 +146,7 @@ def test_the_program_takes_what_is_said(place: str) -> None:
         ("trueneg lexicon show", ""),
         ("trueneg inspect RUN one two three", "three"),
         ("trueneg pretrain electra-mini --out runs/x --set objective.corection.use=marginal", "corection"),
+        ("trueneg pretrain electra-mini --out runs/x --set stages.decay.steps=5 --set stages.decay.rat=0.1", "'rat'"),
         ("OMP_NUM_THREADS=1 torchrun -m trueneg pretrain … --stepz 5", "--stepz"),
     ],
 )
