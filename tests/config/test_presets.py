@@ -35,7 +35,7 @@ PAPERS = {
     "modernbert-base": (22, 768, 12, 1152, None, None, 0.3, 8e-4, None, None, None, 1024),
 }
 OPTIMIZERS = dict.fromkeys(PAPERS, (0.01, 0.9, 0.999, 1e-6, "linear")) | {
-    "modernbert-base": (1e-5, 0.9, 0.98, 1e-6, "wsd")
+    "modernbert-base": (1e-5 / 8e-4, 0.9, 0.98, 1e-6, "wsd")
 }
 """Weight decay, beta 1, beta 2, epsilon, schedule."""
 

@@ -112,7 +112,7 @@ _MODERNBERT_BASE = PretrainConfig(
     preset="modernbert-base",
     corpus=CorpusConfig(length=1024, pack=True, eval_rows=1024),
     # Warner et al. 2024: 22 layers, GeGLU of 1152, 30 % masked, warm-up-stable-decay, no dropout. Rows, steps and
-    # batch are ours: theirs was 1.7 trillion tokens in batches of up to 4,608 rows.
+    # batch are ours: theirs was 1.7 trillion tokens in batches of up to 4,608 rows. Weight decay: see the stages below.
     model=ModelConfig(
         architecture="modernbert",
         num_layers=22,
@@ -123,7 +123,9 @@ _MODERNBERT_BASE = PretrainConfig(
         dropout=0.0,
     ),
     objective=replace(MASKED_LM, masking=MaskingConfig(rate=0.3, mask_share=0.8, random_share=0.1)),
-    optimizer=OptimizerConfig(learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5, beta2=0.98),
+    optimizer=OptimizerConfig(
+        learning_rate=8e-4, schedule="wsd", warmup_steps=10_000, weight_decay=1e-5 / 8e-4, beta2=0.98
+    ),
     train=replace(_ELECTRA_SMALL.train, steps=500_000, batch_size=448),
 )
 _AT_8192 = ("corpus.length=8192", "model.rope_theta=160000.0")
