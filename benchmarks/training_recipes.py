@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from trueneg.runs.pretraining import configure, pretrain
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import pretrain
 
 SIZES = ("num_layers=2", "model.hidden_size=64", "num_heads=2", "intermediate_size=256", "max_positions=64")
 BUDGET = ("corpus.length=64", "batch_size=16", "warmup_steps=30", "eval_every=0", "save_every=0", "log_every=200")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.reporting.html import write_report as report
     from trueneg.runs.bench import bench_overhead as bench_overhead
     from trueneg.runs.bench import bench_step as bench_step
+    from trueneg.runs.configuring import configure as configure
     from trueneg.runs.demo import run_demo as run_demo
     from trueneg.runs.doctor import diagnose as diagnose
     from trueneg.runs.exporting import export as export
@@ -50,7 +51,6 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.finetuning import finetune as finetune
     from trueneg.runs.finetuning import finetune_seeds as finetune_seeds
     from trueneg.runs.merging import merge as merge
-    from trueneg.runs.pretraining import configure as configure
     from trueneg.runs.pretraining import pretrain as pretrain
     from trueneg.runs.pushing import push as push
     from trueneg.tokenizer import load_tokenizer as load_tokenizer
@@ -109,7 +109,7 @@ _PUBLIC = {
     "build_table": "trueneg.lexicon.table:build_table",
     "cached_table": "trueneg.lexicon.table:cached_table",
     "compare": "trueneg.evaluation.results.comparison:compare",
-    "configure": "trueneg.runs.pretraining:configure",
+    "configure": "trueneg.runs.configuring:configure",
     "configure_finetuning": "trueneg.runs.finetuning:configure_finetuning",
     "correct": "trueneg.objectives.labels:correct",
     "describe_corpus": "trueneg.corpus.rows:describe",

@@ -15,7 +15,7 @@ from trueneg.config.presets import preset
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import TruenegWarning
-from trueneg.runs import finetuning, pretraining
+from trueneg.runs import configuring, finetuning, pretraining
 from trueneg.training.log import read_metrics
 
 Arguments = list[object]
@@ -106,11 +106,11 @@ def test_a_configuration_from_elsewhere_finds_its_corpus(
     save_config(config, run / "config.json")
     monkeypatch.chdir(stands)
     with pytest.warns(TruenegWarning, match="'corpus' of .* is not here"):
-        found = pretraining.configure(config=Path("..") / "then" / "runs" / "tiny" / name)
+        found = configuring.configure(config=Path("..") / "then" / "runs" / "tiny" / name)
     assert Path(found.corpus.path).samefile(stood / "corpus")
     assert found.model.generator_from == "bert-base-uncased"
     monkeypatch.chdir(stood)  # where it is found as it is written
-    assert pretraining.configure(config=run / name) == config
+    assert configuring.configure(config=run / name) == config
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trueneg.config.presets import preset
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
 from trueneg.objectives import with_objective
-from trueneg.runs.pretraining import configure
+from trueneg.runs.configuring import configure
 
 KINDS = (PretrainConfig, FinetuneConfig)
 UNBOUNDED = {"train.seed", "task.null_threshold"}

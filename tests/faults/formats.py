@@ -60,8 +60,8 @@ from trueneg.recipes.trial_steps import read_chosen
 from trueneg.reporting.glue_server import server_scores
 from trueneg.reporting.html import write_report
 from trueneg.reporting.sources import read_sources
+from trueneg.runs.configuring import load_run_config
 from trueneg.runs.finetuned_models import finetuned_task
-from trueneg.runs.pretraining import load_run_config
 from trueneg.runs.sweeps import read_selection
 from trueneg.tasks import make_task
 from trueneg.tasks.contrast_sets import read_contrast_set

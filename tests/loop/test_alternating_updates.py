@@ -30,8 +30,9 @@ from trueneg.models.electra import ElectraPair
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.rtd import ReplacedTokenDetection
+from trueneg.runs.configuring import configure
 from trueneg.runs.estimate import estimate
-from trueneg.runs.pretraining import configure, pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.step import Run, train_step
 
 GDES = ("model.embedding_sharing=gdes", "model.dropout=0")

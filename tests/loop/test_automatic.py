@@ -20,9 +20,10 @@ from trueneg.errors import CheckpointError
 from trueneg.models import documents
 from trueneg.models.backbone import Encoder
 from trueneg.objectives import objective_kind, with_objective
-from trueneg.runs import pretraining
+from trueneg.runs import configuring, pretraining
 from trueneg.runs.automatic import with_attention, with_packing
-from trueneg.runs.pretraining import build, configure, pretrain
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import build, pretrain
 from trueneg.training.batches import row_index
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -168,6 +169,6 @@ def test_epochs_are_of_the_rows_that_are_read(corpus: Path, monkeypatch: pytest.
     single, packed = (2 * len(RowIndex(Corpus.open(corpus), 64, pack=pack)) for pack in (False, True))
     assert packed < single
     assert configure("electra-tiny", settings=settings, **given).train.steps == single
-    monkeypatch.setattr(pretraining, "choose_device", lambda device: GPU)
+    monkeypatch.setattr(configuring, "choose_device", lambda device: GPU)
     assert configure("electra-tiny", settings=settings, **given).train.steps == packed
     assert configure("electra-tiny", settings=[*settings, "corpus.pack=false"], **given).train.steps == single

@@ -31,7 +31,8 @@ from tiny_runs import (
 from trueneg.corpus.build import build_corpus
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
 from trueneg.runs import pretraining
-from trueneg.runs.pretraining import load_run_config, pretrain
+from trueneg.runs.configuring import load_run_config
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.log import read_metrics
 
 

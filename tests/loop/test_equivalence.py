@@ -67,7 +67,8 @@ def test_torchrun_with_two_processes_is_one_process(config_of: MakeConfig, tmp_p
     save_config(config, tmp_path / "config.json")
     script = tmp_path / "train.py"
     script.write_text(
-        "from trueneg.runs.pretraining import load_run_config, pretrain\n"
+        "from trueneg.runs.configuring import load_run_config\n"
+        "from trueneg.runs.pretraining import pretrain\n"
         f"pretrain(load_run_config({str(tmp_path / 'config.json')!r}), {str(tmp_path / 'two')!r}, quiet=True)\n"
     )
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -11,7 +11,8 @@ from tiny_runs import MakeConfig, check_resumes, together, weight_distance
 
 from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError
-from trueneg.runs.pretraining import configure, pretrain
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import pretrain
 
 SETTINGS = ("model.frozen_steps=6", "train.steps=12", "train.save_every=3", "train.keep=9", "optimizer.warmup_steps=0")
 

@@ -21,7 +21,8 @@ from torch import distributed
 
 from forks import FORKS
 from trueneg.config.options import PretrainConfig
-from trueneg.runs.pretraining import configure, pretrain
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import pretrain
 
 pytestmark = pytest.mark.slow
 

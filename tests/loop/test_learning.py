@@ -90,7 +90,7 @@ def test_another_seed_is_another_run_and_the_same_seed_the_same(config_of: MakeC
 
 
 def test_a_saved_configuration_runs_again(config_of: MakeConfig, tmp_path: Path) -> None:
-    from trueneg.runs.pretraining import load_run_config
+    from trueneg.runs.configuring import load_run_config
 
     pretrain(config_of("corrected", "train.steps=5"), tmp_path / "one", quiet=True)
     again = load_run_config(tmp_path / "one")

@@ -32,7 +32,8 @@ from trueneg.detectors.table import TableDetector
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError, TruenegWarning
 from trueneg.lexicon.table import cached_table
 from trueneg.runs import sources
-from trueneg.runs.pretraining import configure, load_run_config, pretrain
+from trueneg.runs.configuring import configure, load_run_config
+from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training import batches
 from trueneg.training.batches import CorpusBatches, rows_of

@@ -42,7 +42,8 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError
-from trueneg.runs.pretraining import configure, pretrain, rehearse
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import pretrain, rehearse
 from trueneg.training.batches import CorpusBatches
 from trueneg.training.distributed import Processes
 

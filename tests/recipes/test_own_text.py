@@ -36,7 +36,8 @@ from trueneg.recipes.plan import FINISHED
 from trueneg.recipes.trial import planned, run_trial
 from trueneg.recipes.trial_steps import MAX_EPOCHS, MIN_STEPS, Cost, choose_steps
 from trueneg.reporting.trial import headline, trial_tables, write_trial
-from trueneg.runs.pretraining import configure, pretrain
+from trueneg.runs.configuring import configure
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.log import read_metrics
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"

@@ -104,8 +104,8 @@ def doctor(
         refuse_given(context, ["batch_size", "on", "settings"], "doctor without --preset")
     data: dict[str, Any] = {}
     if preset:
+        from trueneg.runs.configuring import configure
         from trueneg.runs.estimate import expect
-        from trueneg.runs.pretraining import configure
 
         found, expected = expect(configure(preset, settings=chosen_settings(context)), on)
         data["estimate"] = {**vars(found), "memory": found.memory}

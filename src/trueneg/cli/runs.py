@@ -121,8 +121,9 @@ def pretrain(
 
     In stages: `trueneg pretrain electra-mini --corpus corpus/ --out runs/staged --stages stages.toml`
     """
-    from trueneg.runs.pretraining import configure, rehearse
+    from trueneg.runs.configuring import configure
     from trueneg.runs.pretraining import pretrain as run
+    from trueneg.runs.pretraining import rehearse
     from trueneg.runs.stages import stage_table
 
     wanted = configure(

@@ -226,7 +226,7 @@ def describe(kind: type[Any]) -> dict[str, Option]:
         >>> from trueneg.config.options import PretrainConfig
         >>> described = describe(PretrainConfig)["train.steps"]
         >>> described.values, described.bounds, described.about
-        ('int', 'at least 1', 'Optimizer steps of the whole run.')
+        ('int', 'at least 1', 'Optimizer steps of the whole run, of all its stages together.')
     """
     described, known, default = {}, rules(kind), flatten(encode(kind()))
     hints_and_docs = _hints_and_docstrings(kind)

@@ -18,7 +18,7 @@ from trueneg.lexicon.wordnet_location import find_wordnet
 from trueneg.models.loading import config_of, load_masked_lm, resolve_checkpoint
 from trueneg.models.sentence_modules import is_sentence_encoder
 from trueneg.recipes.plan import Argument, Input, digest
-from trueneg.runs.pretraining import configure
+from trueneg.runs.configuring import configure
 from trueneg.tokenizer import load_tokenizer
 
 ARMS: Mapping[str, str] = {

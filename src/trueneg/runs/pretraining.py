@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,21 +15,17 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.codec import encode, full_name, load_config, override, save_config
+from trueneg.config.codec import encode, save_config
 from trueneg.config.costs import num_readings
-from trueneg.config.mixtures import write_mixture
-from trueneg.config.options import CorpusConfig, PretrainConfig, StageConfig
-from trueneg.config.presets import CONTINUE, PRESETS
-from trueneg.config.presets import preset as find_preset
+from trueneg.config.options import PretrainConfig
 from trueneg.config.stages import Stage, check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
-from trueneg.config.validation import check_options_apply, steps_to_keep, validate
+from trueneg.config.validation import steps_to_keep
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows
 from trueneg.detectors.annotated import movable
 from trueneg.detectors.language import warn_of_another_language
-from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
@@ -39,15 +34,15 @@ from trueneg.models.disentangled import weights_behind
 from trueneg.models.documents import sound_kernels
 from trueneg.models.flops import training_flops
 from trueneg.models.fused import fuse
-from trueneg.models.loading import checkpoint_gradients, count_parameters, objective_of
+from trueneg.models.loading import checkpoint_gradients, count_parameters
 from trueneg.models.origin import keep_origin, read_origin
-from trueneg.objectives import objective_kind, with_objective
+from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective
-from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
+from trueneg.runs.configuring import check_has_corpus
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
-from trueneg.runs.stages import apart, begun_stages, check_ahead, stage_table, staged
+from trueneg.runs.stages import begun_stages, check_ahead, stage_table
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
 from trueneg.training.checkpoint import (
     State,
@@ -97,125 +92,6 @@ class Pretrained:
     """Where the model lies, as of the last save."""
     held_out: Mapping[str, float] = field(default_factory=dict)
     """Readings of the last evaluation on held-out rows, with its ``step``; empty if there was none."""
-
-
-def configure(
-    preset: str | None = None,
-    *,
-    start_from: str | None = None,
-    objective: str | None = None,
-    config: str | Path | None = None,
-    epochs: float | None = None,
-    stages: str | Path | Sequence[StageConfig] | None = None,
-    settings: Sequence[str] = (),
-) -> PretrainConfig:
-    """Put a run's configuration together.
-
-    Args:
-        preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
-        start_from: A checkpoint to continue, instead of the preset's if that names one. Continuing without a word about
-            the objective means ``mlm``, or ``electra`` if the checkpoint is an ELECTRA discriminator.
-        objective: What is minimised.
-        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
-        epochs: Times that the corpus is read, from which ``train.steps`` follows.
-        stages: A TOML file of stages, or the stages themselves, instead of those of the preset or configuration.
-        settings: ``key=value``, applied last. ``stages.NAME.key=value`` is of a stage; ``train.steps`` of a run with
-            stages stretches or shrinks them alike.
-
-    Raises:
-        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
-            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
-        CorpusError: for epochs of a corpus that cannot be opened.
-
-    Example:
-        >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
-        10
-    """
-    settings, of_stages = apart(settings)
-    if config is not None and preset is not None:
-        raise ConfigError("a preset and --config exclude each other: both say everything")
-    if config is not None:
-        base = _with_paths_found(load_run_config(config), Path(config))
-    elif preset is not None:
-        base = find_preset(preset)
-    elif start_from:
-        base = CONTINUE
-        objective = objective or objective_of(start_from)
-    else:
-        raise ConfigError(f"nothing to train: name a preset ({', '.join(PRESETS)}) or continue a checkpoint (--from)")
-    if objective:
-        base = with_objective(base, objective)
-    if start_from:
-        # A preset's generator belongs to the preset's own checkpoint.
-        base = replace(base, model=replace(base.model, start_from=start_from, generator_from=""))
-    named = override(base, settings)
-    load_plugins(named.plugins)
-    chosen = override(with_objective(base, named.objective.name), settings)
-    chosen = replace(chosen, plugins=loaded_plugins())
-    check_options_apply(chosen, settings)
-    check_forms_apply(chosen, settings)
-    chosen = staged(chosen, stages, settings, of_stages)
-    return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
-
-
-def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
-    """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
-    model = replace(
-        config.model,
-        start_from=_found_above(saved, config.model.start_from),
-        generator_from=_found_above(saved, config.model.generator_from),
-    )
-    return replace(
-        config,
-        corpus=_with_corpora_found(config.corpus, saved),
-        model=model,
-        stages=tuple(replace(one, settings=tuple(_setting_found(one.settings, saved))) for one in config.stages),
-    )
-
-
-def _with_corpora_found(corpus: CorpusConfig, saved: Path) -> CorpusConfig:
-    found = [replace(source, path=_found_above(saved, source.path)) for source in corpus.sources]
-    is_mixture = bool(corpus.mixture)
-    return replace(corpus, mixture=write_mixture(found)) if is_mixture else replace(corpus, path=found[0].path)
-
-
-def _setting_found(settings: Sequence[str], saved: Path) -> Iterator[str]:
-    for setting in settings:
-        key, _, value = setting.partition("=")
-        if key in ("corpus.path", "corpus.mixture"):
-            name = key.removeprefix("corpus.")
-            value = getattr(_with_corpora_found(override(CorpusConfig(), [f"{name}={value}"]), saved), name)
-        yield f"{key}={value}"
-
-
-def _found_above(saved: Path, name: str) -> str:
-    if not name or Path(name).exists():
-        return name
-    above = (folder / name for folder in saved.resolve().parents)
-    if not (found := next((path for path in above if path.exists()), None)):
-        return name
-    warnings.warn(f"'{name}' of '{saved}' is not here: taking '{found}'", TruenegWarning, stacklevel=2)
-    return str(found)
-
-
-def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
-    """Replace the steps by as many as read the corpus so many times."""
-    if not (0 < epochs < math.inf):
-        raise ConfigError(f"--epochs {epochs}: must be above 0")
-    if config.stages:
-        raise ConfigError("--epochs: stages say themselves how long they are: leave it out")
-    if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
-        raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
-    validate(config)
-    _check_corpus(config)
-    corpora = open_corpora(config.corpus)
-    plain = replace(config, objective=PretrainConfig().objective)  # of which no tags or annotations are read
-    rows = rows_of(plain, corpora)
-    settled, _ = with_packing(config, rows, choose_device(config.train.device))
-    if settled.corpus.is_packed and not rows.is_packed:
-        rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
-    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
-    return replace(config, train=replace(config.train, steps=steps))
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
@@ -517,22 +393,12 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         run.leave()
 
 
-def load_run_config(path: str | Path) -> PretrainConfig:
-    """Read the configuration of a run, given its folder or its ``config.json``.
-
-    Raises:
-        ConfigError: if there is none, or it is not one.
-    """
-    path = Path(path)
-    return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
-
-
 def _check(config: PretrainConfig) -> None:
     """Find mistakes before anything is loaded."""
     check_stages(config)
     for stage in stages_of(config):
         with naming(stage):
-            _check_corpus(stage.config)
+            check_has_corpus(stage.config)
 
 
 def _check_folder(folder: Path) -> None:
@@ -545,11 +411,6 @@ def _check_folder(folder: Path) -> None:
         foreign = sorted(names - _OF_A_RUN)
         if foreign:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
-
-
-def _check_corpus(config: PretrainConfig) -> None:
-    if not config.corpus.path and not config.corpus.mixture:
-        raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
 
 
 def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:

@@ -1,0 +1,168 @@
+"""A pre-training run's configuration, put together from a preset or a saved run, a checkpoint and settings."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trueneg.config.codec import full_name, load_config, override
+from trueneg.config.mixtures import write_mixture
+from trueneg.config.options import CorpusConfig, PretrainConfig, StageConfig
+from trueneg.config.presets import CONTINUE, PRESETS
+from trueneg.config.presets import preset as find_preset
+from trueneg.config.validation import check_options_apply, validate
+from trueneg.corpus.mixture import open_corpora
+from trueneg.detectors.specification import check_forms_apply
+from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.models.loading import objective_of
+from trueneg.objectives import with_objective
+from trueneg.registry import load_plugins, loaded_plugins
+from trueneg.runs.automatic import with_packing
+from trueneg.runs.stages import apart, staged
+from trueneg.training.batches import rows_of
+from trueneg.training.distributed import choose_device
+from trueneg.training.folder import (
+    CONFIG,
+)
+
+
+def configure(
+    preset: str | None = None,
+    *,
+    start_from: str | None = None,
+    objective: str | None = None,
+    config: str | Path | None = None,
+    epochs: float | None = None,
+    stages: str | Path | Sequence[StageConfig] | None = None,
+    settings: Sequence[str] = (),
+) -> PretrainConfig:
+    """Put a run's configuration together.
+
+    Args:
+        preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
+        start_from: A checkpoint to continue, instead of the preset's if that names one. Continuing without a word about
+            the objective means ``mlm``, or ``electra`` if the checkpoint is an ELECTRA discriminator.
+        objective: What is minimised.
+        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        epochs: Times that the corpus is read, from which ``train.steps`` follows.
+        stages: A TOML file of stages, or the stages themselves, instead of those of the preset or configuration.
+        settings: ``key=value``, applied last. ``stages.NAME.key=value`` is of a stage; ``train.steps`` of a run with
+            stages stretches or shrinks them alike.
+
+    Raises:
+        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
+            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
+        CorpusError: for epochs of a corpus that cannot be opened.
+
+    Example:
+        >>> configure("electra-mini", settings=["train.steps=10"]).train.steps
+        10
+    """
+    settings, of_stages = apart(settings)
+    if config is not None and preset is not None:
+        raise ConfigError("a preset and --config exclude each other: both say everything")
+    if config is not None:
+        base = _with_paths_found(load_run_config(config), Path(config))
+    elif preset is not None:
+        base = find_preset(preset)
+    elif start_from:
+        base = CONTINUE
+        objective = objective or objective_of(start_from)
+    else:
+        raise ConfigError(f"nothing to train: name a preset ({', '.join(PRESETS)}) or continue a checkpoint (--from)")
+    if objective:
+        base = with_objective(base, objective)
+    if start_from:
+        # A preset's generator belongs to the preset's own checkpoint.
+        base = replace(base, model=replace(base.model, start_from=start_from, generator_from=""))
+    named = override(base, settings)
+    load_plugins(named.plugins)
+    chosen = override(with_objective(base, named.objective.name), settings)
+    chosen = replace(chosen, plugins=loaded_plugins())
+    check_options_apply(chosen, settings)
+    check_forms_apply(chosen, settings)
+    chosen = staged(chosen, stages, settings, of_stages)
+    return chosen if epochs is None else _with_epochs(chosen, epochs, settings)
+
+
+def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
+    """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
+    model = replace(
+        config.model,
+        start_from=_found_above(saved, config.model.start_from),
+        generator_from=_found_above(saved, config.model.generator_from),
+    )
+    return replace(
+        config,
+        corpus=_with_corpora_found(config.corpus, saved),
+        model=model,
+        stages=tuple(replace(one, settings=tuple(_setting_found(one.settings, saved))) for one in config.stages),
+    )
+
+
+def _with_corpora_found(corpus: CorpusConfig, saved: Path) -> CorpusConfig:
+    found = [replace(source, path=_found_above(saved, source.path)) for source in corpus.sources]
+    is_mixture = bool(corpus.mixture)
+    return replace(corpus, mixture=write_mixture(found)) if is_mixture else replace(corpus, path=found[0].path)
+
+
+def _setting_found(settings: Sequence[str], saved: Path) -> Iterator[str]:
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key in ("corpus.path", "corpus.mixture"):
+            name = key.removeprefix("corpus.")
+            value = getattr(_with_corpora_found(override(CorpusConfig(), [f"{name}={value}"]), saved), name)
+        yield f"{key}={value}"
+
+
+def _found_above(saved: Path, name: str) -> str:
+    if not name or Path(name).exists():
+        return name
+    above = (folder / name for folder in saved.resolve().parents)
+    if not (found := next((path for path in above if path.exists()), None)):
+        return name
+    warnings.warn(f"'{name}' of '{saved}' is not here: taking '{found}'", TruenegWarning, stacklevel=2)
+    return str(found)
+
+
+def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
+    """Replace the steps by as many as read the corpus so many times."""
+    if not (0 < epochs < math.inf):
+        raise ConfigError(f"--epochs {epochs}: must be above 0")
+    if config.stages:
+        raise ConfigError("--epochs: stages say themselves how long they are: leave it out")
+    if any(full_name(config, setting.partition("=")[0].strip()) == "train.steps" for setting in settings):
+        raise ConfigError("--epochs and --steps (train.steps) both say how long: leave one out")
+    validate(config)
+    check_has_corpus(config)
+    corpora = open_corpora(config.corpus)
+    plain = replace(config, objective=PretrainConfig().objective)  # of which no tags or annotations are read
+    rows = rows_of(plain, corpora)
+    settled, _ = with_packing(config, rows, choose_device(config.train.device))
+    if settled.corpus.is_packed and not rows.is_packed:
+        rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
+    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
+    return replace(config, train=replace(config.train, steps=steps))
+
+
+def load_run_config(path: str | Path) -> PretrainConfig:
+    """Read the configuration of a run, given its folder or its ``config.json``.
+
+    Raises:
+        ConfigError: if there is none, or it is not one.
+    """
+    path = Path(path)
+    return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)
+
+
+def check_has_corpus(config: PretrainConfig) -> None:
+    """Refuse a configuration without a corpus.
+
+    Raises:
+        ConfigError: saying how to name one.
+    """
+    if not config.corpus.path and not config.corpus.mixture:
+        raise ConfigError("no corpus: give --corpus (corpus.path) a folder made by 'trueneg corpus build'")
