@@ -48,7 +48,7 @@ def test_text_that_cannot_be_read(world: World, tmp_path: Path, name: str, verb:
         ("steps=0", "train.steps must be at least 1, got 0"),
         ("steps", "write it as key=value"),
         ("train.stepz=3", "did you mean 'train.steps'?"),
-        ("precision=fp16", "Known: auto, bf16, fp32"),
+        ("precision=fp8", "Known: auto, bf16, fp16, fp32"),
         ("accumulation=3", "use a multiple of 3"),
         ("corpus.length=65", "only 64 positions: set corpus.length=64 (--length 64)"),
         ("correction.detector=lexcial", "did you mean 'lexical'?"),

@@ -210,7 +210,10 @@ def test_a_calibration_is_a_detector(tmp_path: Path) -> None:
         (["--detector", "lexical", "--data", "nowhere.json"], "--data nowhere.json: no such file or folder"),
         (["--detector", "lexical", "--vocabulary", "./nowhere"], "no tokenizer at './nowhere'"),
         (["--detector", "lexical", "--wordnet", "nowhere"], "--wordnet nowhere: no such folder"),
-        (["--detector", "lexical", "--device", "tpux"], "--device must be cpu, cuda or cuda:N, got tpux"),
+        (
+            ["--detector", "lexical", "--device", "tpux"],
+            "--device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got tpux",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

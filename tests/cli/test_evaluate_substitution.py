@@ -80,7 +80,7 @@ def test_python_and_the_command_line_measure_the_same(world: World) -> None:
         (["--window", "4096"], "--window 4096: "),
         (["--window", "2"], "--window 2 has no room for 1 sentences"),
         (["--wordnet", "nowhere"], "--wordnet nowhere: no such folder"),
-        (["--device", "tpux"], "--device must be cpu, cuda or cuda:N, got tpux"),
+        (["--device", "tpux"], "--device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got tpux"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

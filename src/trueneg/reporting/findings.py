@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
@@ -207,12 +207,12 @@ _APART = "intervals taken as independent, so rather too wide; of these checkpoin
 def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
     """Put runs together whose options are the same but for the seed, by a name that they share."""
     free = names_where(PretrainConfig, lambda rule: not rule.is_compared)
-    arms: dict[tuple[Any, ...], dict[int, RunFiles]] = {}
+    arms: dict[str, dict[int, RunFiles]] = {}
     for run in runs:
         options = {name: value for name, value in flatten(encode(run.config)).items() if name not in free}
-        seeds = arms.setdefault(tuple(sorted(options.items(), key=lambda item: item[0])), {})
+        seeds = arms.setdefault(json.dumps(options, sort_keys=True), {})
         if run.config.train.seed in seeds:  # the same run twice: each counts by itself
-            arms[(run.name,)] = {run.config.train.seed: run}
+            arms[run.name] = {run.config.train.seed: run}
         else:
             seeds[run.config.train.seed] = run
     named: dict[str, dict[int, RunFiles]] = {}
