@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import nbclient
 import nbformat
 import pytest
 from nbformat import NotebookNode
+
+from trueneg.lexicon.wordnet_location import find_wordnet
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial.ipynb"
 SMALLER = {"steps = 120": "steps = 2", "documents[::8]": "documents[::200]", "num_rows=300": "num_rows=20"}
@@ -27,7 +30,13 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[NotebookNode, 
             cell.source = cell.source.replace(old, new)
         cell.outputs = []
     folder = {"metadata": {"path": str(tmp_path_factory.mktemp("tutorial"))}}
-    nbclient.NotebookClient(run, timeout=500, kernel_name="python3", resources=folder).execute()
+    with pytest.MonkeyPatch.context() as patch:
+        # WordNet itself, as a user has it; other tests name their own, and another place for caches.
+        patch.delenv("WNSEARCHDIR", raising=False)
+        patch.delenv("TRUENEG_CACHE")
+        environment = os.environ | {"WNSEARCHDIR": str(find_wordnet())}
+    environment["TRUENEG_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    nbclient.NotebookClient(run, timeout=500, kernel_name="python3", resources=folder).execute(env=environment)
     return [pair for pair in zip(written.cells, run.cells, strict=True) if pair[0].cell_type == "code"]
 
 

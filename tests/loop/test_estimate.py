@@ -109,7 +109,7 @@ def test_the_device_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on", "said"), [("H1000", "did you mean 'H100'"), ("V100", "V100 has no bfloat16: add --set train.precision=fp32")]
+    ("on", "said"), [("H1000", "did you mean 'H100'"), ("V100", "V100 has no bfloat16: add --set train.precision=fp16")]
 )
 def test_gpus_that_are_not_known_or_cannot(on: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -100,7 +100,8 @@ def test_torchrun_starts_again_what_was_killed(corpus: Path, alone: Path, tmp_pa
     (killed,) = [pid for pid, rank in workers(out) if rank == 1]
     os.kill(killed, signal.SIGKILL)
     said = ended(process)
-    assert "lost the others" in said and "continuing at step" in said
+    # torchrun may end the other process before that one has noticed.
+    assert "continuing at step" in said and ("lost the others" in said or "SIGKILL" in said), said
     check_as_alone(out, alone)
 
 

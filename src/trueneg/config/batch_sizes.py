@@ -55,6 +55,8 @@ def check_rows(train: TrainConfig, steps: int, num_processes: int = 1) -> None:
     Raises:
         ConfigError: naming the option.
     """
+    if train.accumulation < 1:
+        raise ConfigError(f"train.accumulation must be at least 1, got {train.accumulation}")
     sizes = {"train.batch_size": train.batch_size}
     if train.batch_warmup_steps:
         if train.batch_warmup_from > train.batch_size:

@@ -263,7 +263,6 @@ class _Session:
         is_main = self.processes.is_main
         if is_main:
             self.metrics = self.opened.enter_context(closing(MetricsFile(self.folder / METRICS, step)))
-            self.tracker = _tracker(self.config, self.folder)
             if self.tracker is not None:
                 self.opened.callback(self.tracker.close)
         self.display = self.opened.enter_context(
@@ -338,6 +337,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         run.restore(*found)
     session.num_parameters = count_parameters(model)
     if is_first and processes.is_main:
+        session.tracker = _tracker(session.config, folder)  # one that is missing is named before anything is written
         folder.mkdir(parents=True, exist_ok=True)
         save_config(session.config, folder / CONFIG)
         if not found:
