@@ -67,6 +67,15 @@ def build(
     from trueneg.corpus.sources import text_bytes
     from trueneg.corpus.store import INFO_FILE
 
+    options: dict[str, Any] = {
+        "valid": valid,
+        "seed": seed,
+        "shard_tokens": shard_tokens,
+        "text_field": text_field,
+        "lines": lines,
+        "max_document_mib": max_document_mib,
+        "tagger": tagger or ("pattern" if tag else None),
+    }
     if part is not None:
         if overwrite or workers > 1:
             raise ConfigError(
@@ -79,13 +88,7 @@ def build(
                 tokenizer,
                 out,
                 part,
-                valid=valid,
-                seed=seed,
-                shard_tokens=shard_tokens,
-                text_field=text_field,
-                lines=lines,
-                max_document_mib=max_document_mib,
-                tagger=tagger or ("pattern" if tag else None),
+                **options,
                 progress=bar.advance,
             )
         said = f"{out}: part {part}: {num_files:,} files; when all parts are there, run  trueneg corpus finish {out}"
@@ -100,13 +103,7 @@ def build(
             tokenizer,
             out,
             workers=workers,
-            valid=valid,
-            seed=seed,
-            shard_tokens=shard_tokens,
-            text_field=text_field,
-            lines=lines,
-            max_document_mib=max_document_mib,
-            tagger=tagger or ("pattern" if tag else None),
+            **options,
             overwrite=overwrite,
             progress=bar.advance,
         )
