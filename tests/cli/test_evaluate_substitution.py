@@ -13,10 +13,13 @@ from transformers import AutoModel
 TINY = Path(__file__).parents[1] / "data" / "swords" / "tiny.json"
 ASKED = ("--data", TINY, "--resamples", 20)
 METRICS = [
-    f"{figure}_{listed}_{level}"
-    for figure in ("f10", "p1")
-    for listed in ("lenient", "strict")
-    for level in ("acceptable", "conceivable")
+    *(
+        f"{figure}_{listed}_{level}"
+        for figure in ("f10", "p1")
+        for listed in ("lenient", "strict")
+        for level in ("acceptable", "conceivable")
+    ),
+    "gap",
 ]
 
 
@@ -24,7 +27,7 @@ def test_a_run_keeps_its_results(world: World, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(world.run, run)
     said = works("evaluate", run, "--task", "substitution", *ASKED, "--target", "masked", "--target", "visible")
-    assert "F10 acceptable" in said.out and "strict" in said.out
+    assert "F10 acceptable" in said.out and "strict" in said.out and "GAP" in said.out
     assert "5 targets in" in said.err and "so that F10 is at most" in said.err
     (folder,) = (run / "substitution").iterdir()
     assert set(contents(folder)) == {

@@ -47,10 +47,10 @@ def substitution(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let masked models fill a word's place, and score their ten best words by what people accept: F10, P@1.
+    """Let masked models fill a word's place, and score their ten best words by what people accept: F10, P@1, GAP.
 
     Acceptable: to more than half of the annotators; conceivable: to one in ten. Lenient: among the words that people
-    were asked about; strict: among all. Results are for `trueneg compare` and `trueneg report`.
+    were asked about, which GAP ranks; strict: among all. Results are for `trueneg compare` and `trueneg report`.
 
     Example: `trueneg evaluate substitution runs/base runs/hc --data swords-v1.1_dev.json.gz`
     """
@@ -89,7 +89,7 @@ def substitution(
 
 
 def _rows(one: Substitutes, name: str) -> list[dict[str, Any]]:
-    from trueneg.tasks.metrics import SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS
+    from trueneg.tasks.metrics import GAP, SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS
 
     def figure(name: str) -> str:
         found = one.intervals[name]
@@ -99,6 +99,7 @@ def _rows(one: Substitutes, name: str) -> list[dict[str, Any]]:
         {"model": name, "target": one.result.config["substitution"]["target"], "words": listed}
         | {f"F10 {level}": figure(f"f10_{listed}_{level}") for level in SUBSTITUTION_LEVELS}
         | {f"P@1 {level}": figure(f"p1_{listed}_{level}") for level in SUBSTITUTION_LEVELS}
+        | {"GAP": figure(GAP)}
         for listed in SUBSTITUTION_LISTS
     ]
 

@@ -237,6 +237,10 @@ _SUBSTITUTION = [
 SUBSTITUTION_METRICS = tuple(metric.name for metric in _SUBSTITUTION)
 """Of words that are written in a target's place: F10 and precision at 1, ``<figure>_<list>_<level>``."""
 
+GAP = "gap"
+"""Of the words that people judged, ranked by a model: generalized average precision, the mean over targets of which
+anybody accepts one."""
+
 _LABELS = ("gold", "predicted")
 
 METRICS: Mapping[str, Metric] = {
@@ -277,10 +281,11 @@ METRICS: Mapping[str, Metric] = {
         Metric("exact_match_before", ("exact_before",), _mean_of(_column("exact_before")), _column("exact_before")),
         Metric("squad_f1_before", ("f1_before",), _mean_of(_column("f1_before")), _column("f1_before")),
         *_SUBSTITUTION,
+        _ratio(GAP, "gap", "has_gain"),
     )
 }
 """By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
 columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
 sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, figures on the same
 examples ``before`` and ``under_attack``, and ``attack_success_rate``: the share of the examples that were right before
-and are wrong after (TextAttack's definition). Of words in a target's place: ``SUBSTITUTION_METRICS``."""
+and are wrong after (TextAttack's definition). Of words in a target's place: ``SUBSTITUTION_METRICS`` and ``GAP``."""

@@ -20,7 +20,7 @@ from trueneg.evaluation.detectors.swords import Benchmark, Item
 from trueneg.evaluation.masked_lm.substitutes import Judged, SubstituteWriter, ceilings
 from trueneg.evaluation.results.store import columns_of
 from trueneg.lexicon.wordnet_location import PartOfSpeech
-from trueneg.tasks.metrics import METRICS, SUBSTITUTION_METRICS
+from trueneg.tasks.metrics import GAP, METRICS, SUBSTITUTION_METRICS
 
 WORDS = """
 the a movie film films picture main primary chief stay remain rest mouse was ! , . un ##stay ##able ##s 1990
@@ -48,7 +48,7 @@ def written(*words: str) -> list[tuple[str, float]]:
 
 
 def figures(of: Judged, lists: Sequence[Sequence[str]], vocabulary: Sequence[str] = ()) -> dict[str, float]:
-    columns = columns_of(of.predictions([written(*words) for words in lists], vocabulary))
+    columns = columns_of(of.predictions([written(*words) for words in lists], [{}] * len(lists), vocabulary))
     return {name: METRICS[name](columns) for name in SUBSTITUTION_METRICS}
 
 
@@ -133,7 +133,7 @@ def test_ten_are_enough() -> None:
 
 def test_a_vocabulary_is_a_ceiling() -> None:
     of = judged(item("main", 9, 1), item("work of art", 9, 1), item("x-ray", 9, 1), item("films", 1, 4))
-    columns = columns_of(of.predictions([written("main")], ["main", "FILM", "", "work"]))
+    columns = columns_of(of.predictions([written("main")], [{}], ["main", "FILM", "", "work"]))
     assert ceilings(columns) == pytest.approx({"acceptable": 2 * 1 / (1 + 3), "conceivable": 2 * 2 / (2 + 4)})
 
 
@@ -187,7 +187,7 @@ def stock(folder: Path, ids: list[int]) -> dict[str, float]:
 def test_the_words_are_the_stock_models(checkpoint: Path, way: str, num: int) -> None:
     spans = [(CONTEXT, 4, 11), (CONTEXT * 2, 12, 16), (CONTEXT, 12, 16)]
     writer = SubstituteWriter(str(checkpoint), way)
-    found = writer.write(spans, num)
+    found, _ = writer.write(spans, num)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(checkpoint)
     for (text, start, end), words in zip(spans, found, strict=True):
         pieces = [tokenizer(part, add_special_tokens=False).input_ids for part in (text, text[: start - 1], text[end:])]
@@ -201,7 +201,7 @@ def test_the_words_are_the_stock_models(checkpoint: Path, way: str, num: int) ->
 
 
 def test_at_the_start_of_a_text_words_need_no_space(checkpoint: Path) -> None:
-    (words,) = SubstituteWriter(str(checkpoint)).write([(CONTEXT, 0, 3)], 500)
+    (words,), _ = SubstituteWriter(str(checkpoint)).write([(CONTEXT, 0, 3)], 500)
     assert {"film", "main"} <= {word for word, _ in words}
 
 
@@ -210,7 +210,7 @@ def test_a_context_is_cut_around_its_target_and_said(checkpoint: Path) -> None:
     start = long.index("film", 500)
     for way in ("masked", "visible"):
         writer = SubstituteWriter(str(checkpoint), way, window=24)
-        (words,) = writer.write([(long, start, start + 4)], 5)
+        (words,), _ = writer.write([(long, start, start + 4)], 5)
         assert len(words) == 5
         assert writer.counts == {"contexts_cut": 1, "targets_cut": 0, "not_read": 0}
 
@@ -219,7 +219,7 @@ def test_a_target_longer_than_the_window_is_said(checkpoint: Path) -> None:
     text = f"the film {'un!' * 30} was"
     spans = [(text, 9, 99)]
     writer = SubstituteWriter(str(checkpoint), "visible", window=24)
-    assert len(writer.write(spans, 5)[0]) == 5
+    assert len(writer.write(spans, 5)[0][0]) == 5
     assert (writer.counts["targets_cut"], writer.counts["contexts_cut"]) == (1, 1)
 
 
@@ -238,5 +238,31 @@ def test_mistakes(checkpoint: Path, options: dict[str, object], complaint: str) 
 
 
 def test_no_targets_are_no_words(checkpoint: Path) -> None:
-    assert SubstituteWriter(str(checkpoint)).write([], 5) == []
-    assert np.isfinite([score for _, score in SubstituteWriter(str(checkpoint)).write([(CONTEXT, 4, 11)], 9)[0]]).all()
+    assert SubstituteWriter(str(checkpoint)).write([], 5) == ([], [])
+    (words,), _ = SubstituteWriter(str(checkpoint)).write([(CONTEXT, 4, 11)], 9)
+    assert np.isfinite([score for _, score in words]).all()
+
+
+def test_what_people_were_asked_about_is_ranked_by_the_models_probability(checkpoint: Path) -> None:
+    of = judged(
+        item("film", 9, 1), item("films", 1, 9), item("rest", 2, 8), item("work of art", 5, 5), item("mouse", 0, 10)
+    )
+    writer = SubstituteWriter(str(checkpoint))
+    written_, ranked = writer.write([(CONTEXT, 4, 11)], 500, of.asked(writer.words))
+    said = dict(written_[0])
+    assert ranked == [{"film": max(said["film"], said["films"]), "rest": said["rest"], "mouse": said["mouse"]}]
+    # By the definition: mean gain down to each rank whose own gain is positive, over the same for the best order.
+    gains = {"film": 0.5, "rest": 0.2, "work of art": 0.5, "mouse": 0.0}
+    order = [gains[lemma] for lemma in [*sorted(ranked[0], key=lambda lemma: -ranked[0][lemma]), "work of art"]]
+
+    def gained(order: Sequence[float]) -> float:
+        return sum(sum(order[:rank]) / rank for rank, gain in enumerate(order, 1) if gain > 0)
+
+    (prediction,) = of.predictions(written_, ranked, writer.words)
+    assert prediction["gap"] == pytest.approx(gained(order) / gained(sorted(gains.values(), reverse=True)))
+
+
+def test_targets_without_any_accepted_substitute_have_no_gap() -> None:
+    of = judged(item("main", 9, 1), item("blue", 0, 10), item("pink", 0, 10, "t1"))
+    columns = columns_of(of.predictions([[], []], [{"main": -1.0, "blue": -2.0}, {"pink": -1.0}], []))
+    assert METRICS[GAP](columns) == 1.0

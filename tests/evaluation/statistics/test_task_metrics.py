@@ -140,7 +140,8 @@ def test_scores_prefer_the_better_answer(name: str) -> None:
     for figure in (f"{way}{level}" for way in ("lenient", "strict") for level in ("", "_acceptable", "_conceivable")):
         better |= {f"num_{figure}_10": 4, f"num_{figure}_1": 1}
     better |= {"num_acceptable": 4, "num_conceivable": 4}
-    worse = better | {"exact": 0, "f1": 0.2, "num_right": 1, "num_tokens_right": 4, "predicted": 0}
+    better |= {"gap": 0.9, "has_gain": 1}
+    worse = better | {"gap": 0.4, "exact": 0, "f1": 0.2, "num_right": 1, "num_tokens_right": 4, "predicted": 0}
     worse |= {f"num_{kind}_right": 0 for kind in kinds}
     for figure in (f"{way}_{level}" for way in ("lenient", "strict") for level in ("acceptable", "conceivable")):
         worse |= {f"num_{figure}_10": 2, f"num_{figure}_1": 0}

@@ -3,7 +3,8 @@
 Lee et al. (2021) score a ranked list of words for each target. Forms of one lemma are one word, the target's own lemma
 is passed over. *Acceptable* is what more than half of the annotators accept, *conceivable* what one in ten does.
 *Strict* takes the list as it is; *lenient* first drops words that nobody was asked about. Precision and recall are of
-sums over targets: right ones among the best ten, over those given and over those that ten could hold.
+sums over targets: right ones among the best ten, over those given and over those that ten could hold. GAP ranks what
+people were asked about by the model's probability; what no token writes comes last.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import Result, columns_of, save_result
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval, percentiles
+from trueneg.evaluation.statistics.ranking import generalized_average_precision
 from trueneg.files.names import tell_apart
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet_location import PartOfSpeech
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import Span, SpanReader, by_budget, padded
-from trueneg.tasks.metrics import METRICS, SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS, SUBSTITUTION_METRICS
+from trueneg.tasks.metrics import GAP, METRICS, SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS, SUBSTITUTION_METRICS
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
@@ -51,8 +54,14 @@ CUTOFF = 10
 
 _WINDOW = 512
 
+FIGURES = (*SUBSTITUTION_METRICS, GAP)
+
 Written = Sequence[tuple[str, float]]
 """Words and their log probabilities, the most probable first."""
+
+Ranked = Mapping[str, float]
+"""Lemmas that people were asked about to the log probability of their most probable form; what no token writes is
+left out."""
 
 
 @dataclass(frozen=True)
@@ -129,35 +138,56 @@ class SubstituteWriter:
         after_space = is_word & (prefixes == "start") if has_start else is_word
         return {True: torch.from_numpy(after_space), False: torch.from_numpy(is_word)}
 
+    def write(
+        self,
+        spans: Sequence[Span],
+        num: int,
+        asked: Sequence[Mapping[str, Sequence[int]]] = (),
+        progress: Tell = untold,
+    ) -> tuple[list[Written], list[Ranked]]:
+        """Write the ``num`` most probable words in each span's place, and rank what is asked for.
+
+        Args:
+            spans: Texts, each with the place of a word.
+            num: Words to write.
+            asked: For each span, lemmas and the tokens that are forms of them; for none by default.
+            progress: Told how many spans are read, of how many.
+
+        Returns:
+            What is written in each span's place, and the lemmas asked for with their log probabilities; both empty for
+            a span that the window cannot hold.
+        """
+        written, ranked = list[Written]([()] * len(spans)), list[Ranked]([{}] * len(spans))
+        for numbers, scores in self._log_probabilities(spans, progress):
+            values, tokens = (found.tolist() for found in scores.topk(min(num, scores.shape[1])))
+            for at, of_row, best, row in zip(numbers, values, tokens, scores, strict=True):
+                pairs = zip(best, of_row, strict=True)
+                written[at] = [(self.words[token], value) for token, value in pairs if value > -np.inf]
+                forms = asked[at] if asked else {}
+                ranked[at] = {lemma: float(row[list(forms[lemma])].max()) for lemma in forms}
+        return written, ranked
+
     @torch.no_grad()
-    def write(self, spans: Sequence[Span], num: int, progress: Tell = untold) -> list[Written]:
-        """Write the ``num`` most probable words in each span's place; none for one that the window cannot hold."""
+    def _log_probabilities(self, spans: Sequence[Span], progress: Tell) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Give numbers of spans and the log probabilities in their places: ``[spans, words]``, -inf for no word."""
         rows = [self._row(span) for span in spans]
         lengths = np.array([len(ids) for ids, _ in rows])
-        written: list[Written] = [()] * len(spans)
         readable = np.array([at >= 0 for _, at in rows], np.bool_)
         self.counts["not_read"] += int((~readable).sum())
         order = np.argsort(lengths, kind="stable")
         batches = list(by_budget(order[readable[order]], lengths))
         for chosen in counted(batches, map(len, batches), len(spans), progress):
-            best = self._best([rows[at] for at in chosen.tolist()], [spans[at] for at in chosen.tolist()], num)
-            for at, words in zip(chosen.tolist(), best, strict=True):
-                written[at] = words
-        return written
+            numbers = chosen.tolist()
+            yield numbers, self._of_rows([rows[at] for at in numbers], [spans[at] for at in numbers])
 
-    def _best(
-        self, rows: Sequence[tuple[list[int], int]], spans: Sequence[Span], num: int
-    ) -> Iterator[list[tuple[str, float]]]:
+    def _of_rows(self, rows: Sequence[tuple[list[int], int]], spans: Sequence[Span]) -> torch.Tensor:
         input_ids, mask = (tensor.to(self.device) for tensor in padded([ids for ids, _ in rows], self.tokenizer))
         states = self.model.model.base_model(input_ids=input_ids, attention_mask=mask, return_dict=True)
         places = torch.tensor([at for _, at in rows], device=self.device)
         hidden = states.last_hidden_state[torch.arange(len(rows), device=self.device), places]
         logits = self.model.logits(hidden)[:, : len(self.words)].float()
         allowed = torch.stack([self._is_word[text[:start][-1:].isspace()] for text, start, _ in spans])
-        scores = logits.log_softmax(-1).masked_fill(~allowed.to(self.device), -torch.inf)
-        values, tokens = scores.topk(min(num, scores.shape[1]))
-        for of_row, found in zip(values.tolist(), tokens.tolist(), strict=True):
-            yield [(self.words[one], value) for one, value in zip(found, of_row, strict=True) if value > -np.inf]
+        return logits.log_softmax(-1).masked_fill(~allowed.to(self.device), -torch.inf).cpu()
 
     def _row(self, span: Span) -> tuple[list[int], int]:
         """Ids of an input, and where its mask is; -1 where the window does not hold it."""
@@ -220,19 +250,36 @@ class Judged:
         """The text and place of each target."""
         return [(place.text, place.start, place.end) for place in (item.substitution for item in self.targets.values())]
 
-    def predictions(self, written: Sequence[Written], vocabulary: Sequence[str]) -> list[dict[str, Any]]:
+    def forms(self, vocabulary: Sequence[str]) -> dict[PartOfSpeech | None, dict[str, list[int]]]:
+        """Part of speech to the lemmas that a vocabulary writes, and the tokens that are forms of each."""
+        found: dict[PartOfSpeech | None, dict[str, list[int]]] = {}
+        for pos in {item.substitution.pos for item in self.targets.values()}:
+            found[pos] = {}
+            for token, word in enumerate(vocabulary):
+                if word:
+                    found[pos].setdefault(self.lemmatize(word, pos), []).append(token)
+        return found
+
+    def asked(self, vocabulary: Sequence[str]) -> list[dict[str, list[int]]]:
+        """For each target, the lemmas that people were asked about, and the tokens that are forms of them."""
+        forms = self.forms(vocabulary)
+        return [
+            {lemma: tokens for lemma in self.shares[target] if (tokens := forms[item.substitution.pos].get(lemma))}
+            for target, item in self.targets.items()
+        ]
+
+    def predictions(
+        self, written: Sequence[Written], ranked: Sequence[Ranked], vocabulary: Sequence[str]
+    ) -> list[dict[str, Any]]:
         """Score what was written for each of ``targets``: one prediction a target, with the columns of the metrics.
 
         Args:
             written: Words, the best first, ``[targets]``.
+            ranked: Lemmas with their scores, ``[targets]``.
             vocabulary: Words that could have been written.
         """
-        in_reach = {
-            pos: {self.lemmatize(word, pos) for word in set(vocabulary) if word}
-            for pos in {item.substitution.pos for item in self.targets.values()}
-        }
-        found = []
-        for (target, item), words in zip(self.targets.items(), written, strict=True):
+        in_reach, found = self.forms(vocabulary), []
+        for (target, item), words, scores in zip(self.targets.items(), written, ranked, strict=True):
             place, shares = item.substitution, self.shares[target]
             own = self.lemmatize(place.target, place.pos)
             lemmas = [one for one in dict.fromkeys(self.lemmatize(word, place.pos) for word, _ in words) if one != own]
@@ -242,12 +289,16 @@ class Judged:
             for level, is_right in SUBSTITUTION_LEVELS.items():
                 right = {lemma for lemma, share in shares.items() if is_right(share)}
                 one[f"num_{level}"] = min(len(right), CUTOFF)
-                one[f"num_{level}_in_reach"] = min(len(right & in_reach[place.pos]), CUTOFF)
+                one[f"num_{level}_in_reach"] = min(len(right & in_reach[place.pos].keys()), CUTOFF)
                 for way, listed in lists.items():
                     one[f"num_{way}_{level}_10"] = sum(lemma in right for lemma in listed[:CUTOFF])
                     one[f"num_{way}_{level}_1"] = sum(lemma in right for lemma in listed[:1])
             for way, listed in lists.items():
                 one[f"num_{way}_10"], one[f"num_{way}_1"] = len(listed[:CUTOFF]), len(listed[:1])
+            gains = np.array(list(shares.values()))
+            one["has_gain"] = int((gains > 0).any())
+            order = np.array([scores.get(lemma, -np.inf) for lemma in shares])
+            one["gap"] = generalized_average_precision(gains, order) if one["has_gain"] else 0.0
             found.append(one)
         return found
 
@@ -306,14 +357,15 @@ def evaluate_substitution(
         for way in ways:
             started = time.monotonic()
             writer = SubstituteWriter(checkpoint, way, window, device)
-            predictions = judged.predictions(writer.write(judged.spans, num_words, progress), writer.words)
+            written, ranked = writer.write(judged.spans, num_words, judged.asked(writer.words), progress)
+            predictions = judged.predictions(written, ranked, writer.words)
             columns = columns_of(predictions)
             run = run_config(checkpoint)
             result = Result(
                 task=TASK,
                 split=split if way == "masked" else f"{split}-{way}",
                 seed=run.train.seed if run else 0,
-                metrics={name: METRICS[name](columns) for name in SUBSTITUTION_METRICS},
+                metrics={name: METRICS[name](columns) for name in FIGURES},
                 num_examples=len(predictions),
                 model=checkpoint,
                 selection="as it is",
@@ -337,8 +389,7 @@ def _step(run: Path) -> int:
 
 def _reach(judged: Judged, vocabulary: Sequence[str]) -> dict[str, int]:
     """Count acceptable substitutes: all of them, the phrases, and those that no single token is a form of."""
-    words = {word for word in vocabulary if word}
-    lemmas = {pos: {judged.lemmatize(word, pos) for word in words} for pos in ("n", "v", "a", "r", None)}
+    lemmas = judged.forms(vocabulary)
     right = [
         (lemma, judged.targets[target].substitution.pos)
         for target, shares in judged.shares.items()
@@ -355,7 +406,7 @@ def _reach(judged: Judged, vocabulary: Sequence[str]) -> dict[str, int]:
 def _intervals(columns: Mapping[str, NDArray[Any]], resamples: int, seed: int) -> dict[str, Interval]:
     num = len(columns["num_strict_10"])
     found = {}
-    for name in SUBSTITUTION_METRICS:
+    for name in FIGURES:
         bounds = (float("nan"), float("nan"))
         if num > 1:
             bounds = percentiles(Bootstrap(range(num), resamples, seed).measure(METRICS[name], [columns])[:, 0])
