@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from trueneg.evaluation.results.reproduction import (
     save_table,
 )
 from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.reporting.reproduced import reproduced_tables
 
 CLAIM = Claim("HC", "base", "CoLA", 1.0, Interval(0.6, 0.2, 1.0, 5), 0.01, "replicated", "the same direction")
 TABLE = ReproducedTable(
@@ -76,3 +78,28 @@ def test_a_claim_is_judged_by_its_direction(
 
 def test_nothing_measured_is_not_comparable() -> None:
     assert judge(1.0, None, None) == ("not comparable", "nothing was measured")
+
+
+@pytest.mark.parametrize(
+    ("interval", "p", "verdict"),
+    [
+        ((0.2, 0.9), 0.01, "confirmed"),
+        ((-0.9, -0.2), 0.01, "contradicted"),
+        ((0.2, 0.9), 0.06, "not resolved"),
+        ((-0.2, 0.9), 0.3, "not resolved"),
+    ],
+)
+def test_a_claim_that_no_paper_has_is_that_the_difference_is_positive(
+    interval: tuple[float, float], p: float, verdict: str
+) -> None:
+    found = Interval((interval[0] + interval[1]) / 2, *interval, 5)
+    assert judge(None, found, p, is_ours=True)[0] == verdict
+    assert judge(None, found, p)[0] == "not comparable"
+
+
+def test_a_table_without_a_paper_shows_no_place_for_its_figures() -> None:
+    (figures, _) = reproduced_tables(TABLE)
+    assert figures.rows == [["base", "56.8 | 11.00 ± 1.41"], ["HC", "62 |"]]
+    (own,) = reproduced_tables(replace(TABLE, cells=[Cell("base", "CoLA", None, {1: 10.0, 2: 12.0})], claims=[]))
+    assert own.rows == [["base", "11.00 ± 1.41"], ["HC", None]]
+    assert own.notes[0].startswith("Mean")

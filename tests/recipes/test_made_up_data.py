@@ -14,6 +14,7 @@ from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.attacks.word_substitution.neighbours import neighbours_by_vectors
 from trueneg.config.options import TripletConfig
 from trueneg.errors import ConfigError
+from trueneg.evaluation.detectors.swords import read_benchmark
 from trueneg.evaluation.encoders.triplet_making import make_triplets
 from trueneg.lexicon.pattern_tagger import with_safe_rules
 from trueneg.lexicon.vectors import load_vectors
@@ -111,6 +112,16 @@ def test_vectors_have_synonyms_as_neighbours_and_no_antonyms(data: Path) -> None
     assert vectors.matrix.shape[1] == 50
     text = (data / "corpus" / "made-up.txt").read_text().lower().replace(".", " ").replace("?", " ")
     assert {*text.split()} <= {*vectors.words}
+
+
+def test_people_accept_synonyms_in_the_made_up_judgements(data: Path) -> None:
+    items = read_benchmark(data / "substitution").items
+    assert len({item.target_id for item in items}) > 10
+    shares = {(item.lemma, item.substitute_lemma): item.acceptability for item in items}
+    assert shares["glad", "happy"] == 1.0 and shares["glad", "sad"] == 0.4
+    for item in items:
+        place = item.substitution
+        assert place.text[place.start : place.end] == item.lemma
 
 
 def test_wikitext_has_headings_and_spaced_text(data: Path) -> None:

@@ -6,10 +6,12 @@ are synonyms, contradictions antonyms, and every label follows from the words.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from trueneg.errors import ConfigError
 from trueneg.files.whole import replace_folder, write_whole
@@ -55,7 +57,8 @@ Row = dict[str, object]
 def made_up_data(folder: str | Path, *, num: int = 24, seed: int = 0) -> Path:
     """Write a folder of made-up data, laid out as the ``--data`` folder of recipes.
 
-    It holds ``corpus/``, ``wikitext/``, ``glue/``, ``squad/``, ``cline_eval/`` (contrast sets among it), ``vectors/``.
+    It holds ``corpus/``, ``wikitext/``, ``glue/``, ``squad/``, ``cline_eval/`` (contrast sets among it), ``vectors/``,
+    ``substitution/``.
 
     Args:
         folder: A new folder, or one that this function wrote, which is replaced.
@@ -77,6 +80,8 @@ def made_up_data(folder: str | Path, *, num: int = 24, seed: int = 0) -> Path:
     rng, sizes = random.Random(seed), {"train": num, "dev": num // 2, "test": num // 2}
     files = {README: "Made-up data: sentences put together from a few words. Written by trueneg.\n"}
     files |= _texts(rng, num) | _glue(rng, sizes) | _squad(rng, sizes)
+    # Of its own stream: what else is drawn stays what it was.
+    files |= _swords(random.Random(seed), sizes["dev"])
     files |= {f"cline_eval/{name}": text for name, text in (_cline(rng, sizes) | _contrast_sets(rng, sizes)).items()}
 
     def fill(new: Path) -> None:
@@ -195,6 +200,25 @@ def _glue_rows(rng: random.Random, n: int) -> dict[str, Row]:
         "QNLI": {"index": n, "question": said[0], "sentence": said[1], "label": entails},
         "RTE": {"index": n, "sentence1": same[0], "sentence2": same[1], "label": entails},
     }
+
+
+def _swords(rng: random.Random, num: int) -> dict[str, str]:
+    """Make judgements of substitutes: ten accept a synonym, four of ten an antonym, nobody another word."""
+    data: dict[str, dict[str, Any]] = {"contexts": {}, "targets": {}, "substitutes": {}, "substitute_labels": {}}
+    parts = {"mood": "ADJ", "size": "ADJ", "being": "NOUN", "place": "NOUN", "motion": "VERB"}
+    for n, (kind, part) in zip(range(num), itertools.cycle(parts.items()), strict=False):
+        scene = _draw(rng)
+        fields = {other: rng.choice(_GROUPS[other][group]) for other, group in scene.items()}
+        before = _SCENE.partition(f"{{{kind}}}")[0].format(**fields)
+        text, word = _SCENE.format(**fields), fields[kind]
+        data["contexts"][f"c{n}"] = {"context": text}
+        data["targets"][f"t{n}"] = {"context_id": f"c{n}", "target": word, "offset": len(before), "pos": part}
+        for number, group in enumerate(_GROUPS[kind]):
+            accepting = 10 if number == scene[kind] else 4 if part == "ADJ" else 0
+            for other in (one for one in group if one != word):
+                data["substitutes"][f"s{n}-{other}"] = {"target_id": f"t{n}", "substitute": other}
+                data["substitute_labels"][f"s{n}-{other}"] = ["TRUE"] * accepting + ["FALSE"] * (10 - accepting)
+    return {"substitution/swords-made-up_dev.json": json.dumps({**data, "substitutes_lemmatized": True}) + "\n"}
 
 
 def _squad(rng: random.Random, sizes: Mapping[str, int]) -> dict[str, str]:

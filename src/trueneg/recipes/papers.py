@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 TRUE_NEGATIVES = "Zhang et al. 2023 (True Negatives)"
 CLINE = "Wang et al. 2021 (CLINE)"
@@ -16,7 +16,9 @@ class PrintedTable:
     source: str
     title: str
     columns: tuple[str, ...]
-    rows: Mapping[str, tuple[float | None, ...]]
+    rows: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    is_ours: bool = False
+    """Whether no paper has it: a claim is then that a row is better than its baseline."""
 
     def figure(self, row: str, column: str) -> float | None:
         """Look a figure up; None where the paper has none.
@@ -205,3 +207,12 @@ CLINE_TABLE7 = PrintedTable(
         "CLINE-R": (42.1, 42.8, 49.4),
     },
 )
+
+_WRITTEN = ("F10", "F10 conceivable", "GAP", "F10 visible", "GAP visible", "STS-B", "gold loss")
+CORRECTIONS = PrintedTable(
+    "trueneg", "What a masked model writes after each way of treating false negatives", _WRITTEN, is_ours=True
+)
+CORRECTIONS_GLUE = PrintedTable(
+    "trueneg", "GLUE after each way of treating false negatives, development sets", ("CoLA", "SST", "MRPC", "RTE"),
+    is_ours=True,
+)  # fmt: skip

@@ -12,7 +12,7 @@ from trueneg.evaluation.results.reproduction import ReproducedTable, save_table
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json, write_whole
-from trueneg.recipes import cline, true_negatives
+from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.plan import Finished, Workspace, changes
@@ -21,7 +21,11 @@ from trueneg.recipes.setting import ARMS, SOURCES, Setting, Settings
 from trueneg.recipes.tables import Read
 from trueneg.reporting.reproduced import markdown, reproduced_tables
 
-TABLES: dict[str, Callable[[Setting, Sequence[str]], Read]] = {**true_negatives.RECIPES, **cline.RECIPES}
+TABLES: dict[str, Callable[[Setting, Sequence[str]], Read]] = {
+    **true_negatives.RECIPES,
+    **cline.RECIPES,
+    **corrections.RECIPES,
+}
 """Name of a recipe to the function that plans its jobs and gives the one that reads their results."""
 ALL = "all"
 PILOT = (

@@ -35,6 +35,10 @@ class Scale:
     """Arguments of ``trueneg pretrain`` for CLINE, after the backbone's."""
     cline_steps: int = 0
     """Steps of CLINE and of its control, masked language modelling alone; 0 for the backbone's or the preset's."""
+    correction_steps: int = 0
+    """Steps of the rivals of hard correction; 0 for the backbone's."""
+    reads_online: bool = False
+    """Whether prototypes read the text as a run trains, which pays where runs read little of a corpus."""
     tagger: str = ""
     """Tags words for CLINE; empty for ours."""
     finetune: Mapping[str, object] = field(default_factory=dict)
@@ -112,6 +116,8 @@ SCALES = {
         glue=("cola", "mrpc", "stsb", "rte"),
         learning_rates=(2e-5, 5e-5, 1e-4),
         limit=300,
+        correction_steps=1000,
+        reads_online=True,
         minutes=2,
     ),
     "small": Scale(

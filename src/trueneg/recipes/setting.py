@@ -27,7 +27,12 @@ ARMS: Mapping[str, str] = {
     "HC in context": "hard correction with prototypes, which read the sentence",
     "SR": "soft regularization of tokens (Eq. 3)",
     "SR sentence": "soft regularization of sentences (section 5)",
+    "soft": "the target spread over the paper's table",
     "soft in context": "the target spread over what prototypes accept",
+    "soft in context 0.5": "the same with a lower threshold, which accepts more",
+    "smoothing": "a tenth of the target spread over the vocabulary",
+    "self": "a tenth of the target spread over what the model itself says (Self-Evolution, Zhong et al. 2023)",
+    "self in context": "the same with a half of the target, over what prototypes accept",
     "CLINE": "CLINE (Eq. 7)",
     "continued": "CLINE's control: as many steps of masked language modelling alone",
     "CLINE w/o RTD": "CLINE without replaced-token detection (Table 6)",
@@ -59,6 +64,7 @@ SOURCES = {
     "vectors": "nlp.stanford.edu/projects/glove (glove.6B.50d.txt), and the counter-fitted vectors of Mrkšić et al. "
     "2016 (counter-fitted-vectors.txt, or a JSON of neighbours), below vectors/",
     "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
+    "substitution": "github.com/p-lambda/swords: swords-v1.1_dev.json.gz, below substitution/",
 }
 """Folder below the data folder to what belongs there."""
 _ADVERSARIES = "adversaries."
@@ -212,7 +218,9 @@ class Setting:
         tagger = self.settings.tagger or self.scale.tagger
         return ("--tagger", tagger) if is_tagged and tagger else ("--tag",) if is_tagged else ()
 
-    def pretrain(self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "") -> Output:
+    def pretrain(
+        self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "", steps: int = 0
+    ) -> Output:
         """Add a run.
 
         Args:
@@ -221,8 +229,12 @@ class Setting:
             seed: The run's.
             more: Further arguments.
             label: Part of the job's name, where these differ.
+            steps: Instead of the model's own; 0 for these.
         """
         model = self.scale.backbones[backbone]
+        if steps:
+            ratio = steps / (_steps(model.pretrain) or steps)
+            model = replace(model, pretrain=_of_steps(model.pretrain, steps), minutes=model.minutes * ratio)
         name = safe_name("pretrain", backbone, arm.replace(" ", "-"), label, f"s{seed}")
         is_cline, is_control = arm.startswith("CLINE"), arm == "continued"
         corpus = self.corpus(backbone, is_tagged=is_cline)
@@ -320,35 +332,50 @@ class Setting:
         if arm == "HC GloVe":
             vectors = self.file("vectors", VECTORS)
             return ("--hard-correction", replace(vectors, prefix='neighbours:"', suffix='"[among=whole-vocabulary]'))
-        if arm.endswith("in context"):
-            notes = self._annotations(backbone, corpus)
-            use = ("--set", "objective.correction.use=soft_targets") if arm.startswith("soft") else ()
-            return ("--hard-correction", replace(notes, prefix="annotated:"), *use)
+        if " in context" in arm:
+            use, _, threshold = arm.partition(" in context")
+            return ("--hard-correction", self._in_context(backbone, corpus, threshold.strip()), *_USES[use])
         plain: dict[str, tuple[Argument, ...]] = {
             "HC": ("--hard-correction", RETRIEVED),
             "HC agree": ("--hard-correction", "lexical[forms=agree]"),
             "SR": ("--soft-regularization", "token"),
             "SR sentence": ("--soft-regularization", "sentence"),
+            "soft": ("--hard-correction", RETRIEVED, *_USES["soft"]),
+            "smoothing": ("--set", "objective.smoothing.source=uniform"),
+            "self": ("--set", "objective.smoothing.source=self"),
             "CLINE w/o RTD": ("--set", "objective.cline.rtd=false"),
             "CLINE w/o hard negatives": ("--set", "objective.cline.negatives=random"),
         }
         return plain.get(arm, ())
 
-    def _annotations(self, backbone: str, corpus: Output) -> Output:
-        """Add what prototypes of the scale's encoder accept in a corpus."""
+    def _in_context(self, backbone: str, corpus: Output, threshold: str) -> Output:
+        """Add prototypes of the scale's encoder, and what they accept in a corpus where a scale reads much of it."""
         released = self.scale.backbones[backbone].checkpoint or self.scale.backbones[backbone].tokenizer
         encoder = self.encoder(released) if released else self.pretrain(backbone, "", 1)
         rows = ("--rows", str((self.scale.limit and max(self.scale.limit, 8) * 50) or 20000))
         command: Command
         command = ("detect", "prototypes", "--encoder", encoder, "--corpus", corpus, *rows, "--out", _PROTOTYPES)
         prototypes = self.plan.add(Job(safe_name("prototypes", backbone), command, minutes=5))
-        detector = Output("prototypes.safetensors", prototypes, 'prototypes:"', '"@0.62 & fits')
+        detector = replace(
+            _PROTOTYPES, job=prototypes, prefix='prototypes:"', suffix=f'"@{threshold or _THRESHOLD} & fits'
+        )
+        if self.scale.reads_online:
+            return detector
         command = ("corpus", "annotate", corpus, "--detector", detector, "--out", Output("notes"))
-        return Output("notes", self.plan.add(Job(safe_name("annotate", backbone), command, minutes=30)))
+        notes = self.plan.add(Job(safe_name("annotate", backbone, threshold), command, minutes=30))
+        return Output("notes", notes, prefix="annotated:")
 
 
 _PROTOTYPES = Output("prototypes.safetensors")
-
+_THRESHOLD = "0.62"
+_SOFT = ("--set", "objective.correction.use=soft_targets")
+_SELF = ("objective.correction.use=restrict", "objective.smoothing.source=self", "objective.smoothing.share=0.5")
+_USES: Mapping[str, tuple[str, ...]] = {
+    "HC": (),
+    "soft": _SOFT,
+    "self": tuple(word for setting in _SELF for word in ("--set", setting)),
+}
+"""How an arm begins to what it does with what its detector accepts."""
 
 _PAPERS = ("tn-", "cline-")
 """How the names of the papers' presets begin."""
@@ -361,8 +388,22 @@ def _minutes(arguments: Sequence[str]) -> float:
     if not arguments[0].startswith(_PAPERS):
         return 0.0
     config = preset(arguments[0])
-    steps = int(arguments[arguments.index("--steps") + 1]) if "--steps" in arguments else config.train.steps
+    steps = _steps(arguments) or config.train.steps
     return round(60 * cost_of(config).gpu_hours * steps / config.train.steps)
+
+
+def _steps(arguments: Sequence[str]) -> int:
+    """Read ``--steps``; 0 where it is not given."""
+    return int(arguments[arguments.index("--steps") + 1]) if "--steps" in arguments else 0
+
+
+def _of_steps(arguments: Sequence[str], steps: int) -> tuple[str, ...]:
+    """Give arguments with other steps."""
+    words = list(arguments)
+    if "--steps" in words:
+        words[words.index("--steps") + 1] = str(steps)
+        return tuple(words)
+    return (*words, "--steps", str(steps))
 
 
 def _place(task: str) -> tuple[str, tuple[str, ...]]:

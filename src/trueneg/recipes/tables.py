@@ -145,14 +145,14 @@ def assemble(
     tested = [
         number
         for number, (interval, _, obstacle) in enumerate(found)
-        if interval and not obstacle and None not in printed_of[number]
+        if interval and not obstacle and (printed.is_ours or None not in printed_of[number])
     ]
     adjusted = dict(zip(tested, holm([found[number][1] for number in tested]), strict=True))
     judged = []
     for number, ((row, baseline, column), (interval, _, obstacle)) in enumerate(zip(claims, found, strict=True)):
         ours, theirs = printed_of[number]
         paper = None if ours is None or theirs is None else round(ours - theirs, 6)
-        verdict, reason = judge(paper, interval, adjusted.get(number), obstacle)
+        verdict, reason = judge(paper, interval, adjusted.get(number), obstacle, is_ours=printed.is_ours)
         judged.append(Claim(row, baseline, column, paper, interval, adjusted.get(number), verdict, reason))
     return ReproducedTable(
         recipe, printed.title, printed.source, scale, list(rows), list(columns),

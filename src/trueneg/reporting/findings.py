@@ -130,7 +130,7 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
         for claim in table.claims:
             mark = None
             if claim.interval is not None and claim.verdict != "not comparable":
-                is_shown = claim.verdict in ("replicated", "contradicted")
+                is_shown = claim.verdict in ("replicated", "confirmed", "contradicted")
                 standing = _standing(claim.interval) if is_shown else "open"
                 name = f"{claim.row} − {claim.baseline}: {claim.column} ({claim.verdict})"
                 mark = _mark(name, claim.interval, standing, POINTS, "points, claims of papers")

@@ -9,7 +9,10 @@ from trueneg.evaluation.results.reproduction import Cell, ReproducedTable, Verdi
 from trueneg.reporting.results import p_value
 from trueneg.reporting.tables import NONE, Column, Table, shown_table, text_table
 
-SIGNS: Mapping[Verdict, str] = {"replicated": "✓", "contradicted": "✗", "not resolved": "?", "not comparable": "∅"}
+SIGNS: Mapping[Verdict, str] = {
+    **{"replicated": "✓", "confirmed": "✓", "contradicted": "✗"},
+    **{"not resolved": "?", "not comparable": "∅"},
+}
 """What is shown beside a verdict's colour."""
 
 

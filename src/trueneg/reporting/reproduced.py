@@ -13,10 +13,14 @@ CLAIMS = ("claim", "paper", "ours [95 %]", "p (Holm)", "verdict", "why")
 
 def reproduced_tables(reproduced: ReproducedTable) -> list[Table]:
     """Give the table, each cell as "paper | ours ± standard deviation over seeds", and the one of its claims."""
-    rows = [[row, *(_cell(reproduced.cell(row, column)) for column in reproduced.columns)] for row in reproduced.rows]
+    has_paper = any(cell.paper is not None for cell in reproduced.cells)
+    rows = [
+        [row, *(_cell(reproduced.cell(row, column), has_paper) for column in reproduced.columns)]
+        for row in reproduced.rows
+    ]
     num = max((len(cell.by_seed) for cell in reproduced.cells), default=0)
     title = f"{reproduced.source}: {reproduced.title} ({reproduced.scale})"
-    legend = f"Paper | ours, mean ± standard deviation over seeds ({num})."
+    legend = f"{'Paper | ours, mean' if has_paper else 'Mean'} ± standard deviation over seeds ({num})."
     figures = Table([Column(""), *map(Column, reproduced.columns)], rows, title, [legend, *reproduced.notes])
     claims = [
         [
@@ -38,12 +42,13 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n".join(table.markdown() for table in tables)
 
 
-def _cell(cell: Cell | None) -> str | None:
+def _cell(cell: Cell | None, has_paper: bool) -> str | None:
     if cell is None or (cell.paper is None and not cell.by_seed):
         return None
     paper = "" if cell.paper is None else f"{cell.paper:g}"
+    paper = f"{paper} |" if has_paper else ""
     if not cell.by_seed:
-        return f"{paper} |"
+        return paper
     values = list(cell.by_seed.values())
     spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{paper} | {statistics.fmean(values):.2f}{spread}".strip()
+    return f"{paper} {statistics.fmean(values):.2f}{spread}".strip()

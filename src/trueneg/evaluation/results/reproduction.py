@@ -13,7 +13,8 @@ from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
 from trueneg.version import __version__
 
-Verdict = Literal["replicated", "not resolved", "contradicted", "not comparable"]
+Verdict = Literal["replicated", "confirmed", "not resolved", "contradicted", "not comparable"]
+"""``confirmed`` is of a claim of our own, which no paper has."""
 TABLE = "table.json"
 SCHEMA = 1
 REMEDY = "run the same trueneg reproduce again"
@@ -83,7 +84,9 @@ class ReproducedTable:
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
 
-def judge(paper: float | None, interval: Interval | None, p: float | None, obstacle: str = "") -> tuple[Verdict, str]:
+def judge(
+    paper: float | None, interval: Interval | None, p: float | None, obstacle: str = "", *, is_ours: bool = False
+) -> tuple[Verdict, str]:
     """Say what became of a claim, and why.
 
     A claim is its direction: the paper's models are larger and saw more text, so sizes are told, not tested.
@@ -93,6 +96,7 @@ def judge(paper: float | None, interval: Interval | None, p: float | None, obsta
         interval: Ours.
         p: Of no difference, allowing for the number of claims.
         obstacle: What keeps the two from being compared, if anything does.
+        is_ours: Whether no paper has the claim, which is then that the difference is positive.
 
     Example:
         >>> judge(1.0, Interval(0.6, 0.2, 1.0, 5), 0.01)
@@ -103,15 +107,17 @@ def judge(paper: float | None, interval: Interval | None, p: float | None, obsta
     if obstacle or interval is None:
         return "not comparable", obstacle or "nothing was measured"
     found = f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
-    if not paper:
+    if not paper and not is_ours:
         lacking = "the paper has no such figure" if paper is None else "the paper shows no difference"
         return "not comparable", f"{lacking}; ours: {found}"
     if interval.excludes_zero and p is not None and p < 0.05:
-        is_same = (interval.estimate > 0) == (paper > 0)
-        return ("replicated", f"the same direction: {found}") if is_same else ("contradicted", f"the opposite: {found}")
+        is_same = (interval.estimate > 0) == (is_ours or (paper or 0.0) > 0)
+        same: Verdict = "confirmed" if is_ours else "replicated"
+        return (same, f"the same direction: {found}") if is_same else ("contradicted", f"the opposite: {found}")
     if interval.excludes_zero:
         return "not resolved", f"{found}, but not once all claims of the table are allowed for (Holm)"
-    excludes = "" if interval.low <= paper <= interval.high else f", and excludes the paper's {paper:+.2f}"
+    is_within = paper is None or interval.low <= paper <= interval.high
+    excludes = "" if is_within else f", and excludes the paper's {paper:+.2f}"
     return "not resolved", f"{found} includes zero{excludes}"
 
 
