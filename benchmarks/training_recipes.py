@@ -4,9 +4,9 @@
     OMP_NUM_THREADS=1 python benchmarks/training_recipes.py sharing CORPUS --out FOLDER
 
 ``--size tiny`` is two layers of 64 with a rate of 3e-3; ``mini`` is the preset electra-mini at 16 rows of 128 tokens,
-with its rate of 1e-3 and, for optimizers, three times that as well. Arms of one seed read the same rows with the same masks,
-so differences are taken by seed. Intervals are 95 %, of Student's t over seeds. A run that is in FOLDER already goes
-on, or is read.
+with its rate of 1e-3 and, for optimizers, three times that as well. Arms of one seed read the same rows with the same
+masks, so differences are taken by seed. Intervals are 95 %, of Student's t over seeds. A run that is in FOLDER already
+goes on, or is read.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,24 @@ from faults.both import both_all
 from faults.disk import fill_all
 from faults.flips import flip_all
 from faults.formats import mutate_all
-from faults.kills import SAVING, kill_all
-from faults.world import World
+from faults.kills import MOST_KILLS, SAVING, kill_all
+from faults.world import RESUMABLE, World
 
 Part = Callable[[World, Path, argparse.Namespace], Iterator[tuple[str, Any]]]
 PARTS: dict[str, Part] = {
-    "kills": lambda world, place, given: kill_all(world, place, given.kills, given.seed, (signal.SIGKILL,)),
-    "signals": lambda world, place, given: kill_all(world, place, given.signals, given.seed, SAVING),
+    "kills": lambda world, place, given: _killed(world, place, given, given.kills, (signal.SIGKILL,)),
+    "signals": lambda world, place, given: _killed(world, place, given, given.signals, SAVING),
     "two processes": lambda world, place, given: both_all(world, place),
     "disks": lambda world, place, given: fill_all(world, place, given.disks, given.seed),
     "flips": lambda world, place, given: flip_all(world, place, given.flips, given.seed),
     "json": lambda world, place, given: mutate_all(world, place, given.inputs, given.seed),
 }
+
+
+def _killed(
+    world: World, place: Path, given: argparse.Namespace, num: int, signals: Sequence[int]
+) -> Iterator[tuple[str, Any]]:
+    return kill_all(world, place, num, given.seed, signals, given.verb or tuple(RESUMABLE), given.most)
 
 
 def main() -> int:
@@ -38,6 +44,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=200, help="SIGKILLs, over all verbs")
     parser.add_argument("--signals", type=int, default=60, help="SIGTERM, SIGINT and SIGHUP, over all verbs")
+    parser.add_argument(
+        "--verb", action="append", choices=list(RESUMABLE), help="send signals to some only; repeatable"
+    )
+    parser.add_argument(
+        "--most", type=int, default=MOST_KILLS, help="most signals to one command, which is given again"
+    )
     parser.add_argument("--disks", type=int, default=2, help="bad disks of each of three kinds, for each verb")
     parser.add_argument("--flips", type=int, default=10, help="for each kind of file")
     parser.add_argument("--inputs", type=int, default=2000, help="mutated files, for each format")

@@ -65,8 +65,9 @@ def kill_all(
     seed: int,
     signals: Sequence[int] = (signal.SIGKILL,),
     verbs: Sequence[str] = tuple(RESUMABLE),
+    most: int = MOST_KILLS,
 ) -> Iterator[tuple[str, Tally]]:
-    """Deal ``num`` signals out over verbs, and tell of each verb what became of it."""
+    """Deal ``num`` signals out over verbs, ``most`` of them to a trial, and tell of each verb what became of it."""
     # Each is dealt its part of what is left, so that all are dealt out.
     weights = [1 / RESUMABLE[name].cost for name in verbs]
     for number, name in enumerate(verbs):
@@ -74,14 +75,16 @@ def kill_all(
         num -= share
         if share:
             choose = random.Random(f"{seed} {name} {list(signals)}")
-            yield name, _kill_verb(world, RESUMABLE[name], place / f"verb-{number}", share, choose, signals)
+            yield name, _kill_verb(world, RESUMABLE[name], place / f"verb-{number}", share, choose, signals, most)
 
 
-def _kill_verb(world: World, verb: Verb, place: Path, num: int, choose: random.Random, signals: Sequence[int]) -> Tally:
+def _kill_verb(
+    world: World, verb: Verb, place: Path, num: int, choose: random.Random, signals: Sequence[int], most: int
+) -> Tally:
     whole = reference(world, verb, place)
     tally = Tally()
     while tally.hits < num and tally.trials < 3 * num + 12:
-        wanted = min(choose.randint(1, MOST_KILLS), num - tally.hits)
+        wanted = min(choose.randint(1, most), num - tally.hits)
         _trial(world, verb, place / f"trial-{tally.trials}", whole, wanted, choose, signals, tally)
         tally.trials += 1
     return tally
@@ -101,7 +104,10 @@ def _trial(
     said: list[str] = []
     for _ in range(wanted):
         number, is_event = choose.choice(signals), choose.random() < 0.5
-        event, moment = choose.randint(1, whole.num_events), choose.uniform(0, whole.seconds)
+        # Of many kills each comes early, or the first few would be all that the command lives to see.
+        share = min(1.0, MOST_KILLS / wanted)
+        event = choose.randint(1, max(1, round(share * whole.num_events)))
+        moment = choose.uniform(0, share * whole.seconds)
         said.append(f"{signal.Signals(number).name} at {f'file event {event}' if is_event else f'{moment:.3f} s'}")
         fault = Fault(event, number) if is_event else Fault()
         process = start(verb.command(world, out), out, fault, **world.environment)

@@ -19,14 +19,17 @@ CLOCK |= {"positions_per_second", "mfu", "data_wait", "seconds_left"}
 def outcome(folder: Path) -> dict[str, str]:
     """Digests of all files by name: of tensors, of readings without the clock's, of bytes. Of checkpoints the last.
 
-    A file that is there only because something went wrong counts like any other, but for a lock's: a kill leaves it,
-    nobody holds it, and the next one who wants it takes it.
+    A file that is there only because something went wrong counts like any other, but for a lock's (a kill leaves it,
+    nobody holds it, and the next one who wants it takes it) and what a process of ``corpus build --part`` had under its
+    own name (another machine may be at it; ``corpus finish`` removes it with all parts).
     """
     checkpoints = sorted(folder.rglob("checkpoints/step-*"))
     last = {path.parent: path for path in checkpoints}
     found = {}
     files = [folder] if folder.is_file() else [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(file for file in files if not file.name.endswith(".lock")):
+        if re.search(r"^parts/\.\d+\.", str(path.relative_to(folder) if path != folder else path.name)):
+            continue
         run = next((parent for parent in path.parents if parent.name == "checkpoints"), None)
         if run in last and last[run] not in path.parents:
             continue

@@ -21,7 +21,7 @@ from faults.world import World
 
 SRC = Path(__file__).parents[2] / "src" / "trueneg"
 # Of what no other test hurts; training, builds and fine-tuning are killed in tests of their own, too.
-KILLED = ("pretrain --from", "corpus annotate", "reproduce planted", "attack")
+KILLED = ("pretrain --from", "corpus build --part", "corpus finish", "corpus annotate", "reproduce planted", "attack")
 HELD = ("corpus annotate", "attack")
 WRITING = ("detect prototypes", "export sentence-transformers")
 FLIPPED = ("corpus: tokens", "arrays of a journal", "fine-tuning: best weights")

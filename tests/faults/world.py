@@ -278,6 +278,26 @@ def pretraining(kind: str, *options: object, steps: int = 16) -> Callable[[World
     return argv
 
 
+def staged(world: World, out: Path) -> list[object]:
+    """A run of three stages, the second of longer rows, from a mixture of two corpora."""
+    often = ["log_every=3", "eval_every=12", "save_every=3"]
+    settings = [word for setting in often for word in ("--set", f"train.{setting}")]
+    mixture = [
+        word for name, share in (("corpus", 0.7), ("other", 0.3)) for word in ("--corpus", f"{world / name}:{share}")
+    ]
+    return ["pretrain", "electra-tiny", *mixture, "--stages", world / "stages" / "stages.toml", "--out", out,
+            "--resume", *settings, "--set", "corpus.eval_rows=16", "--set", "model.dropout=0.1", *CPU]  # fmt: skip
+
+
+def _make_stages(world: World, path: Path) -> None:
+    stages = [("many-masks", 24, "objective.masking.rate = 0.3\ncorpus.length = 24\ntrain.batch_size = 16")]
+    stages += [("longer", 18, "corpus.length = 32\ntrain.batch_size = 8\noptimizer.schedule = 'constant'")]
+    stages += [("decay", 18, "corpus.length = 24\ntrain.batch_size = 16\noptimizer.schedule = '1-sqrt'")]
+    path.mkdir()
+    text = "".join(f"[[stage]]\nname = '{name}'\nsteps = {steps}\n{more}\n\n" for name, steps, more in stages)
+    (path / "stages.toml").write_text(text)
+
+
 def annotating(world: World, out: Path) -> list[object]:
     options = ["--detector", "lexical", "--length", 24, "--batch-size", 16]
     return ["corpus", "annotate", world / "corpus", "--out", out, *options]
@@ -325,8 +345,11 @@ RESUMABLE = {
         Verb("pretrain corrected", pretraining("corrected", *CORRECTED)),
         Verb("pretrain cline", pretraining("cline", *CLINE)),
         Verb("pretrain --from", pretraining("from", "--objective", "mlm")),
+        Verb("pretrain --stages", staged),
         Verb("corpus build", lambda world, out: building(world, out, "--tag")),
         Verb("corpus build --workers 2", lambda world, out: building(world, out, "--workers", 2)),
+        Verb("corpus build --part", lambda world, out: building(world, out, "--part", "1/1")),
+        Verb("corpus finish", lambda world, out: ["corpus", "finish", out], start_from="part"),
         Verb("corpus annotate", annotating),
         Verb("finetune --select best", finetuning("--select", "best", "--set", "evals_per_epoch=2")),
         Verb("finetune freelb", finetuning("--adversarial", "freelb", "--set", "dropout=0.1")),
@@ -389,6 +412,9 @@ MAKERS: dict[str, Callable[[World, Path], None]] = {
     "given": _make_given,
     "tok": _make(AT_ONCE["tokenizer train"].argv),
     "corpus": _make(lambda world, out: building(world, out, "--tag")),
+    "other": _make(lambda world, out: building(world, out, "--seed", 1)),
+    "part": _make(lambda world, out: building(world, out, "--part", "1/1")),
+    "stages": _make_stages,
     "bert": _make(pretraining("bert", "--objective", "mlm", "--set", "model.architecture=bert")),
     "indexed": _make_indexed,
     "continued": _make(pretraining("from", "--objective", "mlm", steps=2)),
