@@ -81,6 +81,8 @@ def test_a_warm_up_that_never_ends_is_told(world: World, tmp_path: Path) -> None
         (["list", "preset"], "did you mean 'presets'?"),
         (["bench", "overhaed"], "did you mean 'overhead'?"),
         (["bench", "--preset", "electra-tini"], "did you mean 'electra-tiny'?"),
+        (["bench", "--preset", "electra-tiny", "--stage", "decay"], "preset 'electra-tiny' has no stages"),
+        (["bench", "overhead", "--preset", "modernbert-base-staged", "--stage", "decai"], "did you mean 'decay'?"),
         (["doctor", "--on", "H100"], "--on does nothing beside doctor without --preset: leave it out"),
         (["doctor", "--preset", "electra-tiny", "--on", "H1000"], "did you mean 'H100'?"),
         (["doctor", "--preset", "electra-tini"], "did you mean 'electra-tiny'?"),

@@ -9,13 +9,17 @@ from dataclasses import replace
 import pytest
 
 from trueneg.config.codec import override
+from trueneg.config.devices import find_gpu
+from trueneg.config.options import PretrainConfig, StageConfig
 from trueneg.config.presets import preset
+from trueneg.config.stages import with_stages
 from trueneg.errors import ConfigError
 from trueneg.models.loading import count_parameters
 from trueneg.objectives.base import TrainingModule
 from trueneg.runs import estimate as module
 from trueneg.runs.estimate import LEAST_MORE, MOST_MORE, Estimate, estimate, expect
 from trueneg.runs.pretraining import build
+from trueneg.terminal.progress import duration
 
 TINY = preset("electra-tiny")
 MEASURE = """
@@ -122,3 +126,21 @@ def test_an_unknown_gpu_at_hand_has_no_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "estimate", lambda config, on_gpu: Estimate(1, 1, 2, 4, 0, 1, 8))
     _, (_, time) = expect(TINY)
     assert time.level == "warn" and "cannot be told" in time.what
+
+
+def test_stages_are_estimated_each_and_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made_up(config: PretrainConfig, on_gpu: bool) -> Estimate:
+        return Estimate(1e9, 1e9, 2e9, 60e9 if config.corpus.length == 256 else 4e9, 0, 1e14, 64)
+
+    monkeypatch.setattr(module, "estimate", made_up)
+    longer = StageConfig("longer", 500, ("corpus.length=256", "train.batch_size=64"))
+    config = with_stages(preset("bert-base"), [StageConfig("first", 1000), longer])
+    found, (first, second, time) = expect(config, "L4")
+    assert found.activations == 60e9
+    assert (first.name, first.level, second.name, second.level) == ("memory, first", "ok", "memory, longer", "bad")
+    assert second.remedy.startswith("--set stages.longer.train.accumulation=4 or ")
+    gpu = find_gpu("L4")
+    assert gpu is not None
+    step = 1e14 / (0.4 * gpu.bf16)
+    assert time.what.startswith(f"about {duration(1500 * step)} on one: first 1,000 steps of {1000 * step:,.0f} ms")
+    assert f"; longer 500 steps of {1000 * step:,.0f} ms, {64 * 256 / step:,.0f} positions/s" in time.what

@@ -37,11 +37,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.config.options import PretrainConfig, StageConfig
+from trueneg.config.presets import preset
 from trueneg.config.stages import stages_of, with_stages
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError
+from trueneg.runs.bench import of_stage
 from trueneg.runs.configuring import configure
 from trueneg.runs.pretraining import pretrain, rehearse
 from trueneg.training.batches import CorpusBatches
@@ -377,3 +379,14 @@ def test_a_missing_file_of_stages_is_named(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe[[stage]]")
     with pytest.raises(ConfigError, match="is no TOML"):
         configure("electra-tiny", stages=tmp_path / "bytes.toml")
+
+
+def test_a_benchmark_measures_one_stage_and_says_which() -> None:
+    config, said = preset("modernbert-base-staged"), list[str]()
+    first, decay = of_stage(config, "", said.append), of_stage(config, "decay", said.append)
+    assert said == [f"measuring stage '{name}' of pretrain, extend, decay" for name in ("pretrain", "decay")]
+    expected = [stage.config for stage in stages_of(config)]
+    assert [first, decay] == [replace(expected[0], stages=()), replace(expected[2], stages=())]
+    assert (first.corpus.length, decay.corpus.length) == (1024, 8192)
+    plain = preset("electra-tiny")
+    assert of_stage(plain, "", said.append) == plain and len(said) == 2

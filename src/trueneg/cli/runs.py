@@ -357,6 +357,7 @@ def bench(
     ] = "step",
     corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
     preset: Annotated[str, typer.Option(help="The model and batch to measure.")] = "electra-mini",
+    stage: Annotated[str, typer.Option(help="Of a preset with stages: which is measured; the first by default.")] = "",
     rounds: Annotated[int, typer.Option(min=1, help="Times that the arms take turns.")] = 20,
     detector: Annotated[
         list[str] | None,
@@ -384,6 +385,7 @@ def bench(
         "corpus": corpus,
         "rounds": rounds,
         "settings": settings or (),
+        "stage": stage,
         "say": output.say,
     }
     if what == "overhead":

@@ -16,7 +16,8 @@ from trueneg.config.codec import override
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
-from trueneg.errors import ConfigError, TruenegError
+from trueneg.config.stages import stages_of
+from trueneg.errors import ConfigError, TruenegError, unknown_name
 from trueneg.hardware import name_of, peak_memory, wait_for
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
 from trueneg.training.precision import settle_precision
@@ -104,6 +105,7 @@ def bench_overhead(
     rounds: int = 20,
     detectors: Sequence[str] = (),
     settings: Sequence[str] = (),
+    stage: str = "",
     say: Callable[[str], None] = lambda message: None,
 ) -> Benchmark:
     """What hard correction and soft regularization add to a training step.
@@ -118,9 +120,10 @@ def bench_overhead(
         rounds: Turns each arm takes.
         detectors: Hard correction with each of these is an arm besides.
         settings: Changes to the preset.
+        stage: Name of one of the preset's stages; the first by default.
         say: Told what is going on.
     """
-    override(find_preset(preset), settings)  # a typo is told before minutes of work
+    base = of_stage(override(find_preset(preset), settings), stage, say)  # a typo is told before minutes of work
     with TemporaryDirectory() as scratch:
         from trueneg.corpus.glosses import build_gloss_corpus
 
@@ -128,16 +131,15 @@ def bench_overhead(
             say("making a corpus of WordNet's definitions")
         # Long documents: the rows of a benchmark should be full.
         folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
-        return _overhead(preset, folder, Path(scratch), rounds, detectors, settings, say)
+        return _overhead(base, folder, Path(scratch), rounds, detectors, say)
 
 
 def _overhead(
-    preset: str,
+    base: PretrainConfig,
     corpus: Path,
     scratch: Path,
     rounds: int,
     detectors: Sequence[str],
-    settings: Sequence[str],
     say: Callable[[str], None],
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
@@ -146,8 +148,7 @@ def _overhead(
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.step import Run, train_step
 
-    base = override(find_preset(preset), [f"corpus.path={corpus}", *settings])
-    _refuse_mixture(base)
+    base = override(base, [f"corpus.path={corpus}"])
     variants = {
         "baseline": (),
         "hard correction": ("objective.correction.detector=lexical",),
@@ -178,7 +179,7 @@ def _overhead(
     arms = {name: arm(override(base, extra)) for name, extra in variants.items()}
     tokens = base.train.batch_size * base.corpus.length
     results = take_turns(arms, rounds, tokens, device)
-    return Benchmark("overhead", preset, device.type, torch.get_num_threads(), rounds, tokens, results)
+    return Benchmark("overhead", base.preset, device.type, torch.get_num_threads(), rounds, tokens, results)
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,7 @@ def bench_step(
     corpus: Path | None = None,
     rounds: int = 20,
     settings: Sequence[str] = (),
+    stage: str = "",
     say: Callable[[str], None] = lambda message: None,
 ) -> StepBenchmark:
     """Measure a training step on this machine, part by part, and name what holds it back.
@@ -217,14 +219,14 @@ def bench_step(
         corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
         rounds: Turns each arm takes, or fewer, after a minute.
         settings: Changes to the preset.
+        stage: Name of one of the preset's stages; the first by default.
         say: Told what is going on.
 
     Example::
 
         print(bench_step(corpus=Path("corpus")).bottlenecks[0])
     """
-    config = override(find_preset(preset), settings)
-    _refuse_mixture(config)
+    config = of_stage(override(find_preset(preset), settings), stage, say)
     with TemporaryDirectory() as scratch:
         from trueneg.corpus.glosses import build_gloss_corpus
 
@@ -234,9 +236,24 @@ def bench_step(
         return _measure_step(override(config, [f"corpus.path={folder}"]), rounds, say)
 
 
-def _refuse_mixture(config: PretrainConfig) -> None:
+def of_stage(config: PretrainConfig, name: str, say: Callable[[str], None]) -> PretrainConfig:
+    """Choose what is measured of a run in stages: one of them, by default the first.
+
+    Raises:
+        ConfigError: for an unknown name, a name where there are no stages, or a mixture.
+    """
+    stages = {stage.name: stage for stage in stages_of(config)}
+    if name and not config.stages:
+        raise ConfigError(f"--stage {name}: preset '{config.preset}' has no stages: leave it out")
+    if name and name not in stages:
+        raise ConfigError(unknown_name("stage", name, stages))
+    stage = stages[name] if name else next(iter(stages.values()))
+    if stage.name:
+        say(f"measuring stage '{stage.name}' of {', '.join(stages)}")
+    config = replace(stage.config, stages=())
     if config.corpus.mixture:
         raise ConfigError("corpus.mixture: a step is measured on one corpus, where it takes as long: name --corpus")
+    return config
 
 
 def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None]) -> StepBenchmark:

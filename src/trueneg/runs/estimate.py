@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from trueneg.config.codec import override
 from trueneg.config.costs import num_readings
 from trueneg.config.devices import GPUS, Gpu, find_gpu
 from trueneg.config.options import PretrainConfig
+from trueneg.config.stages import Stage, stages_of
 from trueneg.config.validation import validate
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import Rows
@@ -135,6 +136,9 @@ def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding
         config: The run's.
         on: A GPU's name, such as ``H100``; empty for the device at hand.
 
+    Returns:
+        The step that needs most memory, of a run in stages; and what is found: memory of each stage, time of all.
+
     Raises:
         ConfigError: for a name that is in no table, or a GPU without bfloat16 for a run that asks for it.
     """
@@ -152,8 +156,9 @@ def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding
         place = "this CPU" if device.type == "cpu" else name_of(device)
         limit, peak = peak_memory(device)[1], peak_of(device, config.train.precision)
     is_gpu = bool(on) or device.type != "cpu"
-    found = estimate(config, on_gpu=is_gpu)
-    return found, [_memory(found, config, place, limit), _time(found, config, place, peak, is_gpu)]
+    found = [(stage, estimate(stage.config, on_gpu=is_gpu)) for stage in stages_of(config)]
+    memory = [_memory(step, stage, place, limit) for stage, step in found]
+    return max((step for _, step in found), key=lambda step: step.memory), [*memory, _time(found, peak, is_gpu)]
 
 
 def _named(on: str) -> Gpu:
@@ -163,7 +168,9 @@ def _named(on: str) -> Gpu:
     return gpu
 
 
-def _memory(found: Estimate, config: PretrainConfig, place: str, limit: float) -> Finding:
+def _memory(found: Estimate, stage: Stage, place: str, limit: float) -> Finding:
+    train = stage.config.train
+    name, prefix = (f"memory, {stage.name}", f"stages.{stage.name}.") if stage.name else ("memory", "")
     parts = {
         "weights": found.weights,
         "gradients": found.gradients,
@@ -176,27 +183,31 @@ def _memory(found: Estimate, config: PretrainConfig, place: str, limit: float) -
         f"(a copy of the logits in float32 {_gib(found.logits)}); a process was measured to take {LEAST_MORE:.0%} to "
         f"{MOST_MORE:.0%} more"
     )
-    room, now = limit / (1 + MOST_MORE), config.train.accumulation
+    room, now = limit / (1 + MOST_MORE), train.accumulation
     if found.memory <= room:
-        return Finding("memory", "ok", what)
+        return Finding(name, "ok", what)
     fitting = found.accumulation_within(room, now)
-    ways = [] if fitting is None else [f"--set train.accumulation={fitting}"]
-    ways += [] if config.train.gradient_checkpointing else ["--set train.gradient_checkpointing=true"]
+    ways = [] if fitting is None else [f"--set {prefix}train.accumulation={fitting}"]
+    ways += [] if train.gradient_checkpointing else ["--set train.gradient_checkpointing=true"]
     level: Level = "warn" if found.memory <= limit else "bad"
-    return Finding("memory", level, what, " or ".join(ways) or "a smaller model, shorter rows, or another device")
+    return Finding(name, level, what, " or ".join(ways) or "a smaller model, shorter rows, or another device")
 
 
-def _time(found: Estimate, config: PretrainConfig, place: str, peak: Peak, is_gpu: bool) -> Finding:
+def _time(found: Sequence[tuple[Stage, Estimate]], peak: Peak, is_gpu: bool) -> Finding:
     if not peak.flops:
         return Finding("time", "warn", f"cannot be told: {peak}", "trueneg bench")
-    kind, width = "cuda" if is_gpu else "cpu", config.model.hidden_size
-    step = found.seconds(kind, peak.flops, width)
-    tokens = config.train.batch_size * config.corpus.length
+    kind, width = "cuda" if is_gpu else "cpu", found[0][0].config.model.hidden_size
+    total, said = 0.0, []
+    for stage, step in found:
+        train, seconds = stage.config.train, step.seconds(kind, peak.flops, width)
+        total += stage.num_rows / train.batch_size * seconds
+        rate = train.batch_size * stage.config.corpus.length / seconds
+        said.append(
+            f"{f'{stage.name} ' if stage.name else ''}{len(stage.steps):,} steps of {1000 * seconds:,.0f} ms, "
+            f"{rate:,.0f} positions/s"
+        )
     share = UTILISATION * min(1.0, width / FULL_WIDTH[kind])
-    what = (
-        f"about {duration(config.train.steps * step)} on one: {config.train.steps:,} steps of {1000 * step:,.0f} ms, "
-        f"{tokens / step:,.0f} positions/s, if {share:.0%} of {peak} are reached"
-    )
+    what = f"about {duration(total)} on one: {'; '.join(said)}, if {share:.0%} of {peak} are reached"
     return Finding("time", "ok", what, "" if not is_gpu else "nothing of it is measured: trueneg bench does")
 
 
