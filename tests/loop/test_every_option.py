@@ -60,6 +60,8 @@ NOT_SEEN = {
     "train.timeout_seconds": "when processes give each other up: tests/loop/test_many_processes.py",
     "train.tracker": "where readings go, too",
     "objective.max_logits_mb": "the same numbers, in less memory: tests/objectives/test_chunked_head.py",
+    "objective.masking.hard_for": "a checkpoint: tests/objectives/test_hard_tokens.py",
+    "objective.masking.hard_below": "of a checkpoint: tests/objectives/test_hard_tokens.py",
     "objective.correction.wordnet": "where WordNet is",
     "objective.correction.forms": "which words WordNet's table has: tests/lexicon/test_table.py",
     "objective.cline.views.lexicon": "another lexicon, of the package wn: tests/loop/test_cline_runs.py",

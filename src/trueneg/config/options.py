@@ -168,6 +168,11 @@ class MaskingConfig:
     """Mean words of a span before clipping to ``max_span`` (geometric, Joshi et al. 2020)."""
     max_span: int = option(10, at_least=1, needs="objective.masking.unit=span")
     """Largest number of words of a span."""
+    hard_for: str = option("", needs="objective.masking.unit=token")
+    """A masked language model of this vocabulary: tokens that are hard for it, when it reads the text as it is, are
+    masked first (Zhong et al. 2023, Self-Evolution). A folder, a hub name; empty for none."""
+    hard_below: float = option(0.0, at_least=0, below=1, needs="objective.masking.hard_for")
+    """A token is hard if its probability is less; 0 if another one is more probable."""
 
 
 @dataclass(frozen=True)

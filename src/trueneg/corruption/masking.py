@@ -73,9 +73,14 @@ class Masking(nn.Module):
         self._ordinary: Tensor
         self.register_buffer("_ordinary", ordinary, persistent=False)
 
-    def forward(self, rows: Rows) -> MaskedRows:
-        """Mask rows; the same rows and keys give the same result, whatever they are batched with."""
-        positions, is_masked = self._choose(rows)
+    def forward(self, rows: Rows, is_hard: Tensor | None = None) -> MaskedRows:
+        """Mask rows; the same rows and keys give the same result, whatever they are batched with.
+
+        Args:
+            rows: Rows.
+            is_hard: Tokens that are chosen before all others, bool ``[batch, length]``; of single tokens only.
+        """
+        positions, is_masked = self._choose(rows, is_hard)
         gold = rows.input_ids.gather(1, positions)
         shown = torch.where(is_masked, self._replacements(rows.keys, gold), gold)
         return MaskedRows(
@@ -88,7 +93,7 @@ class Masking(nn.Module):
             draws=keyed.uniform(rows.keys, keyed.SAMPLE, positions.shape[1]),
         )
 
-    def _choose(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def _choose(self, rows: Rows, is_hard: Tensor | None) -> tuple[Tensor, Tensor]:
         length = rows.input_ids.shape[1]
         slots = min(num_slots(length, self.config.rate), length)
         is_ordinary = ~rows.is_special
@@ -96,7 +101,10 @@ class Masking(nn.Module):
         # In float64, as Python counts slots: at a half, float32 rounds the other way now and then.
         wanted = (widened(num_ordinary) * self.config.rate).round().to(torch.int64).clamp(1, slots)
         wanted = torch.minimum(wanted.to(num_ordinary.device), num_ordinary)
-        priority = torch.where(is_ordinary, self._priority(rows), -1)
+        priority = self._priority(rows)
+        if is_hard is not None:
+            priority = torch.where(is_hard, priority | 1 << 62, priority)  # draws have 62 bits
+        priority = torch.where(is_ordinary, priority, -1)
         if self.config.unit == "token":
             positions = priority.topk(slots, dim=1).indices
             is_masked = torch.arange(slots, device=positions.device) < wanted

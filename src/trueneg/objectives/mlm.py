@@ -21,6 +21,7 @@ from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.logits import AUTO, logits_at
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
+from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.kinds import ObjectiveKind
 from trueneg.objectives.prediction import PredictedTokens, predict, prediction_stats
 from trueneg.objectives.regularization import Regularizer, regularizers_from_config
@@ -64,6 +65,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         judged: Literal["predicted", "argmax"] = "predicted",
         max_logits_mb: float = AUTO,
         smoothing: Smoothing | None = None,
+        hard_tokens: HardTokens | None = None,
     ) -> None:
         super().__init__()
         for name, value in {"temperature": temperature, "loss_temperature": loss_temperature}.items():
@@ -73,6 +75,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         self.masking = masking
         self.correction = correction
         self.smoothing = smoothing
+        self.hard_tokens = hard_tokens
         self.regularizers = nn.ModuleList(regularizers)
         self.prediction: Literal["argmax", "sampled"] = prediction
         self.temperature = temperature
@@ -107,6 +110,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             judged=config.judged,
             max_logits_mb=config.max_logits_mb,
             smoothing=Smoothing.from_config(config.smoothing, tokenizer),
+            hard_tokens=HardTokens.from_config(config.masking, tokenizer, config.max_logits_mb),
         )
 
     @property
@@ -115,8 +119,9 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         return self.correction is not None and self.correction.denominator == "kept"
 
     def corrupt(self, rows: Rows) -> MaskedRows:
-        """Mask the rows."""
-        masked: MaskedRows = self.masking(rows)
+        """Mask the rows; hard tokens first, in training alone: held-out losses are of the same masks for all runs."""
+        is_hard = self.hard_tokens(rows) if self.hard_tokens is not None and self.training else None
+        masked: MaskedRows = self.masking(rows, is_hard)
         return masked
 
     def counts(self, batch: MaskedRows) -> Sums:
@@ -181,6 +186,8 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             self.correction.detector.attach(model)
         if self.smoothing is not None:
             self.smoothing.attach(model)
+        if self.hard_tokens is not None:
+            self.hard_tokens.attach(model)
         if self.max_logits_mb > 0 and not model.has_linear_head:
             name = model.model.config.model_type
             warnings.warn(

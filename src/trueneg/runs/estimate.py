@@ -92,7 +92,8 @@ class Estimate:
 def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = VOCABULARY) -> Estimate:
     """Estimate what a step takes, by taking two of them on tensors that hold no values, counting what is alive.
 
-    Sizes are the configuration's, also where it continues a checkpoint. A detector's own memory is not counted.
+    Sizes are the configuration's, also where it continues a checkpoint. A detector's own memory is not counted,
+    nor that of a model that finds hard tokens.
 
     Args:
         config: The run's; no corpus is needed.
@@ -110,7 +111,11 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
     config = replace(
         config,
         model=replace(config.model, start_from="", generator_from="", frozen_steps=0),
-        objective=replace(config.objective, correction=replace(config.objective.correction, detector="")),
+        objective=replace(
+            config.objective,
+            correction=replace(config.objective.correction, detector=""),
+            masking=replace(config.objective.masking, hard_for=""),
+        ),
     )
     tokenizer = _tokenizer(vocab_size)
     model, objective = build(config, tokenizer)

@@ -29,6 +29,7 @@ from trueneg.files.digests import checksum
 from trueneg.files.records import parse_record, read_record
 from trueneg.files.whole import follow_umask, replace_folder
 from trueneg.models.reading import add_tensors
+from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.smoothing import Smoothing
 from trueneg.training.optimizer import load_optimizer_tensors, optimizer_tensors
 from trueneg.training.weight_average import SUFFIX as AVERAGE
@@ -217,7 +218,7 @@ def tables_digest(module: nn.Module, *others: str) -> str:
         True
     """
     kept = module.state_dict().keys()
-    read = [part.digest() for part in module.modules() if isinstance(part, Detector | Smoothing)]
+    read = [part.digest() for part in module.modules() if isinstance(part, Detector | Smoothing | HardTokens)]
     digest = hashlib.sha256(json.dumps([*others, *filter(None, read)]).encode())
     add_tensors(digest, sorted((name, buffer) for name, buffer in module.named_buffers() if name not in kept))
     return digest.hexdigest()[:16]
