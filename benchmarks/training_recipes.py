@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/training_recipes.py optimizers CORPUS --out FOLDER
     OMP_NUM_THREADS=1 python benchmarks/training_recipes.py sharing CORPUS --out FOLDER
 
-``--size tiny`` is two layers of 64, ``mini`` the preset electra-mini at 16 rows of 128 tokens; the rate is 3e-3. Arms of
-one seed read the same rows with the same masks, so differences are taken by seed. Intervals are 95 %, of Student's t
+``--size tiny`` is two layers of 64, ``mini`` the preset electra-mini at 16 rows of 128 tokens; the rate is 3e-3. Arms
+of one seed read the same rows with the same masks, so differences are taken by seed. Intervals are 95 %, of Student's t
 over seeds. A run that is in FOLDER already goes on, or is read.
 """
 
