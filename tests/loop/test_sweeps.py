@@ -111,6 +111,13 @@ def test_dev_is_an_option_that_every_comparison_names(run: Sweep, tmp_path: Path
     )
 
 
+def test_a_tie_is_told(run: Sweep, tmp_path: Path) -> None:
+    rates = "optimizer.learning_rate=1e-12,1e-11"  # which change nothing
+    (selected,) = run(tmp_path, rates, seeds=(1,), select_on="dev", settings=["epochs=1"]).selections
+    assert selected.combinations[0].mean == selected.combinations[1].mean and selected.selected == 0
+    assert selected.rule.endswith("; 2 combinations share it, of which this is the first")
+
+
 def test_a_killed_sweep_goes_on_and_a_finished_one_does_nothing(
     run: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

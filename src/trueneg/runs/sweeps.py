@@ -273,7 +273,9 @@ class _Task:
             combinations.append(Combination(values, place, by_seed, statistics.fmean(by_seed.values()), results))
         means = [-math.inf if math.isnan(one.mean) else one.mean for one in combinations]
         where = f"{self.configs[0].valid_fraction:.0%} of the training examples, held out" if on == HELD_OUT else on
-        rule = f"highest mean of {metric} over seeds on {where}"
+        num_equal = means.count(max(means))
+        equals = f"; {num_equal} combinations share it, of which this is the first" if num_equal > 1 else ""
+        rule = f"highest mean of {metric} over seeds on {where}{equals}"
         return Selection(self.name, on, metric, rule, seeds, combinations, means.index(max(means)))
 
     def _figure(self, run: Finetuned) -> tuple[str, str, float]:
