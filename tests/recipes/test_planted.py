@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from trueneg.cli.main import app
 from trueneg.errors import ConfigError, Interrupted, TruenegDeprecationWarning
 from trueneg.recipes import planted
-from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, reproduce
+from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, plan, reproduce
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
 
 SMALL = ("num_words=12", "steps=2", "eval_rows=8", "length=20")
@@ -59,6 +59,21 @@ def test_runs_are_done_seed_by_seed_and_once(
     ]
     assert [arm["arm"] for arm in results["arms"]] == ["baseline", "marginal", "marginal@0.5/1", "relabel"]
     assert [len(arm["seeds"]) for arm in results["arms"]] == [3, 2, 3, 3]
+
+
+def test_a_dry_run_lists_what_is_left(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    assert [
+        (run.arm, run.seed, run.is_done, run.minutes) for run in plan(tmp_path / "new", arms=["drop"], seeds=2)
+    ] == [*(("drop", 1, False, 2.0), ("drop", 2, False, 2.0))]
+    assert not (tmp_path / "new").exists()
+    reproduce(tmp_path, arms=["baseline"], seeds=1, corpus=ring_corpus, settings=SMALL)
+    command = ["reproduce", "planted", "--dry-run", "--arms", "baseline,drop", "--seeds", "2", "--out", str(tmp_path)]
+    said = CliRunner().invoke(app, [*command, "--json"])
+    found = json.loads(said.stdout)
+    runs = [("baseline", 1, True), ("drop", 1, False), ("baseline", 2, False), ("drop", 2, False)]
+    assert [(run["arm"], run["seed"], run["is_done"]) for run in found["runs"]] == runs
+    assert found["minutes_left"] == 0.0 and fake_runs == [("baseline", 1)]  # a made-up run takes a second
+    assert "4 runs, 3 left" in CliRunner().invoke(app, command).output
 
 
 def test_differences_are_paired_by_seed(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
@@ -140,6 +155,8 @@ def test_mistakes_are_told_before_anything_is_written(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         reproduce(tmp_path / "out", corpus=ring_corpus, **options)
+    with pytest.raises(ConfigError, match=message):
+        plan(tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 

@@ -93,7 +93,7 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
         (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART"),
         (("pilot",), "cline-table2"),
-        (("planted", "--dry-run"), "--dry-run"),
+        (("planted", "--dry-run", "--format", "shell"), "--format"),
         (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),
     ],
 )

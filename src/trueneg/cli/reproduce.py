@@ -19,7 +19,7 @@ LIST, PLANTED = "list", "planted"
 DEFAULT_OUT = Path("repro")
 FORMS = ("table", "shell", "slurm")
 _OF_OTHERS = {"corpus", "wordnet"}
-_OF_TABLES = {"data", "dry_run", "form"}
+_OF_TABLES = {"data", "form"}
 
 
 def reproduce(
@@ -81,6 +81,14 @@ def reproduce(
         refuse_given(context, _OF_TABLES, f"reproduce {recipe}")
         chosen = [name.strip() for name in (arms or "all").split(",")]
         out = out / recipe if out == DEFAULT_OUT else out
+        if dry_run:
+            runs = planted.plan(out, scale=scale, arms=chosen, seeds=seeds, settings=settings or ())
+            left = [run for run in runs if not run.is_done]
+            minutes = sum(run.minutes for run in left)
+            shown = [(run.arm, run.seed, "done" if run.is_done else "to do", f"{run.minutes:g}") for run in runs]
+            output.table({"runs": runs, "minutes_left": minutes}, ("arm", "seed", "state", "minutes"), shown)
+            output.say(f"{len(runs)} runs, {len(left)} left: about {minutes:,.0f} minutes, one after another")
+            return
         results, table = planted.reproduce(
             out,
             scale=scale,

@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trueneg.config.codec import encode, override
@@ -46,6 +47,8 @@ SCALES = {
 }
 """``mini``: 1,200 steps of a 2-layer model of width 128, about a minute a run on a free core. ``tiny``: seconds, to
 check that it runs; its numbers mean nothing."""
+
+_MINUTES = {"mini": 2.0, "tiny": 0.1}
 
 GRID = [
     f"{use}@{precision}/{recall}"
@@ -101,13 +104,9 @@ def reproduce(
         ConfigError: for unknown names, or a folder with results of other settings.
         Interrupted: after Ctrl-C; finished runs are kept.
     """
-    if scale not in SCALES:
-        raise ConfigError(unknown_name("scale", scale, SCALES))
-    if seeds < 1 or workers < 1:
-        raise ConfigError(f"seeds ({seeds}) and workers ({workers}) must be at least 1")
-    chosen = parse_arms(arms)
-    config = override(SCALES[scale], settings)
-    folder = Path(out)
+    if workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}")
+    config, jobs, folder = _configured(scale, settings), _jobs(arms, seeds), Path(out)
     with locked(folder, "reproduce planted"):
         path = Path(
             corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
@@ -115,8 +114,6 @@ def reproduce(
         described = Settings(config, CorpusInfo.read(path).fingerprint)
         claim_folder(folder, described)
         (folder / RUNS).mkdir(exist_ok=True)
-        # Seed by seed: what is there at any time can be compared.
-        jobs = [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
         done = {(Arm.parse(result.arm), result.seed) for result in load_results(folder)}
         missing = [job for job in jobs if job not in done]
         say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
@@ -131,6 +128,57 @@ def reproduce(
         table = markdown(results)
         (folder / TABLE).write_text(table, encoding="utf-8")
         return results, table
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run before it is done."""
+
+    arm: str
+    seed: int
+    is_done: bool
+    minutes: float
+    """Of those that are done, the mean; else what a run of the scale usually takes."""
+
+
+def plan(
+    out: str | Path,
+    *,
+    scale: str = "mini",
+    arms: Sequence[str] = ("all",),
+    seeds: int = 5,
+    settings: Sequence[str] = (),
+) -> list[PlannedRun]:
+    """List the runs of the experiment in a folder, and do nothing.
+
+    Args:
+        out: Folder of the results.
+        scale: As ``reproduce`` has it, and so the others.
+        arms: Names.
+        seeds: Runs of each arm.
+        settings: Changes to the scale's configuration.
+
+    Raises:
+        ConfigError: for unknown names, or a damaged result.
+    """
+    _configured(scale, settings)
+    results = {(Arm.parse(result.arm), result.seed): result.seconds / 60 for result in load_results(Path(out))}
+    usual = round(fmean(results.values()), 1) if results else _MINUTES[scale]
+    return [PlannedRun(str(job[0]), job[1], job in results, usual) for job in _jobs(arms, seeds)]
+
+
+def _configured(scale: str, settings: Sequence[str]) -> PlantedConfig:
+    if scale not in SCALES:
+        raise ConfigError(unknown_name("scale", scale, SCALES))
+    return override(SCALES[scale], settings)
+
+
+def _jobs(arms: Sequence[str], seeds: int) -> list[tuple[Arm, int]]:
+    """List runs seed by seed: what is there at any time can be compared."""
+    if seeds < 1:
+        raise ConfigError(f"seeds must be at least 1, got {seeds}")
+    chosen = parse_arms(arms)
+    return [(arm, seed) for seed in range(1, seeds + 1) for arm in chosen]
 
 
 def parse_arms(names: Iterable[str]) -> list[Arm]:
