@@ -5,6 +5,8 @@ BIN = .venv/bin
 FAULTS = --kills 200
 # Files of tests side by side, one a core; how many: make test JOBS=1.
 JOBS = auto
+# tests/conftest.py begins with the longest files; xdist would begin with those of most tests.
+SIDE_BY_SIDE = -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 help:
 	@echo 'make setup   .venv with the pinned versions, and WordNet'
@@ -37,10 +39,10 @@ lint: .venv/installed
 
 test: setup lint
 	$(BIN)/python -m pytest --doctest-modules src
-	CHROMIUM="$$(scripts/install-chromium)" && export CHROMIUM && $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist loadfile tests
+	CHROMIUM="$$(scripts/install-chromium)" && export CHROMIUM && $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests
 
 check: setup lint
-	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist loadfile -m 'not slow' tests
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'not slow' tests
 
 faults: setup
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS)

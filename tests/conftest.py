@@ -55,10 +55,17 @@ SLOW_FILES = {
 }
 
 
+LONGEST = ["recipes", "test_readme.py", "faults", "loop", "cli", "integrations", "attacks", "device"]
+"""What is begun first, so that side by side no process waits for another's long file at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what a folder or a file of such tests holds."""
-    here = Path(__file__).parent
+    """Mark as slow what a folder or a file of such tests holds; begin with the longest."""
+    here, rank = Path(__file__).parent, dict[Path, int]()
     for item in items:
         place = item.path.relative_to(here) if item.path.is_relative_to(here) else item.path
         if SLOW_FOLDERS & set(place.parts) or place.name in SLOW_FILES:
             item.add_marker(pytest.mark.slow)
+        first = place.parts[0]
+        rank[item.path] = LONGEST.index(first) if first in LONGEST else len(LONGEST)
+    items.sort(key=lambda item: rank[item.path])
