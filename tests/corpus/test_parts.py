@@ -231,6 +231,12 @@ def test_the_files_of_a_hub_data_set_are_its_parts(
     assert Corpus.open(tmp_path / "out").num_documents == 200
 
 
+def test_files_of_no_known_format_are_told(tmp_path: Path, texts_folder: Path, wordpiece: Path) -> None:
+    (texts_folder / "notes.pdf").write_bytes(b"x")
+    with pytest.warns(TruenegWarning, match=r"1 of 7 files are of no known format .*notes\.pdf"):
+        build_part([str(texts_folder)], wordpiece, tmp_path / "out", "1/6")
+
+
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
 def test_a_part_that_is_none(tmp_path: Path, texts_folder: Path, wordpiece: Path, part: str) -> None:
     with pytest.raises(CorpusError, match=f"--part {part}: name one of several"):

@@ -92,6 +92,15 @@ def test_folders_and_globs_behind_urls_are_read_in_sorted_order(bucket: str) -> 
         assert len(list(read_documents(bucket))) == 3
 
 
+def test_what_is_named_is_read_even_if_it_is_hidden(bucket: str) -> None:
+    for name in (".hidden.txt", ".cache/a.txt", ".cache/.b.txt"):
+        put(f"{bucket}/{name}", name.encode())
+    assert list(read_documents(f"{bucket}/.hidden.txt")) == [".hidden.txt"]
+    assert (
+        list(read_documents(f"{bucket}/.cache")) == list(read_documents(f"{bucket}/.cache/*.txt")) == [".cache/a.txt"]
+    )
+
+
 def test_the_size_of_remote_text_is_known_beforehand(bucket: str) -> None:
     assert text_bytes([put(f"{bucket}/a.txt", TEXT.encode())]) == len(TEXT.encode())
     assert text_bytes([put(f"{bucket}/b.txt.gz", PACKED[".txt.gz"])]) is None
@@ -183,6 +192,7 @@ def test_parquet_behind_a_server_without_ranges_is_refused(served: Served, tmp_p
     [
         ("s4://bucket/a.txt", r"unknown protocol 's4': did you mean 's3'"),
         ("memory://no/such.txt", "no such file or folder: 'memory://no/such.txt'"),
+        ("simplecache::http://u:secret@127.0.0.1:9/a.txt?sig=secret", r"^'simplecache::http://127\.0\.0\.1:9/a\.txt' "),
         ("http://user:secret@127.0.0.1:9/a.txt", r"cannot read 'http://127\.0\.0\.1:9/a\.txt' \((?!.*secret)"),
     ],
 )

@@ -95,6 +95,16 @@ def test_folders_and_globs_are_read_in_sorted_order(tmp_path: Path) -> None:
     assert list(read_documents(str(tmp_path / "**" / "*.txt"))) == ["a/z.txt", "b.txt"]
 
 
+def test_linked_folders_are_read_and_no_loop_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b.txt").write_text("b")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a.txt").write_text("a")
+    (tmp_path / "here" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "here")
+    assert list(read_documents(str(tmp_path / "here"))) == ["a", "b"]
+
+
 def test_files_of_a_folder_that_are_no_text_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x", encoding="utf-8")
     (tmp_path / "notes.docx").write_bytes(b"x")

@@ -28,7 +28,7 @@ def outcome(folder: Path) -> dict[str, str]:
     found = {}
     files = [folder] if folder.is_file() else [path for path in folder.rglob("*") if path.is_file()]
     for path in sorted(file for file in files if not file.name.endswith(".lock")):
-        if re.search(r"^parts/\.\d+\.", str(path.relative_to(folder) if path != folder else path.name)):
+        if re.search(r"^parts/\.[0-9a-f]{16}\.", str(path.relative_to(folder) if path != folder else path.name)):
             continue
         run = next((parent for parent in path.parents if parent.name == "checkpoints"), None)
         if run in last and last[run] not in path.parents:

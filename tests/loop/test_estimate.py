@@ -144,3 +144,11 @@ def test_stages_are_estimated_each_and_timed_together(monkeypatch: pytest.Monkey
     step = 1e14 / (0.4 * gpu.bf16)
     assert time.what.startswith(f"about {duration(1500 * step)} on one: first 1,000 steps of {1000 * step:,.0f} ms")
     assert f"; longer 500 steps of {1000 * step:,.0f} ms, {64 * 256 / step:,.0f} positions/s" in time.what
+
+
+@pytest.mark.parametrize("source", ["average", "teacher:nowhere", "self"])
+def test_smoothing_by_a_model_is_estimated(source: str) -> None:
+    plain = estimate(TINY, vocab_size=500)
+    smoothed = estimate(override(TINY, [f"objective.smoothing.source={source}"]), vocab_size=500)
+    more = smoothed.weights - plain.weights
+    assert more == 0 if source == "self" else 0 < more < plain.weights

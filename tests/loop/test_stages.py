@@ -36,6 +36,7 @@ from tiny_runs import (
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
+from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig, StageConfig
 from trueneg.config.presets import preset
 from trueneg.config.stages import stages_of, with_stages
@@ -254,6 +255,35 @@ def test_later_stages_may_change_before_a_resume(config_of: MakeConfig, other: P
 
 def added_again() -> StageConfig:
     return StageConfig("yet-more", 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "behind"),
+    [
+        ("corpus.path=wiki", "corpus.path=./wiki/", 40),
+        ("corpus.mixture=wiki:0.70,books:0.30", "corpus.mixture=wiki:7, books:3", 40),
+        ("corpus.mixture=wiki:0.7,books:0.3", "corpus.mixture=wiki:0.6,books:0.4", 0),
+        ("corpus.path=wiki", "corpus.path=books", 0),
+    ],
+)
+def test_rows_go_on_however_their_corpus_is_spelled(first: str, second: str, behind: int) -> None:
+    config = override(preset("electra-tiny"), ["train.batch_size=4"])
+    config = with_stages(config, [StageConfig("a", 10, (first,)), StageConfig("b", 10, (second,))])
+    assert [stage.place for stage in stages_of(config)] == [0, behind]
+
+
+def test_a_stage_that_would_begin_at_another_row_is_refused(config_of: MakeConfig, tmp_path: Path) -> None:
+    config, run = config_of("mlm", "train.save_every=3"), tmp_path / "run"
+    own = StageConfig("decay", 4, (f"corpus.path={config.corpus.path}",))
+    config = with_stages(config, [StageConfig("first", 8), own])
+    cut_run(config, run, 5)
+    moved = tmp_path / "moved"
+    moved.symlink_to(config.corpus.path)
+    elsewhere = replace(config, corpus=replace(config.corpus, path=str(moved)))
+    with pytest.raises(CheckpointError, match=r"stage 'decay' would begin at row 0 .* was to begin at row \d+"):
+        pretrain(elsewhere, run, resume=True, quiet=True)
+    both = with_stages(elsewhere, [StageConfig("first", 8), replace(own, settings=(f"corpus.path={moved}",))])
+    assert pretrain(both, run, resume=True, quiet=True).step == 12
 
 
 def test_a_run_without_stages_can_be_given_more(config_of: MakeConfig, tmp_path: Path) -> None:

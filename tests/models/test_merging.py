@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,22 @@ def test_models_that_do_not_match_are_refused(models: list[str], tmp_path: Path)
     with pytest.raises(ConfigError, match="is not empty: give another folder"):
         merge(models[2:], tmp_path / "full")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("num_attention_heads", 1), ("hidden_act", "relu"), ("layer_norm_eps", 1.0)]
+)
+def test_models_that_compute_otherwise_with_the_same_shapes_are_refused(
+    name: str, value: object, models: list[str], tmp_path: Path
+) -> None:
+    path = Path(models[1]) / "config.json"
+    config = json.loads(path.read_text())
+    assert config[name] != value
+    path.write_text(json.dumps(config | {name: value}))
+    with pytest.raises(ModelError, match=rf"has {name}=.* and '.*' {value}: only models that compute alike"):
+        merge(models[:2], tmp_path / "out")
+    path.write_text(json.dumps(config | {"hidden_dropout_prob": 0.5, "transformers_version": "5.17.0"}))
+    assert merge(models[:2], tmp_path / "out").num_models == 2
 
 
 def test_another_vocabulary_is_refused(models: list[str], tmp_path: Path) -> None:

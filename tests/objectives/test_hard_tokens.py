@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from trueneg.config.codec import decode
 from trueneg.config.options import ObjectiveConfig
 from trueneg.corruption.masking import num_slots
 from trueneg.corruption.rows import Rows
-from trueneg.errors import ModelError
+from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.hard_tokens import HardTokens
@@ -111,6 +112,14 @@ def test_the_model_comes_from_a_folder_is_not_trained_and_in_no_checkpoint(tmp_p
     objective(model, batch).terms["mlm"].backward()
     assert not [name for name in objective.state_dict() if "judge" in name] and not list(hard.parameters())
     assert hard.digest() == HardTokens(judge).digest() != HardTokens(model).digest()
+
+
+@pytest.mark.parametrize("unit", ["word", "span"])
+def test_words_and_spans_are_not_cut(unit: str) -> None:
+    masking = tiny.make_masking(rate=0.3)
+    masking.config = replace(masking.config, unit=unit)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=rf"hard_for chooses single tokens, and objective\.masking\.unit={unit}: set"):
+        MaskedLM(masking, hard_tokens=Every(2))
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

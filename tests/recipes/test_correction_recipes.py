@@ -95,8 +95,10 @@ def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path)
     assert {claim.verdict for claim in table.claims if claim.column == "F10"} == {"not resolved"}
 
 
-def test_glue_comes_after_the_same_runs(data: Path, tmp_path: Path) -> None:
-    first, second = (planned(tmp_path, data, recipe=name).workspace for name in ("corrections", "corrections-glue"))
+@pytest.mark.parametrize("scale", ["tiny", "mini", "small", "paper"])
+def test_glue_comes_after_the_same_runs(scale: str, data: Path, tmp_path: Path) -> None:
+    names = ("corrections", "corrections-glue")
+    first, second = (planned(tmp_path, data, recipe=name, scale=scale).workspace for name in names)
     runs = {name: key for name, key in first.keys.items() if name.startswith("pretrain-")}
     assert len(runs) == 5 * SEEDS and runs.items() <= second.keys.items()
     tasks = {name.split("glue-")[1].rpartition("-")[0] for name in second.plan.jobs if name.startswith("finetune")}

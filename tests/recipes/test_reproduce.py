@@ -91,7 +91,7 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table4", "--scale", "tiny", "--set", "select=test"), "contrast-set"),
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imbd=x"), "imdb"),
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
-        (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART"),
+        (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART is a way of fine-tuning"),
         (("pilot",), "cline-table2"),
         (("planted", "--dry-run", "--format", "shell"), "--format"),
         (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),

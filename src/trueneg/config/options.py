@@ -23,7 +23,8 @@ class CorpusConfig:
     """Weights of a mixture that names none: rows of each corpus to this power; 1 in proportion to sizes, 0 the same for
     all (mBERT 0.7; mmBERT 0.7, 0.5, then 0.3)."""
     max_epochs: float = option(0.0, at_least=0, resume="free")
-    """Refuse a run that would read a corpus, or one of a mixture, more often than this; 0 for no limit."""
+    """Refuse a run that would read a corpus, or one of a mixture, more often than this; 0 for no limit. Of a run in
+    stages, those that read the same rows count together, and a stage of another mixture by itself."""
     held_out: str = option("", resume="free")
     """Other corpora, with commas between them, whose held-out rows are measured beside those trained on: what a run
     forgets."""

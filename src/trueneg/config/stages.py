@@ -5,6 +5,7 @@ A run without stages is a run of one stage: whatever trains asks ``stages_of`` a
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any
 
 from trueneg.config.batch_sizes import check_rows, rows_before, rows_of_step, steps_for
 from trueneg.config.codec import flatten, full_name, override
-from trueneg.config.options import PretrainConfig, StageConfig
+from trueneg.config.options import CorpusConfig, PretrainConfig, StageConfig
 from trueneg.config.validation import check_options_apply, steps_to_keep, validate
 from trueneg.errors import ConfigError, TruenegError, unknown_name
 
@@ -90,12 +91,21 @@ def stages_of(config: PretrainConfig) -> list[Stage]:
     read: Counter[Any] = Counter()
     for one in config.stages or (whole,):
         own = override(config, [*(OF_THE_START if resolved else ()), *one.settings])
-        rows = replace(own.corpus, eval_rows=0, held_out="", max_epochs=0.0)
+        rows = _rows_read(own.corpus)
         stage = Stage(one.name, own, range(first, first + one.steps), row, read[rows])
         resolved.append(stage)
         first, row = stage.steps.stop, row + stage.num_rows
         read[rows] += stage.num_rows
     return resolved
+
+
+def _rows_read(corpus: CorpusConfig) -> Any:
+    """Say which rows are read, however their folders and shares are spelled."""
+    weights = [source.weight for source in corpus.sources]
+    total = sum(weight for weight in weights if weight is not None)
+    shares = tuple(None if weight is None else weight / total for weight in weights)
+    paths = tuple(os.path.normpath(source.path) for source in corpus.sources)
+    return paths, shares, replace(corpus, path="", mixture="", eval_rows=0, held_out="", max_epochs=0.0)
 
 
 def stage_at(stages: Sequence[Stage], step: int) -> int:

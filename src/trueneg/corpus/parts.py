@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def agree(folder: Path, plan: Plan, begin: Callable[[Path], object] = lambda fol
     folder.mkdir(parents=True, exist_ok=True)
     begin(folder)
     if not path.exists():
-        own = folder / f".{os.getpid()}.plan"
+        own = folder / f".{secrets.token_hex(8)}.plan"
         write_journal(own, asdict(plan))
         with suppress(FileExistsError):  # another process was first
             os.link(own, path)
@@ -238,7 +239,7 @@ class PieceWriter:
     def _save_tokenizer(self, parts: Path) -> None:
         if (parts / "tokenizer").exists():
             return
-        own = parts / f".{os.getpid()}.tokenizer"
+        own = parts / f".{secrets.token_hex(8)}.tokenizer"
         save_tokenizer(self._recipe.tokenizer, own)
         try:
             own.rename(parts / "tokenizer")

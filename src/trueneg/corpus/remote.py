@@ -127,8 +127,9 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
 
             raise CorpusError(unknown_name("protocol", _protocol(url), available_protocols())) from error
         raise _lost(url, error) from error
+    magic = re.search(r"[*\[]" if _protocol(url) in _HTTP else r"[*\[?]", path)
     try:
-        if re.search(r"[*\[]" if _protocol(url) in _HTTP else r"[*\[?]", path):
+        if magic:
             found = filesystem.glob(path, detail=True)
         elif not is_file and filesystem.isdir(path):
             found = filesystem.find(path, detail=True)
@@ -137,13 +138,13 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
     except FileNotFoundError as error:
         if error.__cause__ is not None:  # what the server said, or that there is none
             raise _lost(url, error.__cause__) from error
-        raise CorpusError(f"no such file or folder: '{_shown(url)}'") from error
+        raise CorpusError(f"no such file or folder: '{shown(url)}'") from error
     except Exception as error:  # every file system has errors of its own, and says what happened in them
         raise _lost(url, error) from error
-    root = path.partition("*")[0].rpartition("/")[0]
+    root = path[: magic.start()].rpartition("/")[0] if magic else path  # what is named is read, even if hidden
     return [
         RemoteFile(
-            _shown(url if name == path else filesystem.unstrip_protocol(name)),
+            shown(url if name == path else filesystem.unstrip_protocol(name)),
             name,
             info.get("size"),
             _version(info),
@@ -199,7 +200,7 @@ class _Whole(io.RawIOBase):
 def _lost(url: str, error: BaseException) -> CorpusError:
     reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return CorpusError(
-        f"cannot read '{_shown(url)}' ({reason}): see that it is there and can be reached, then run the same again: "
+        f"cannot read '{shown(url)}' ({reason}): see that it is there and can be reached, then run the same again: "
         f"what is finished is kept"
     )
 
@@ -209,9 +210,9 @@ def _not_installed(url: str, error: ImportError) -> Exception:
 
     protocol = _protocol(url)
     if protocol in _HTTP:
-        return MissingExtraError("aiohttp", "urls", f"reading '{_shown(url)}'")
+        return MissingExtraError("aiohttp", "urls", f"reading '{shown(url)}'")
     said = known_implementations.get(protocol, {}).get("err") or str(error)
-    return CorpusError(f"'{_shown(url)}': the protocol '{protocol}' needs another package: {said}")
+    return CorpusError(f"'{shown(url)}': the protocol '{protocol}' needs another package: {said}")
 
 
 def _version(info: dict[str, Any]) -> str:
@@ -222,6 +223,7 @@ def _protocol(url: str) -> str:
     return re.split(r"::|://", url, maxsplit=1)[0]
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """A URL without what may be secret: user and password, and the query of a signed one."""
-    return _LOGIN.sub("", url.partition("?")[0] if _protocol(url) in _HTTP else url)
+    is_http = any(part.partition("://")[0] in _HTTP for part in url.split("::"))  # simplecache::https://…
+    return _LOGIN.sub("", url.partition("?")[0] if is_http else url)

@@ -17,10 +17,11 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
-from trueneg.corpus.remote import TextFile, as_local, is_remote, open_binary, remote_files, size_of
+from trueneg.corpus.remote import TextFile, as_local, is_remote, open_binary, remote_files, shown, size_of
 from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.records import parse_json
 from trueneg.files.text import LONGEST_TEXT, conversion, csv_rows, delimiter_of, foreign_encoding
+from trueneg.files.tree import files_below
 
 _COMPRESSIONS = (".gz", ".xz", ".zst")
 _TEXT, _JSON, _TABLE, _PARQUET = (".txt", ".raw"), (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
@@ -89,13 +90,7 @@ def read_documents(
         documents = _read_hub(source, split, options)
     else:
         files, unknown = found
-        if unknown:
-            warnings.warn(
-                f"'{source}': {len(unknown)} of {len(files) + len(unknown)} files are of no known format and are not "
-                f"read, such as '{unknown[0]}': known are {_KNOWN}",
-                TruenegWarning,
-                stacklevel=2,
-            )
+        _tell_unknown(source, files, unknown)
         documents = _read_files(source, files, options)
     yield from as_texts(source, documents, lines)
 
@@ -114,10 +109,23 @@ def read_piece(
     return as_texts(str(source if isinstance(piece, int) else piece), documents, lines)
 
 
+def _tell_unknown(source: str, files: Sequence[TextFile], unknown: Sequence[TextFile]) -> None:
+    if unknown:
+        warnings.warn(
+            f"'{shown(source)}': {len(unknown)} of {len(files) + len(unknown)} files are of no known format and are "
+            f"not read, such as '{unknown[0]}': known are {_KNOWN}",
+            TruenegWarning,
+            stacklevel=3,
+        )
+
+
 def pieces_of(source: str) -> list[TextFile] | list[int]:
     """What a source can be read in: its files, or the numbers of those of a hub data set."""
-    files = source_files(source)
-    return list(range(hub_state(source)[1])) if files is None else files
+    found = _source_files(source)
+    if found is None:
+        return list(range(hub_state(source)[1]))
+    _tell_unknown(source, *found)
+    return found[0]
 
 
 def as_texts(source: str, documents: Iterable[str], lines: bool = False) -> Iterator[str]:
@@ -164,8 +172,7 @@ def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
         _format_of(path)
         return [path], []
     if path.is_dir():
-        visible = (p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
-        return _known_first(source, [*sorted(visible)])
+        return _known_first(source, [p for p in files_below(path) if not _is_hidden(p.relative_to(path))])
     if glob.has_magic(source):
         matches = map(Path, sorted(glob.glob(source, recursive=True)))  # noqa: PTH207
         return _known_first(source, [match for match in matches if match.is_file()])
@@ -207,7 +214,7 @@ def _is_hidden(path: Path) -> bool:
 def _known_first(source: str, paths: list[TextFile]) -> tuple[list[TextFile], list[TextFile]]:
     known = [path for path in paths if _is_known(path)]
     if not known:
-        raise CorpusError(f"'{source}' matches no text file: known are {_KNOWN}")
+        raise CorpusError(f"'{shown(source)}' matches no text file: known are {_KNOWN}")
     return known, [path for path in paths if not _is_known(path)]
 
 
@@ -241,8 +248,8 @@ def _without_surrogates(source: str, documents: Iterable[str]) -> Iterator[str]:
         yield text
     if num_replaced:
         warnings.warn(
-            f"'{source}' has half a surrogate pair (\\ud800 to \\udfff), which is no character, {num_replaced:,} "
-            f"times: each is read as U+FFFD",
+            f"'{shown(source)}' has half a surrogate pair (\\ud800 to \\udfff), which is no character, "
+            f"{num_replaced:,} times: each is read as U+FFFD",
             TruenegWarning,
             stacklevel=3,
         )
@@ -261,7 +268,7 @@ def _read_files(source: str, files: Sequence[TextFile], options: _Options) -> It
         raise _empty(source, files)
     if empty:
         warnings.warn(
-            f"'{source}': {len(empty)} of {len(files)} files hold no document and are passed over, such as "
+            f"'{shown(source)}': {len(empty)} of {len(files)} files hold no document and are passed over, such as "
             f"'{empty[0]}'",
             TruenegWarning,
             stacklevel=3,
@@ -274,7 +281,7 @@ def _has_document(path: TextFile, options: _Options) -> bool:
 
 
 def _empty(source: str, files: Sequence[TextFile]) -> CorpusError:
-    names = f"'{files[0]}' is empty" if len(files) == 1 else f"all {len(files)} files of '{source}' are empty"
+    names = f"'{files[0]}' is empty" if len(files) == 1 else f"all {len(files)} files of '{shown(source)}' are empty"
     return CorpusError(f"{names}: there is no document to read")
 
 

@@ -47,6 +47,11 @@ class HardTokens(nn.Module):
         judge = load_masked_lm(ModelConfig(start_from=config.hard_for), tokenizer)
         return cls(judge, config.hard_below, max_logits_mb)
 
+    @property
+    def frozen(self) -> list[MaskedLanguageModel]:
+        """The model that reads."""
+        return self._judge
+
     def digest(self) -> str:
         """Name the model's weights, under which alone a run goes on."""
         return weights_digest(self._judge[0])

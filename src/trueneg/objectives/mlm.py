@@ -72,6 +72,11 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             if value <= 0:
                 raise ConfigError(f"objective.{name} must be above 0, got {value}")
         check_together(None if correction is None else correction.use, "" if smoothing is None else smoothing.source)
+        if hard_tokens is not None and masking.config.unit != "token":
+            raise ConfigError(
+                f"objective.masking.hard_for chooses single tokens, and objective.masking.unit={masking.config.unit}: "
+                f"set it to token, or leave hard_for out"
+            )
         self.masking = masking
         self.correction = correction
         self.smoothing = smoothing

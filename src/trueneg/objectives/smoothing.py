@@ -94,6 +94,11 @@ class Smoothing(nn.Module):
         teacher = load_masked_lm(ModelConfig(start_from=checkpoint), tokenizer) if checkpoint else None
         return cls(source, config.share, config.top, config.reads, config.momentum, teacher)
 
+    @property
+    def frozen(self) -> list[MaskedLanguageModel]:
+        """The teacher, if there is one."""
+        return self._frozen
+
     def digest(self) -> str:
         """Name the teacher's weights, under which alone a run goes on; empty without one."""
         return weights_digest(self._frozen[0]) if self._frozen else ""

@@ -67,15 +67,15 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
 
 def glue(setting: Setting, arms: Sequence[str]) -> Read:
     """GLUE after each way."""
-    rows, tasks = _rows(arms), [task for task in TASKS if task in (*setting.scale.glue, "sst2", "mrpc")]
+    rows = _rows(arms)
     jobs: dict[str, list[str]] = {}
     for row, arm in rows.items():
         for seed in setting.all_seeds:
             run, label = _pretrained(setting, arm, seed), safe_name("corrections", row)
-            for task in tasks:
+            for task in TASKS:
                 job = setting.finetune(run, label, f"glue/{task}", seed, tuned_as(BACKBONE))
                 jobs.setdefault(row, []).append(job)
-    columns = [Column(GLUE[task][0], f"glue/{task}", *GLUE[task][1:]) for task in tasks]
+    columns = [Column(GLUE[task][0], f"glue/{task}", *GLUE[task][1:]) for task in TASKS]
     names = [column.name for column in columns]
     notes = [f"Claim: {' > '.join(CHAIN)}."]
     return reader(Spec(CORRECTIONS_GLUE, jobs, columns, _claims(list(rows), (AVERAGE,)), names, notes))

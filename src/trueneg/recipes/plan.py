@@ -17,6 +17,7 @@ from typing import Any, Literal
 from trueneg.errors import ConfigError
 from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.files.records import read_versioned
+from trueneg.files.tree import files_below
 
 SCHEMA = 1
 JOBS, FINISHED, OUT, OUTPUT, LOG = "jobs", "job.json", "out", "output.txt", "log.txt"
@@ -175,7 +176,7 @@ def _files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
     else:
-        yield from sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
+        yield from (file for file in files_below(path) if not file.name.startswith("."))
 
 
 @cache

@@ -327,7 +327,9 @@ class Setting:
         return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *self.scale.cline)
 
     def _arm(self, arm: str, backbone: str, corpus: Output) -> tuple[Argument, ...]:
-        if arm not in ARMS or arm == "SMART":
+        if arm == "SMART":
+            raise ConfigError("SMART is a way of fine-tuning, of cline-table2 and cline-table5: leave it out of --arms")
+        if arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
         if arm == "HC GloVe":
             vectors = self.file("vectors", VECTORS)
@@ -363,7 +365,7 @@ class Setting:
             return detector
         command = ("corpus", "annotate", corpus, "--detector", detector, "--out", Output("notes"))
         notes = self.plan.add(Job(safe_name("annotate", backbone, threshold), command, minutes=30))
-        return Output("notes", notes, prefix="annotated:")
+        return Output("notes", notes, prefix='annotated:"', suffix='"')
 
 
 _PROTOTYPES = Output("prototypes.safetensors")

@@ -152,7 +152,7 @@ def _overhead(
     variants = {
         "baseline": (),
         "hard correction": ("objective.correction.detector=lexical",),
-        "hard correction (sidecar)": (f"objective.correction.detector=annotated:{scratch / 'annotations'}",),
+        "hard correction (sidecar)": (f'objective.correction.detector=annotated:"{scratch / "annotations"}"',),
         "soft regularization (token)": ("objective.regularization.level=token",),
         "both": ("objective.correction.detector=lexical", "objective.regularization.level=token"),
         "soft regularization (sentence)": ("objective.regularization.level=sentence",),

@@ -108,11 +108,15 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
     """
     plain = ["train.compile=false", *(["model.dropout=0"] if on_gpu else [])]
     config = override(config, plain)
+    smoothing = config.objective.smoothing
+    is_of_another = smoothing.source.partition(":")[0] in ("average", "teacher")
     config = replace(
         config,
         model=replace(config.model, start_from="", generator_from="", frozen_steps=0),
         objective=replace(
             config.objective,
+            # Another model's reading is as dear as the model's own.
+            smoothing=replace(smoothing, source="self") if is_of_another else smoothing,
             correction=replace(config.objective.correction, detector=""),
             masking=replace(config.objective.masking, hard_for=""),
         ),
@@ -126,6 +130,9 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
     given = _with_views(given) if config.objective.name == "cline" else given
     num_micro_batches = min(2, config.train.accumulation)
     weights, optimizer, peak = _live_bytes(model, objective, config, [given] * num_micro_batches)
+    if is_of_another:
+        others = 4.0 * count_parameters(kind.encoders(model)[0])
+        weights, peak = weights + others, peak + others
     logits = 4.0 * micro_batch * round(config.objective.masking.rate * (length - 2)) * vocab_size
     gradients = 4.0 * count_parameters(model)
     activations = max(0.0, peak - weights - gradients - optimizer)

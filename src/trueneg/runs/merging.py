@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.whole import replace_folder
-from trueneg.models.loading import resolve_checkpoint
+from trueneg.models.loading import config_of, resolve_checkpoint
 from trueneg.models.merging import MergeConfig, model_shares, ties, trim_threshold, weighted_mean
 from trueneg.models.origin import origin_of
 from trueneg.runs.card import PLACE, Use, plain_card
@@ -26,6 +27,9 @@ from trueneg.runs.exporting import export
 from trueneg.terminal.printable import printable, short_path
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.folder import kept_models
+
+_COMPUTES = re.compile(r"model_type|head|act|rope|eps|position|window|layer_type|local_att|global_att")
+"""Names in a configuration of what computes otherwise with the same weights."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,12 @@ class _Weights:
         """Tokens and their ids."""
         return load_tokenizer(str(self.folder)).get_vocab()
 
+    @cached_property
+    def computes(self) -> dict[str, Any]:
+        """What its configuration says of how it computes, and the shapes of tensors do not tell."""
+        config = config_of(str(self.folder)).to_dict()
+        return {name: value for name, value in config.items() if _COMPUTES.search(name) and "drop" not in name}
+
     def is_floating(self, tensor: str) -> bool:
         """Tell whether a tensor can be averaged, without reading it."""
         kind: str = self.files[self.places[tensor]].get_slice(_own_name(tensor)).get_dtype()
@@ -165,6 +175,13 @@ def _check_alike(first: _Weights, other: _Weights) -> None:
                 f"{_own_name(tensor)} is {first.shape(tensor)} in '{first.name}' and {other.shape(tensor)} in "
                 f"'{other.name}': only models of the same sizes can be merged"
             )
+    mine, theirs = first.computes, other.computes
+    if differing := [name for name in sorted(mine.keys() | theirs.keys()) if mine.get(name) != theirs.get(name)]:
+        name = differing[0]
+        raise ModelError(
+            f"'{first.name}' has {name}={mine.get(name)} and '{other.name}' {theirs.get(name)}: only models that "
+            f"compute alike can be merged"
+        )
     if first.vocabulary != other.vocabulary:
         raise ModelError(f"'{first.name}' and '{other.name}' have other vocabularies: their embeddings do not match")
 

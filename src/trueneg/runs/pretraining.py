@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -15,7 +16,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.codec import encode, save_config
+from trueneg.config.codec import decode, encode, save_config
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.stages import Stage, check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
@@ -38,11 +39,13 @@ from trueneg.models.loading import checkpoint_gradients, count_parameters
 from trueneg.models.origin import keep_origin, read_origin
 from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective
+from trueneg.objectives.hard_tokens import HardTokens
+from trueneg.objectives.smoothing import Smoothing
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.configuring import check_has_corpus
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
-from trueneg.runs.stages import begun_stages, check_ahead, stage_table
+from trueneg.runs.stages import begun_stages, check_ahead, check_places, stage_table
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
 from trueneg.training.checkpoint import (
     State,
@@ -108,7 +111,13 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
             checkpoint_gradients(encoder.model)
         fuse(encoder.model, config.model, is_gpu=choose_device(config.train.device).type == "cuda")
     check_length(encoders[0].model, config.corpus.length, "corpus.length", config.model.start_from)
-    return model, kind.make_objective(config.objective, tokenizer, encoders[0].embeddings.shape[0])
+    objective = kind.make_objective(config.objective, tokenizer, encoders[0].embeddings.shape[0])
+    readers = [part.frozen for part in objective.modules() if isinstance(part, Smoothing | HardTokens)]
+    for reader in itertools.chain.from_iterable(readers):
+        check_length(reader.model, config.corpus.length, "corpus.length", reader.model.name_or_path or "")
+        if config.corpus.is_packed:
+            check_packing(reader)
+    return model, objective
 
 
 def _build_again(
@@ -315,6 +324,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
             comparable=movable,
             parts=partial(begun_stages, step=found[1].step),
         )
+        check_places(decode(PretrainConfig, found[1].config), session.config, folder)
     kind.check(own, batches.micro_batch)
     if is_first:
         check_ahead(stages_of(session.config)[number + 1 :], model, tokenizer, processes, verify=session.verify)

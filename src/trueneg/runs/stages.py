@@ -27,7 +27,7 @@ from trueneg.config.stages import (
 )
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.detectors.specification import check_forms_apply
-from trueneg.errors import ConfigError
+from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.backbone import check_length
 from trueneg.models.configurations import set_rope
 from trueneg.objectives import objective_kind
@@ -98,6 +98,28 @@ def begun_stages(config: PretrainConfig, step: int) -> Mapping[str, Any]:
         for stage in stages_of(config)
         if stage.steps.start < step
     }
+
+
+def check_places(before: PretrainConfig, now: PretrainConfig, where: Path) -> None:
+    """Refuse to resume where a stage would begin at another row than it was to: its corpus moved without the run's.
+
+    Args:
+        before: The run's, as its checkpoint has it.
+        now: The one to resume with.
+        where: The run's folder.
+
+    Raises:
+        CheckpointError: naming the stage.
+    """
+    for old, new in zip(stages_of(before), stages_of(now), strict=False):
+        if (old.name, old.steps) != (new.name, new.steps):
+            return  # later stages may change
+        if old.place != new.place and old.config.corpus.length == new.config.corpus.length:
+            raise CheckpointError(
+                f"'{where}': stage '{new.name}' would begin at row {new.place:,} of its corpus, and was to begin at "
+                f"row {old.place:,}, behind what other stages read of it: name the same folder in all stages that read "
+                f"it (--set corpus.path=FOLDER --set stages.{new.name}.corpus.path=FOLDER)"
+            )
 
 
 def check_ahead(

@@ -15,9 +15,9 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.detectors.scorers.base import Substitution
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegError
 from trueneg.evaluation.detectors.swords import Benchmark, Item
-from trueneg.evaluation.masked_lm.substitutes import Judged, SubstituteWriter, ceilings
+from trueneg.evaluation.masked_lm.substitutes import Judged, SubstituteWriter, ceilings, evaluate_substitution
 from trueneg.evaluation.results.store import columns_of
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 from trueneg.tasks.metrics import GAP, METRICS, SUBSTITUTION_METRICS
@@ -260,6 +260,13 @@ def test_what_people_were_asked_about_is_ranked_by_the_models_probability(checkp
 
     (prediction,) = of.predictions(written_, ranked, writer.words)
     assert prediction["gap"] == pytest.approx(gained(order) / gained(sorted(gains.values(), reverse=True)))
+
+
+def test_a_checkpoint_may_be_called_like_a_target(tmp_path: Path) -> None:
+    with pytest.raises(TruenegError, match="no such file"):
+        evaluate_substitution(["masked"], tmp_path / "none.json")
+    with pytest.raises(ConfigError, match="'a' is named twice"):
+        evaluate_substitution(["a", "a"], tmp_path / "none.json")
 
 
 def test_targets_without_any_accepted_substitute_have_no_gap() -> None:

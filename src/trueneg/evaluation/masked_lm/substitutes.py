@@ -347,8 +347,9 @@ def evaluate_substitution(
     Raises:
         TruenegError: if the data, a checkpoint or the lexicon cannot be used.
     """
-    if twice := [name for name in (*checkpoints, *ways) if [*checkpoints, *ways].count(name) > 1]:
-        raise ConfigError(f"'{twice[0]}' is named twice: once is enough")
+    for names in (checkpoints, ways):
+        if twice := [name for name in names if [*names].count(name) > 1]:
+            raise ConfigError(f"'{twice[0]}' is named twice: once is enough")
     read = read_benchmark(data)
     judged = Judged(read.sample(limit, seed) if limit else read, lemmatizer(WordNet.load(wordnet or None)))
     split = "+".join(name.removesuffix(".gz").removesuffix(".json") for name in read.digests)

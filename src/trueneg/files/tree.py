@@ -1,0 +1,27 @@
+"""All files below a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def files_below(folder: Path) -> list[Path]:
+    """List the files below a folder, sorted; those of linked folders too, each folder once, so that no link is a loop.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files_below(Path(folder))
+        []
+    """
+    found, seen = list[Path](), set[tuple[int, int]]()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders.sort()
+        found += [path for name in files if (path := Path(place, name)).is_file()]
+    return sorted(found)
