@@ -237,7 +237,7 @@ def prototypes(
 def distil(
     teacher: Annotated[str, typer.Option(help="The detector to learn from: DETECTOR.json, contextual:ENCODER, …")],
     prototypes: Annotated[Path, typer.Option(help="Where to begin: a file of detect prototypes.")],
-    corpus: Annotated[Path, typer.Option(help="A corpus: the teacher is asked about its words.")],
+    corpus: Annotated[Path, typer.Option(help="A corpus: the teacher scores substitutes of its words.")],
     out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
     rows: Annotated[int, typer.Option(min=2, help="Rows of the corpus to ask about, drawn at random.")] = 500,
     words: Annotated[int, typer.Option(min=1, help="Words of a row to ask about, drawn at random.")] = 4,

@@ -50,7 +50,7 @@ def substitution(
     """Let masked models fill a word's place, and score their ten best words by what people accept: F10, P@1, GAP.
 
     Acceptable: to more than half of the annotators; conceivable: to one in ten. Lenient: among the words that people
-    were asked about, which GAP ranks; strict: among all. Results are for `trueneg compare` and `trueneg report`.
+    judged, which GAP ranks; strict: among all. Results are for `trueneg compare` and `trueneg report`.
 
     Example: `trueneg evaluate substitution runs/base runs/hc --data swords-v1.1_dev.json.gz`
     """

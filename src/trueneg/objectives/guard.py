@@ -29,7 +29,7 @@ class Trust:
     is_doubted: Tensor
     """bool ``[views * rows, length]``, one view below the other: put there as what the detector says it is not."""
     num_judged: Tensor
-    """Replaced words that it was asked about, float32 scalar."""
+    """Replaced words that it judged, float32 scalar."""
 
     @property
     def rows(self) -> Tensor:

@@ -31,7 +31,7 @@ PENALTY = 1e-3
 """Of the mean square of the map's change, times the width."""
 STEPS = 300
 _AT_ONCE = 32
-"""Rows that the teacher is asked about at once."""
+"""Rows that the teacher reads at once."""
 EVERY = 10
 """Steps between two looks at the rows held out."""
 
@@ -88,8 +88,8 @@ def distil(
         encoder: Theirs, at their layer.
         corpus: Of the language that they will read.
         max_rows: Rows that the teacher reads, drawn at random.
-        words: Words of a row that are asked about, drawn at random.
-        top: Nearest prototypes of a word that are asked about.
+        words: Words of a row that the teacher scores, drawn at random.
+        top: Nearest prototypes of a word that it scores.
         length: Tokens of a row.
         seed: Draws rows and words, and holds rows out.
         progress: Called with the number of rows read and their total.

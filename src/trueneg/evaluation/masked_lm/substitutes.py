@@ -2,9 +2,9 @@
 
 Lee et al. (2021) score a ranked list of words for each target. Forms of one lemma are one word, the target's own lemma
 is passed over. *Acceptable* is what more than half of the annotators accept, *conceivable* what one in ten does.
-*Strict* takes the list as it is; *lenient* first drops words that nobody was asked about. Precision and recall are of
+*Strict* takes the list as it is; *lenient* first drops words that nobody judged. Precision and recall are of
 sums over targets: right ones among the best ten, over those given and over those that ten could hold. GAP ranks what
-people were asked about by the model's probability; what no token writes comes last.
+people judged by the model's probability; what no token writes comes last.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ Written = Sequence[tuple[str, float]]
 """Words and their log probabilities, the most probable first."""
 
 Ranked = Mapping[str, float]
-"""Lemmas that people were asked about to the log probability of their most probable form; what no token writes is
-left out."""
+"""Lemmas that people judged to the log probability of their most probable form; what no token writes is left out."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,7 @@ class Judged:
         return found
 
     def asked(self, vocabulary: Sequence[str]) -> list[dict[str, list[int]]]:
-        """For each target, the lemmas that people were asked about, and the tokens that are forms of them."""
+        """For each target, the lemmas that people judged, and the tokens that are forms of them."""
         forms = self.forms(vocabulary)
         return [
             {lemma: tokens for lemma in self.shares[target] if (tokens := forms[item.substitution.pos].get(lemma))}
