@@ -49,6 +49,11 @@ def test_prototypes_read_online_where_a_scale_reads_little_of_its_text(data: Pat
     jobs = {scale: planned(tmp_path, data, scale=scale).workspace.plan.jobs.keys() for scale in ("mini", "small")}
     assert "prototypes-BERT-base" in jobs["mini"] & jobs["small"]
     assert "annotate-BERT-base" in jobs["small"] - jobs["mini"]
+    odd = planned(tmp_path / "repro (1)", data, scale="small").workspace
+    (given,) = [
+        word for word in odd.arguments("pretrain-BERT-base-soft-in-context-s1") if word.startswith("annotated:")
+    ]
+    assert given.startswith('annotated:"') and given.endswith('/notes"') and "repro (1)" in given
 
 
 def answer(workspace: Workspace, figures: dict[str, list[float]]) -> None:
