@@ -26,7 +26,9 @@ ROWS = {
 CHAIN = ("soft in context", "self", "smoothing", ONE_HOT, "HC")
 """The claim: each is better than the next."""
 TASKS = ("cola", "sst2", "mrpc", "rte")
+"""Of GLUE."""
 HELD_OUT_ROWS = 2000
+"""Rows of held-out text that each run's loss is measured on."""
 
 
 def written(setting: Setting, arms: Sequence[str]) -> Read:
@@ -46,9 +48,8 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
                 if not is_visible:
                     figures["F10 conceivable"] = result["metrics"]["f10_lenient_conceivable"]
             # The encoder that it continues is measured, too, and comes first.
-            figures["STS-B"] = [one for one in output_of(workspace, vectors)["sts"] if one["pooling"] == "mean"][-1][
-                "spearman"
-            ]
+            *_, own = (one for one in output_of(workspace, vectors)["sts"] if one["pooling"] == "mean")
+            figures["STS-B"] = own["spearman"]
             figures = {column: 100 * figure for column, figure in figures.items()}
             figures["gold loss"] = output_of(workspace, loss)["readings"]["gold_loss"]
             for column, figure in figures.items():
@@ -100,16 +101,8 @@ def _measured(setting: Setting, arm: str, seed: int) -> tuple[str, str, str]:
     """Add a run and what is measured of it: what it writes, its vectors, and its loss; return these three jobs."""
     run, label = _pretrained(setting, arm, seed), safe_name(arm.replace(" ", "-") or ONE_HOT, f"s{seed}")
     writes: Command = (
-        *(
-            "evaluate",
-            "substitution",
-            run,
-            "--data",
-            setting.file("substitution", "swords*_dev.json*"),
-            "--out",
-            Output("written"),
-        ),
-        *("--target", "masked", "--target", "visible", "--json"),
+        *("evaluate", "substitution", run, "--data", setting.file("substitution", "swords*_dev.json*")),
+        *("--out", Output("written"), "--target", "masked", "--target", "visible", "--json"),
     )
     vectors: Command = (
         *("evaluate", "encoder", run, "--task", "sts", "--data", setting.input("glue/STS-B"), "--json"),

@@ -150,7 +150,7 @@ class SubstituteWriter:
             spans: Texts, each with the place of a word.
             num: Words to write.
             asked: For each span, lemmas and the tokens that are forms of them; for none by default.
-            progress: Told how many spans are read, of how many.
+            progress: Called with the number of spans read, and of all.
 
         Returns:
             What is written in each span's place, and the lemmas asked for with their log probabilities; both empty for
