@@ -23,7 +23,10 @@ from trueneg.errors import Interrupted, JobError
 from trueneg.files.whole import write_json
 from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Workspace
 
-_PRELOADED = ["torch", "transformers", "trueneg.cli.main", "trueneg.runs.pretraining", "trueneg.runs.finetuning"]
+_PRELOADED = [
+    *("torch", "transformers", "pydantic.type_adapter"),
+    *("trueneg.cli.main", "trueneg.runs.pretraining", "trueneg.runs.finetuning"),
+]
 _SHOWN_LOG = 1000
 
 

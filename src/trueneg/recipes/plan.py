@@ -269,7 +269,8 @@ class Workspace:
 
     def _record(self, name: str) -> Finished:
         folder = self.folder(name)
-        return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, _again(folder))
+        again = "remove that file, and the job goes on, or is done again if it cannot"
+        return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
     def missing(self) -> list[str]:
         """List the jobs that have not finished, in order."""
