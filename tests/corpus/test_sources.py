@@ -238,7 +238,7 @@ def test_the_size_of_plain_text_is_known_beforehand(tmp_path: Path) -> None:
 def test_a_text_without_blank_lines_is_cut_at_line_ends_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trueneg.corpus.sources._LONGEST_DOCUMENT", 20)
+    monkeypatch.setattr("trueneg.corpus.formats._LONGEST_DOCUMENT", 20)
     path = tmp_path / "a.txt"
     path.write_text("".join(f"sentence {number}\n" for number in range(5)) + "\nend\n")
     with pytest.warns(TruenegWarning, match=r"a\.txt.*cut 2 times.*blank line"):

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trueneg.corpus.encoding import CorpusTokenizer, TokenizedTexts, is_uncased, single_threaded, token_dtype
 from trueneg.corpus.files import user_errors
+from trueneg.corpus.hub import hub_state
 from trueneg.corpus.overlap import Overlap, refuse_same_files
 from trueneg.corpus.remote import RemoteFile, TextFile
 from trueneg.corpus.shard_writer import BUILT_FILE, BuildJournal, SplitWriter
-from trueneg.corpus.sources import check_files, hub_state, read_documents, source_files
+from trueneg.corpus.sources import check_files, read_documents, source_files
 from trueneg.corpus.store import (
     INFO_FILE,
     JOURNAL_FILE,
