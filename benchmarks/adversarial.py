@@ -16,7 +16,7 @@ from trueneg.config.options import FinetuneConfig
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.task_model import load_for_task
 from trueneg.runs.bench import take_turns
-from trueneg.runs.finetuning import configure_finetuning
+from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.tasks import make_task
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary

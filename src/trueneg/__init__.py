@@ -43,11 +43,11 @@ if TYPE_CHECKING:  # type checkers and editors see the functions themselves
     from trueneg.runs.bench import bench_overhead as bench_overhead
     from trueneg.runs.bench import bench_step as bench_step
     from trueneg.runs.configuring import configure as configure
+    from trueneg.runs.configuring_finetuning import configure_finetuning as configure_finetuning
     from trueneg.runs.demo import run_demo as run_demo
     from trueneg.runs.doctor import diagnose as diagnose
     from trueneg.runs.exporting import export as export
     from trueneg.runs.finetuned_models import evaluate_finetuned as evaluate_finetuned
-    from trueneg.runs.finetuning import configure_finetuning as configure_finetuning
     from trueneg.runs.finetuning import finetune as finetune
     from trueneg.runs.finetuning import finetune_seeds as finetune_seeds
     from trueneg.runs.merging import merge as merge
@@ -110,7 +110,7 @@ _PUBLIC = {
     "cached_table": "trueneg.lexicon.table:cached_table",
     "compare": "trueneg.evaluation.results.comparison:compare",
     "configure": "trueneg.runs.configuring:configure",
-    "configure_finetuning": "trueneg.runs.finetuning:configure_finetuning",
+    "configure_finetuning": "trueneg.runs.configuring_finetuning:configure_finetuning",
     "correct": "trueneg.objectives.labels:correct",
     "describe_corpus": "trueneg.corpus.rows:describe",
     "Detector": "trueneg.detectors.base:Detector",

@@ -21,7 +21,7 @@ from trueneg.config.stages import stages_of
 from trueneg.errors import ConfigError
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.runs.configuring import configure
-from trueneg.runs.finetuning import configure_finetuning
+from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.tasks import task_class
 
 # Clark et al. 2020, table 6; Devlin et al. 2019, sections 3 and A.2; Warner et al. 2024, table 4.

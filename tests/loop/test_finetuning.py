@@ -21,8 +21,9 @@ from trueneg.config.codec import load_config, override
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result
+from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.runs.finetuned_models import evaluate_finetuned
-from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune
+from trueneg.runs.finetuning import Finetuned, finetune
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.log import read_metrics
 
@@ -63,6 +64,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def configure(checkpoint: Path, data: Path) -> Configure:
     small = ["train.batch_size=16", "task.length=48", "learning_rate=3e-3", "train.device=cpu", "train.log_every=4"]
+    small.append("train.precision=fp32")  # the same anywhere, and equal to references but for rounding
 
     def make(*settings: str) -> FinetuneConfig:
         return configure_finetuning(
@@ -70,6 +72,10 @@ def configure(checkpoint: Path, data: Path) -> Configure:
         )
 
     return make
+
+
+def precision_of(done: Finetuned) -> str:
+    return load_config(FinetuneConfig, done.folder / "config.json").train.precision
 
 
 def weights(done: Finetuned) -> dict[str, torch.Tensor]:
@@ -83,6 +89,34 @@ def assert_same_run(ours: Finetuned, theirs: Finetuned) -> None:
     for split, result in ours.results.items():
         assert result.metrics == theirs.results[split].metrics
         assert load_predictions(ours.folder / f"{split}.json") == load_predictions(theirs.folder / f"{split}.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_native", "precision"),
+    [
+        ([], True, "bf16"),
+        ([], False, "fp32"),
+        (FREELB, True, "bf16"),
+        (SMART, True, "bf16"),
+        (["adversarial=smart"], True, "fp32"),  # bf16 would round its noise away
+    ],
+)
+def test_the_precision_is_the_devices_unless_it_is_said(
+    settings: list[str],
+    is_native: bool,
+    precision: str,
+    configure: Configure,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trueneg.training.precision.has_bfloat16", lambda device: is_native)
+    assert configure_finetuning(configure().start_from, "glue/sst2").train.precision == "auto"
+    config = configure(*settings, "train.precision=auto", "epochs=0.2")
+    done = finetune(config, tmp_path, quiet=True)
+    assert precision_of(done) == precision
+    monkeypatch.setattr("trueneg.training.precision.has_bfloat16", lambda device: not is_native)
+    again = finetune(config, tmp_path, quiet=True)
+    assert (again.reason, precision_of(again)) == ("finished", precision), "on another machine, nothing is done again"
 
 
 def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: Path) -> None:

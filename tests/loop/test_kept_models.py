@@ -18,7 +18,7 @@ from trueneg.config.validation import steps_to_keep, validate
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.evaluation.masked_lm.held_out import evaluate_table
 from trueneg.objectives import with_objective
-from trueneg.runs.finetuning import configure_finetuning
+from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.runs.pretraining import pretrain
 
 KEEP = "train.keep_at=0.25,0.5,1"

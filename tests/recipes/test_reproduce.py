@@ -15,10 +15,10 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.papers import TN_TABLE3
+from trueneg.recipes.papers import AVERAGE, TN_TABLE3
 from trueneg.recipes.plan import FINISHED, Job, Plan, Workspace
 from trueneg.recipes.reproduction import ALL, TABLES, plan_tables
-from trueneg.recipes.tables import AVERAGE, Column, Measured, Spec, assemble, read_results
+from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from command_line import fails, trueneg, works

@@ -63,6 +63,14 @@ def test_an_old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settle_precision(AUTO.train, GPU).precision == "bf16"
 
 
+def test_what_does_not_train_in_half_precision_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    config, note = settle_run(AUTO, CPU, Path("nowhere"), refused={"bf16"})
+    assert config.train.precision == "fp32"
+    assert note == "precision: fp32, since what is trained does not work in bf16 (train.precision=auto)"
+    assert settle_run(AUTO, CPU, Path("nowhere"), refused={"fp16"})[0].train.precision == "bf16"
+
+
 @pytest.mark.parametrize("began", ["fp32", "bf16"])
 def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: began == "fp32")  # the other one, were it new

@@ -17,7 +17,7 @@ SQUAD = "squad"
 LONG_TEXTS = ("imdb", "boolq")
 """Tasks whose texts 128 tokens do not hold: what changes a revision's label may be behind the cut."""
 
-_TRAIN = TrainConfig(steps=0, batch_size=32, log_every=100, eval_every=0, save_every=0)
+_TRAIN = TrainConfig(steps=0, batch_size=32, precision="auto", log_every=100, eval_every=0, save_every=0)
 
 
 def electra_paper(task: str, hidden_size: int, family: str) -> FinetuneConfig:

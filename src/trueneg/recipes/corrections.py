@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
-from trueneg.recipes.papers import CORRECTIONS, CORRECTIONS_GLUE
+from trueneg.recipes.papers import AVERAGE, CORRECTIONS, CORRECTIONS_GLUE
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import GLUE, Setting
-from trueneg.recipes.tables import AVERAGE, Column, Measured, Read, Spec, assemble, output_of, reader
+from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
 from trueneg.recipes.true_negatives import tuned_as
 
 ONE_HOT = "one-hot"

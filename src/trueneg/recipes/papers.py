@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 TRUE_NEGATIVES = "Zhang et al. 2023 (True Negatives)"
 CLINE = "Wang et al. 2021 (CLINE)"
+AVERAGE = "Average"
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class PrintedTable:
     rows: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     is_ours: bool = False
     """Whether no paper has it: a claim is then that a row is better than its baseline."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Baseline of a claim to the row that the paper's own difference is from, where they are not the same."""
 
     def figure(self, row: str, column: str) -> float | None:
         """Look a figure up; None where the paper has none.
@@ -30,8 +34,31 @@ class PrintedTable:
         figures = self.rows.get(row)
         return figures[self.columns.index(column)] if figures and column in self.columns else None
 
+    def difference(self, row: str, baseline: str, column: str) -> float | None:
+        """Subtract a baseline's figure from a row's; None where the paper lacks one of them."""
+        ours, theirs = self.figure(row, column), self.figure(self.baselines.get(baseline, baseline), column)
+        return None if ours is None or theirs is None else round(ours - theirs, 6)
 
-_GLUE = ("CoLA", "SST", "MRPC", "STS", "QQP", "MNLI", "QNLI", "RTE", "Average")
+    def averaged(self, columns: Sequence[str]) -> PrintedTable:
+        """Give ``AVERAGE`` over some of the columns; one that is printed over all of them stays as it is printed.
+
+        Example:
+            >>> TN_TABLE3.averaged(["CoLA", "MRPC", "STS", "RTE"]).figure("BERT-base", "Average")
+            75.725
+        """
+        others = [name for name in self.columns if name != AVERAGE]
+        if AVERAGE in self.columns and set(columns) == set(others):
+            return self
+        rows: dict[str, tuple[float | None, ...]] = {}
+        for row in self.rows:
+            own = [self.figure(row, column) for column in columns]
+            known = [figure for figure in own if figure is not None]
+            mean = round(fmean(known), 6) if known and len(known) == len(own) else None
+            rows[row] = (*(self.figure(row, name) for name in others), mean)
+        return replace(self, columns=(*others, AVERAGE), rows=rows)
+
+
+_GLUE = ("CoLA", "SST", "MRPC", "STS", "QQP", "MNLI", "QNLI", "RTE", AVERAGE)
 
 TN_TABLE2 = PrintedTable(
     f"{TRUE_NEGATIVES}, Table 2",

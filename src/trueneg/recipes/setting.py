@@ -306,7 +306,7 @@ class Setting:
         victim = self.finetune(self.checkpoint(backbone, 1), backbone, task, VICTIM_SEED)
         encoder: Argument = "none" if self.scale.is_made_up else self.encoder(ENCODER)
         command: Command = (
-            *("attack", self.model(victim), "--attack", "textfooler", "--profile", "jin2019"),
+            *("attack", self.model(victim), "--attack", "textfooler", "--profile", "jin2019", "--split", "test"),
             *("--neighbours", self.file("vectors", self.scale.neighbours), "--encoder", encoder),
             *("--max-examples", str(self.scale.limit or 1000), "--save", Output("adversaries.jsonl")),
         )

@@ -19,11 +19,10 @@ from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.evaluation.statistics.significance import holm
 from trueneg.files.records import read_record
-from trueneg.recipes.papers import PrintedTable
+from trueneg.recipes.papers import AVERAGE, PrintedTable
 from trueneg.recipes.plan import OUTPUT, Output, Workspace
 from trueneg.recipes.scales import find_scale
 
-AVERAGE = "Average"
 ROWS = "rows"
 SWEEP = "sweep"
 """Folder of the combinations of a sweep, of which the selected one's results lie next to it."""
@@ -71,7 +70,7 @@ class Spec:
     claims: Sequence[tuple[str, str, str]]
     """Row, its baseline, and the column."""
     averages: Sequence[str] = ()
-    """Columns that ``AVERAGE`` is over."""
+    """Columns that ``AVERAGE`` is over, in the paper's figures as in ours."""
     notes: Sequence[str] = ()
 
 
@@ -141,17 +140,16 @@ def assemble(
     found = [measured.difference(*claim) for claim in claims]
     if find_scale(scale).is_made_up:
         found = [(interval, p, "the data are made up") for interval, p, _ in found]
-    printed_of = [(printed.figure(row, column), printed.figure(baseline, column)) for row, baseline, column in claims]
+    printed_of = [printed.difference(*claim) for claim in claims]
     tested = [
         number
         for number, (interval, _, obstacle) in enumerate(found)
-        if interval and not obstacle and (printed.is_ours or None not in printed_of[number])
+        if interval and not obstacle and (printed.is_ours or printed_of[number] is not None)
     ]
     adjusted = dict(zip(tested, holm([found[number][1] for number in tested]), strict=True))
     judged = []
     for number, ((row, baseline, column), (interval, _, obstacle)) in enumerate(zip(claims, found, strict=True)):
-        ours, theirs = printed_of[number]
-        paper = None if ours is None or theirs is None else round(ours - theirs, 6)
+        paper = printed_of[number]
         verdict, reason = judge(paper, interval, adjusted.get(number), obstacle, is_ours=printed.is_ours)
         judged.append(Claim(row, baseline, column, paper, interval, adjusted.get(number), verdict, reason))
     return ReproducedTable(
@@ -182,8 +180,9 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
                 measured.constant[row, column.name] = constant
         _average(measured, row, spec.averages, seeds)
     notes = [*spec.notes, *measured.failures()]
+    is_of_glue = all(column.task.startswith("glue/") for column in spec.columns if column.name in spec.averages)
     for row, baseline, name in spec.claims:
-        if name == AVERAGE and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
+        if name == AVERAGE and is_of_glue and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
             _compare_averages(measured, folders, row, baseline)
         named = [column for column in spec.columns if column.name == name and not column.less]
         if named and {row, baseline} <= folders.keys():
@@ -191,7 +190,8 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
     if spec.averages:
         names.append(AVERAGE)
     claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
-    return assemble(workspace, recipe, scale, spec.printed, list(spec.rows), names, measured, claims, notes)
+    printed = spec.printed.averaged(spec.averages) if spec.averages else spec.printed
+    return assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes)
 
 
 def _constant(runs: Runs, column: Column) -> set[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,28 +12,27 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.config.codec import differences, encode, full_name, load_config, override, save_config
+from trueneg.config.codec import differences, encode, load_config, save_config
 from trueneg.config.fields import names_where
-from trueneg.config.finetune_presets import LONG_TEXTS, finetune_preset
 from trueneg.config.options import FinetuneConfig
-from trueneg.config.validation import Needs, check_options_apply, refuse_idle, validate
+from trueneg.config.validation import validate
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.errors import CheckpointError, ConfigError, TaskError, TruenegWarning
+from trueneg.errors import CheckpointError, TaskError
 from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
-from trueneg.models.backbone import check_length, max_length
+from trueneg.models.backbone import check_length
 from trueneg.models.documents import sound_kernels
 from trueneg.models.export import save_hugging_face
-from trueneg.models.loading import checkpoint_gradients, config_of, count_parameters, resolve_checkpoint
+from trueneg.models.loading import checkpoint_gradients, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
-from trueneg.models.task_model import has_two_layers, load_for_task
-from trueneg.registry import load_plugins, loaded_plugins
+from trueneg.models.task_model import load_for_task
 from trueneg.reporting.results import cut_texts
 from trueneg.runs.card import finetuning_card
-from trueneg.tasks import make_task, task_class
+from trueneg.runs.configuring_finetuning import check_finetuning, refused_precisions
+from trueneg.tasks import make_task
 from trueneg.tasks.base import Encoded, Task, digest_of
 from trueneg.tasks.split import train_fraction
 from trueneg.tokenizer import load_tokenizer
@@ -53,9 +51,6 @@ BEST = "best.safetensors"
 _BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's folder and fine-tune again")
 """In a run's folder: the weights that did best on the validation part so far."""
 
-LEAST_NOISE = 1e-3
-"""Of SMART in bf16: at 1e-2 the cosine of its direction with that in float64 is 0.999, here 0.89, at 1e-5 none."""
-
 
 @dataclass(frozen=True)
 class Finetuned:
@@ -70,80 +65,6 @@ class Finetuned:
     seconds: float
     results: dict[str, Result]
     """By split; empty unless the run finished."""
-
-
-def configure_finetuning(
-    start_from: str = "",
-    task: str = "",
-    *,
-    preset: str = "",
-    config: str | Path | None = None,
-    settings: Sequence[str] = (),
-) -> FinetuneConfig:
-    """Put a fine-tuning run's configuration together.
-
-    Args:
-        start_from: A run folder, a Hugging Face folder or a hub name.
-        task: ``glue/mrpc``, ``squad``, …; see ``trueneg.tasks``.
-        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
-        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
-        settings: ``key=value``, applied last.
-
-    Raises:
-        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing here.
-    """
-    if config is not None:
-        path = Path(config)
-        base = load_config(FinetuneConfig, path / CONFIG if path.is_dir() else path)
-        base = replace(base, start_from=start_from or base.start_from)
-        base = replace(base, task=replace(base.task, name=task or base.task.name))
-    elif not start_from or not task:
-        raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
-    else:
-        encoder = config_of(resolve_checkpoint(start_from))
-        load_plugins(override(FinetuneConfig(), settings).plugins)  # the task may be one of theirs
-        family = task_class(task).preset_family
-        base = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size, family)
-        base = replace(base, start_from=start_from)
-        given = {full_name(base, setting.partition("=")[0].strip()) for setting in settings}
-        if task in LONG_TEXTS and "task.length" not in given:
-            base = _as_long_as_possible(base, encoder)
-    chosen = override(base, settings)
-    load_plugins(chosen.plugins)
-    chosen = replace(chosen, plugins=loaded_plugins())
-    task_class(chosen.task.name)
-    check_options_apply(chosen, settings)
-    refuse_idle(chosen, settings, _NEEDS)
-    return chosen
-
-
-def _as_long_as_possible(config: FinetuneConfig, encoder: PreTrainedConfig) -> FinetuneConfig:
-    """Lower the length that a preset has for long texts to what the encoder has positions for, and say so."""
-    with torch.device("meta"):
-        longest = max_length(AutoModel.from_config(encoder))
-    if longest >= config.task.length:
-        return config
-    warnings.warn(
-        f"{config.task.name} has long texts, and '{config.start_from}' only {longest} positions: they are cut there",
-        TruenegWarning,
-        stacklevel=3,
-    )
-    return replace(config, task=replace(config.task, length=longest))
-
-
-def _has_two_layers(config: FinetuneConfig) -> bool:
-    encoder = config_of(resolve_checkpoint(config.start_from))
-    return has_two_layers(encoder.model_type, task_class(config.task.name).auto_class)
-
-
-_NEEDS: Needs = (
-    (
-        ("train.keep_at", "train.keep_every", "train.ema", "train.batch_warmup_"),
-        lambda config: False,
-        "in fine-tuning: leave it out",
-    ),
-    (("head",), _has_two_layers, "unless an ELECTRA classifies texts, as other heads are one layer: leave it out"),
-)
 
 
 def folder_of(task: str, seed: int, out: str | Path) -> Path:
@@ -177,7 +98,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
     device = choose_device(config.train.device)
-    config, precision_note = settle_run(config, device, folder)
+    config, precision_note = settle_run(config, device, folder, refused_precisions(config))
     check_finetuning(config)
     if finished := _finished(config, folder, task):
         return finished
@@ -378,24 +299,6 @@ def _load_best(module: torch.nn.Module, path: Path) -> None:
 def data_digests(task: Task[Any]) -> dict[str, str]:
     """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
     return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
-
-
-def check_finetuning(config: FinetuneConfig) -> None:
-    """Find mistakes before anything is loaded."""
-    validate(config)
-    if config.train.cuda_graphs:
-        raise ConfigError(
-            "train.cuda_graphs: batches of fine-tuning differ in length, and are not recorded: leave it out"
-        )
-    if config.adversarial and config.train.precision == "fp16":
-        raise ConfigError(
-            f"adversarial={config.adversarial}: perturbations are lost in float16, which scales the loss: use "
-            f"train.precision=bf16 or fp32"
-        )
-    if config.adversarial and config.train.compile is True:
-        raise ConfigError(f"adversarial={config.adversarial}: its step is not compiled: leave train.compile=false")
-    if config.adversarial == "smart" and config.train.precision == "bf16" and config.smart.noise < LEAST_NOISE:
-        raise ConfigError(f"smart.noise={config.smart.noise}: bf16 rounds it away: use smart.noise=0.01")
 
 
 def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:

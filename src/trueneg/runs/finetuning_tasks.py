@@ -10,7 +10,8 @@ from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.store import SELECTION
 from trueneg.registry import load_plugins
-from trueneg.runs.finetuning import Finetuned, configure_finetuning, finetune_seeds, folder_of
+from trueneg.runs.configuring_finetuning import configure_finetuning
+from trueneg.runs.finetuning import Finetuned, finetune_seeds, folder_of
 from trueneg.tasks import make_task, tasks_named
 
 

@@ -39,8 +39,9 @@ from trueneg.evaluation.results.store import (
 )
 from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
+from trueneg.runs.configuring_finetuning import check_finetuning
 from trueneg.runs.finetuned_models import evaluate_contrast_set
-from trueneg.runs.finetuning import Finetuned, check_finetuning, finetune_seeds, folder_of
+from trueneg.runs.finetuning import Finetuned, finetune_seeds, folder_of
 from trueneg.runs.finetuning_tasks import check_data, configure_tasks
 from trueneg.tasks import make_task
 from trueneg.tasks.contrast_sets import read_contrast_set

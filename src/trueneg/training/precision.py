@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -15,6 +16,7 @@ from trueneg.hardware import WITH_STREAMS, name_of
 from trueneg.training.folder import CONFIG
 
 Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
+Precision = Literal["fp32", "bf16", "fp16"]
 
 _FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
 
@@ -33,18 +35,19 @@ def has_bfloat16(device: torch.device) -> bool | None:
     return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
 
 
-def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
+def settle_precision(config: TrainConfig, device: torch.device, refused: Collection[str] = ()) -> TrainConfig:
     """Put for ``auto`` what the device computes best; others stay as they are.
 
     That is ``bf16`` where the device computes it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
-    which compute that, else ``fp32``.
+    which compute that, else ``fp32``; ``fp32`` too where what is trained has ``refused`` the other.
 
     Raises:
         ConfigError: if ``bf16`` itself is asked of a GPU without it.
     """
     is_gpu = device.type in WITH_STREAMS
     if config.precision == "auto":
-        return replace(config, precision="bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32")
+        best: Precision = "bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32"
+        return replace(config, precision="fp32" if best in refused else best)
     if config.precision == "bf16" and is_gpu and not has_bfloat16(device):
         raise ConfigError(
             f"train.precision=bf16: {name_of(device)} has no bfloat16: use train.precision=fp16, or auto, which takes "
@@ -53,8 +56,8 @@ def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
     return config
 
 
-def settle_run(config: Config, device: torch.device, folder: Path) -> tuple[Config, str]:
-    """Settle a run's precision as its folder has it, if it began before, else by the device.
+def settle_run(config: Config, device: torch.device, folder: Path, refused: Collection[str] = ()) -> tuple[Config, str]:
+    """Settle a run's precision as its folder has it, if it began before, else by ``settle_precision``.
 
     Returns:
         The configuration, and a line to say; empty if nothing was left open.
@@ -71,9 +74,12 @@ def settle_run(config: Config, device: torch.device, folder: Path) -> tuple[Conf
         # The curve goes on as it began, whatever machine it began on.
         settled = settle_precision(replace(train, precision=recorded), device)
         return replace(config, train=settled), f"precision: {recorded}, as the run began"
-    settled = settle_precision(train, device)
-    place = "CPU" if device.type == "cpu" else "GPU"
-    reason = "native on" if settled.precision == "bf16" else "since bfloat16 is not known to be native on"
-    return replace(
-        config, train=settled
-    ), f"precision: {settled.precision}, {reason} this {place} (train.precision=auto)"
+    best, settled = settle_precision(train, device).precision, settle_precision(train, device, refused)
+    place = "this CPU" if device.type == "cpu" else "this GPU"
+    if settled.precision != best:
+        reason = f"since what is trained does not work in {best}"
+    elif best == "bf16":
+        reason = f"native on {place}"
+    else:
+        reason = f"since bfloat16 is not known to be native on {place}"
+    return replace(config, train=settled), f"precision: {settled.precision}, {reason} (train.precision=auto)"
