@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,7 +13,7 @@ from command_line import WORDNET, World, fails, works
 
 from trueneg.attacks.attack_set import load_attack_set
 from trueneg.attacks.registry import make_attack
-from trueneg.attacks.runner import run_attack, run_attacks
+from trueneg.attacks.runner import evaluate_attack, run_attack, run_attacks
 from trueneg.attacks.setup import AttackConfig
 from trueneg.errors import BusyError, TaskError
 from trueneg.runs.finetuned_models import open_finetuned
@@ -119,6 +120,27 @@ def test_a_set_is_the_same_bytes_again_and_asks_other_models(texts: Path, neighb
     assert own["metrics"]["accuracy_under_attack"] == pytest.approx(share), "its own victim answers as in the search"
     assert "wrote" in works("attack", texts / "seed-2", "--load", sets[0], "--save", tmp_path / "c.jsonl").err
     assert (tmp_path / "c.jsonl").read_bytes() == sets[0].read_bytes()
+    elsewhere = ("--results", tmp_path / "elsewhere")
+    (one,) = works("attack", texts / "seed-2", "--load", sets[0], *elsewhere, "--json").data["attacked"]
+    assert Path(one["result"]).parent == tmp_path / "elsewhere" / texts.name / "seed-2"
+    assert one["metrics"] == other["metrics"]
+
+
+def test_of_another_models_set_those_that_fooled_that_model_are_evaluated(
+    texts: Path, neighbours: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "set.jsonl"
+    works("attack", texts / "seed-1", *search(neighbours), "--max-examples", 20, "--save", path, "--quiet")
+    found = load_attack_set(path)
+    failed = [replace(one, outcome="failed", adversarial=one.original) for one in found.examples]
+    mixed = replace(found, examples=[*failed[:7], *found.examples[7:]])
+    num = sum(one.outcome == "succeeded" for one in mixed.examples)
+    other = evaluate_attack(texts / "seed-2", mixed).result
+    assert 0 < num <= 13 and (other.num_examples, other.counts["left_out"]) == (num, 20 - num)
+    own = evaluate_attack(texts / "seed-1", mixed).result
+    assert own.num_examples == 20 and "left_out" not in own.counts
+    with pytest.raises(TaskError, match="fooled its victim with none of 20 examples"):
+        evaluate_attack(texts / "seed-2", replace(found, examples=failed))
 
 
 def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path) -> None:

@@ -217,6 +217,10 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
             assert metrics["group_consistency"] <= min(metrics["original"], metrics["revised"])
             assert result["counts"]["trained_on"] == 0, "no original is a training review"
+    elsewhere = tmp_path / "elsewhere"
+    works("evaluate", "contrast-set", tmp_path / "a" / "imdb", "--data", data, "--results", elsewhere)
+    first = "imdb/seed-1/contrast-test.predictions.jsonl"
+    assert (elsewhere / first).read_bytes() == (tmp_path / "a" / first).read_bytes()
     compared = ("compare", tmp_path / "a", tmp_path / "b", "--resamples", 100, "--json")
     examples = works(*compared, "--examples", 1000).data["examples"]
     revised = [one for one in examples if one["split"] == "contrast-test" and "/" in one["key"]]

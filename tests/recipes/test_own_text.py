@@ -131,6 +131,14 @@ def test_arms_that_are_the_same_are_told_as_such() -> None:
     assert "changed nothing" in reason
 
 
+def test_the_same_difference_with_every_seed_shows_nothing() -> None:
+    """One answer of 40 with each of two seeds: p would be 0, of systems that are as likely as not equally good."""
+    probe = {BASELINE: {1: 80.0, 2: 82.5}, BEFORE: {1: 77.5, 2: 82.5}, "lexical": {1: 82.5, 2: 85.0}}
+    answers = compare_arms([Measure("probe", "points", probe, "more")], ["lexical"], [1, 2])
+    found = next(one for one in answers if one.arm == "lexical")
+    assert found.verdict == "no difference shown" and "no spread" in found.reason and found.p == 1.0
+
+
 def test_one_seed_shows_nothing() -> None:
     [first, second] = compare_arms([Measure("loss", "nats", LOSSES, "less")], ["good"], [1])
     assert first.verdict == second.verdict == "no difference shown"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.papers import AVERAGE, TN_TABLE3
-from trueneg.recipes.plan import FINISHED, Job, Plan, Workspace
+from trueneg.recipes.papers import AVERAGE, CLINE_TABLE5, TN_TABLE3
+from trueneg.recipes.plan import FINISHED, Job, Output, Plan, Workspace
 from trueneg.recipes.reproduction import ALL, TABLES, plan_tables
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
 
@@ -155,7 +156,7 @@ def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tm
 
     cell = table.cell("BERT-base HC", AVERAGE)
     assert cell is not None and list(cell.by_seed.values()) == pytest.approx(average("HC"))
-    assert cell.paper == 83.5
+    assert cell.paper == pytest.approx((69.3 + 93.2) / 2), "of the same tasks, not the paper's average of eight"
     ps, intervals = [], []
     for row in ("HC", "SR"):
         folders = [tmp_path / "tn-table3" / "rows" / name for name in ("BERT-base", f"BERT-base-{row}")]
@@ -174,7 +175,7 @@ def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tm
         assert claim.interval is not None
         assert claim.interval.estimate == pytest.approx((average(row) - average("base")).mean())
         assert (claim.interval.low, claim.interval.high) == pytest.approx((low, high))
-    assert table.claims[0].paper == pytest.approx(0.6)
+    assert table.claims[0].paper == pytest.approx((69.3 + 93.2 - 67.9 - 93.0) / 2)
     assert [claim.verdict for claim in table.claims] == ["replicated", "not resolved"]
 
 
@@ -207,6 +208,59 @@ def test_one_seed_says_nothing_of_another() -> None:
     table = assemble(workspace, "tn-table3", "mini", TN_TABLE3, ["base", "HC"], ["CoLA"], measured, claims, [])
     assert table.claims[0].verdict == "not comparable"
     assert "seed" in table.claims[0].reason
+
+
+def test_equal_differences_have_no_spread_to_judge_by() -> None:
+    """Two seeds that differ by one answer of 300 each."""
+    ours, theirs = {1: 100 * 191 / 300, 2: 100 * 201 / 300}, {1: 100 * 190 / 300, 2: 100 * 200 / 300}
+    measured = Measured({("BERT-base HC", "CoLA"): ours, ("BERT-base", "CoLA"): theirs})
+    workspace = Workspace.open(Path("repro"), Plan({"job": Job("job", ("list",))}))
+    rows, claims = ["BERT-base", "BERT-base HC"], [("BERT-base HC", "BERT-base", "CoLA")]
+    (claim,) = assemble(workspace, "tn-table3", "mini", TN_TABLE3, rows, ["CoLA"], measured, claims, []).claims
+    assert claim.verdict == "not comparable" and "no spread" in claim.reason
+
+
+def test_differences_are_from_the_row_that_the_papers_are_from() -> None:
+    """CLINE continues RoBERTa in the paper, and BERT where a scale has no RoBERTa."""
+    table = replace(CLINE_TABLE5, baselines={"BERT": "RoBERTa"}).averaged(CLINE_TABLE5.columns)
+    assert table.difference("CLINE", "BERT", "IMDB") == pytest.approx(94.7 - 93.9)
+    assert table.difference("CLINE", "continued", "IMDB") is None
+    assert table.figure("CLINE", AVERAGE) == pytest.approx((94.7 + 92.3 + 80.4 + 55.4) / 4)
+    assert TN_TABLE3.averaged(TN_TABLE3.columns[:-1]) is TN_TABLE3, "the paper's own, however it was rounded"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "arms", "named"),
+    [
+        ("tn-table2", ["HC agree"], "it has none"),
+        ("cline-table7", ["SMART"], "it has none"),
+        ("cline-table2", ["HC"], "it knows SMART"),
+    ],
+)
+def test_rows_that_a_recipe_cannot_have_are_refused(
+    recipe: str, arms: list[str], named: str, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        plan_tables(recipe, tmp_path, scale="tiny", data=data, seeds=1, arms=arms)
+
+
+@pytest.mark.parametrize("recipe", ["tn-table5", "cline-table2", "cline-table3", "cline-table4", "cline-table5"])
+def test_what_measures_a_fine_tuned_model_has_a_folder_of_its_own(recipe: str, data: Path, tmp_path: Path) -> None:
+    """Or results of other data would be read for those of a job that was done before."""
+    planned = plan_tables(recipe, tmp_path, scale="tiny", data=data, seeds=1)
+    kinds = ("adversarial-", "contrast-", "add-sentence-", "swap-synonyms-")
+    jobs = [job for name, job in planned.workspace.plan.jobs.items() if name.startswith(kinds)]
+    assert jobs and {job.command[-2:] for job in jobs} == {("--results", Output(""))}
+    tests = [job for name, job in planned.workspace.plan.jobs.items() if name.startswith("adversaries-")]
+    assert all(job.command[job.command.index("--split") + 1] == "test" for job in tests)
+
+
+def test_rows_named_twice_are_one(data: Path, tmp_path: Path) -> None:
+    plans = [
+        plan_tables("cline-table4", tmp_path, scale="tiny", data=data, seeds=1, arms=arms).workspace.keys
+        for arms in ([], ["continued"], ["CLINE", "continued", "continued"])
+    ]
+    assert plans[0] == plans[1] == plans[2]
 
 
 def test_settings_reach_all_runs(data: Path, tmp_path: Path) -> None:

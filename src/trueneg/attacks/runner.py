@@ -35,7 +35,7 @@ from trueneg.evaluation.predictions import SUBSET_SEED, make_result, pad_id, pre
 from trueneg.evaluation.results.store import Result, columns_of, load_result, save_result
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
-from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned, seed_folders
+from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned, results_folder, seed_folders
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.squad_reading import SquadExample
@@ -91,6 +91,7 @@ def run_attacks(
     max_examples: int = 500,
     label_names: Sequence[str] = (),
     save: str | Path | None = None,
+    results_in: str | Path = "",
     progress: Callable[[str], AbstractContextManager[Progress]] = lambda title: nullcontext(_ignore),
     on_result: Callable[[AttackResult], None] = _ignore,
 ) -> list[AttackResult]:
@@ -107,6 +108,7 @@ def run_attacks(
         max_examples: How many, the same for every model; 0 for all.
         label_names: What the labels 0, 1, … of published examples stand for.
         save: Where the attacked examples are written; there must be one set for all models.
+        results_in: A folder for results as ``<results_in>/<task>/seed-<seed>``; by default the models' own.
         progress: From what is being attacked to a context whose value is called with the number of examples done.
         on_result: Called with each result once it is saved.
 
@@ -137,7 +139,7 @@ def run_attacks(
                     sets[whom] = _made(model, made, split, max_examples, tell)
             if save is not None:  # at once: a search takes hours, and what follows may fail
                 save_attack_set(sets[whom], Path(save))
-        results.append(_evaluated(model, sets[whom]))
+        results.append(_evaluated(model, sets[whom], results_in))
         on_result(results[-1])
     return results
 
@@ -173,7 +175,9 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
     """Evaluate a fine-tuned model on every example of a set, before and after.
 
     Of SQuAD only the questions that were changed count: what the first paper's Table 5 calls the original score is on
-    these too. Of a question with several adversarial versions the worst counts. Of texts all count.
+    these too. Of a question with several adversarial versions the worst counts. Of texts all count; but of a set that
+    was searched against another model only those that fooled that one, which are the adversarial examples in it
+    (``left_out`` counts the others).
 
     The result is written next to those of the model's own task under the name of ``result_name``, for ``compare`` and
     ``report``. Its ``counts`` have the outcomes and what happened to the adversarial texts: how many were
@@ -220,15 +224,13 @@ def _in_chunks(attack: Attack, examples: Sequence[Any], progress: Progress) -> l
     return found
 
 
-def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
+def _evaluated(model: _Model, attack_set: AttackSet, results_in: str | Path = "") -> AttackResult:
     started = time.monotonic()
     folder, opened = model.folder, model.opened
     task, config = opened.task, opened.config
     _refuse_other(task, attack_set, folder)
     is_squad = task.kind == "squad"
-    examples = [a for a in attack_set.examples if a.outcome != "unchanged" or not is_squad]
-    if not examples:
-        raise TaskError(f"{attack_set.name} changed none of {len(attack_set.examples):,} examples: nothing to evaluate")
+    examples = _to_evaluate(attack_set, folder, is_squad)
     name = result_name(attack_set, task.name, folder)
     with _holding(folder, name):
         before, read_before = _predictions(opened, [example.original for example in examples])
@@ -236,6 +238,7 @@ def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
         rows = (_rows_read(read, len(examples)) for read in (read_before, read_after))
         happened = {
             **read_after.counts,
+            "left_out": 0 if is_squad else len(attack_set.examples) - len(examples),
             "missing_predictions": sum(bool(prediction.get("is_missing")) for prediction in after),
             "truncated_away": sum(
                 example.adversarial != example.original and then == now
@@ -257,9 +260,25 @@ def _evaluated(model: _Model, attack_set: AttackSet) -> AttackResult:
         )
         described = {**attack_set.attack, "task": attack_set.task, "split": attack_set.split}
         result = replace(result, config={**result.config, "attack": described})
-        _warn_of_others(task, attack_set, folder / f"{result.split}.json", described)
-        path = save_result(result, predictions, folder)
+        target = results_folder(folder, results_in)
+        _warn_of_others(task, attack_set, target / f"{result.split}.json", described)
+        path = save_result(result, predictions, target)
     return AttackResult(folder, attack_set, result, drops(predictions, SQUAD_DROPS if is_squad else TEXT_DROPS), path)
+
+
+def _to_evaluate(attack_set: AttackSet, folder: Path, is_squad: bool) -> list[AdversarialExample[Any]]:
+    victim = attack_set.attack.get("victim")
+    if is_squad:
+        found = [one for one in attack_set.examples if one.outcome != "unchanged"]
+        did = "changed"
+    elif victim is not None and victim != _fingerprint(folder):
+        found = [one for one in attack_set.examples if one.outcome == "succeeded"]
+        did = "fooled its victim with"
+    else:
+        return list(attack_set.examples)
+    if not found:
+        raise TaskError(f"{attack_set.name} {did} none of {len(attack_set.examples):,} examples: nothing to evaluate")
+    return found
 
 
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:

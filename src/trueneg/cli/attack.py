@@ -47,6 +47,9 @@ def attack(
     tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
     wordnet: WordNetPath = "",
     out: Annotated[Path | None, typer.Option(help="Also write the figures of all models to this JSON file.")] = None,
+    results: Annotated[
+        str, typer.Option(help="A folder for the results, as TASK/seed-N; by default each model's own.")
+    ] = "",
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -94,6 +97,7 @@ def attack(
         max_examples=max_examples,
         label_names=[label.strip() for label in label_names.split(",")] if label_names else [],
         save=save,
+        results_in=results,
         progress=progress,
         on_result=remark,
     )

@@ -49,6 +49,9 @@ def contrast_set(
     split: Annotated[
         list[str] | None, typer.Option(help="test, the default; of imdb and snli dev too; repeatable.")
     ] = None,
+    results: Annotated[
+        str, typer.Option(help="A folder for the results, as TASK/seed-N; by default each model's own.")
+    ] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -58,5 +61,5 @@ def contrast_set(
     """
     from trueneg.runs.finetuned_models import evaluate_contrast_set
 
-    found = [one for run in runs_of(models) for one in evaluate_contrast_set(run, data, split or ("test",))]
+    found = [one for run in runs_of(models) for one in evaluate_contrast_set(run, data, split or ("test",), results)]
     show_results(found, Output(as_json, quiet))

@@ -200,11 +200,12 @@ class CorrectionConfig:
     (``restrict``)."""
     denominator: Literal["masked", "kept"] = option("masked", needs="objective.correction.detector")
     """Divide the corrected loss by all masked positions, or by those that are kept."""
-    discriminator: Literal["original", "ignore", "soft"] = option(
+    discriminator: Literal["original", "position", "ignore", "soft"] = option(
         "original", needs=("objective.name=electra", "objective.correction.detector")
     )
     """What credit does to ELECTRA's label of a replaced token: it becomes original, leaves the loss, or becomes the
-    credit's remainder (``soft``)."""
+    credit's remainder (``soft``). With ``judged=argmax`` that is where r_k was drawn; ``position`` makes it original
+    whatever was drawn."""
 
 
 SMOOTHED_BY_A_MODEL = "objective.smoothing.source=self|average|teacher:*"

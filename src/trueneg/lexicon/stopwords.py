@@ -1,4 +1,4 @@
-"""The English stop words that footnote 5 of the paper removes."""
+"""NLTK's English stop words: without them WordNet covers the 62.51 % of BERT's vocabulary that footnote 5 counts."""
 
 from __future__ import annotations
 

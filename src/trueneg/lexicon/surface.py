@@ -116,7 +116,7 @@ def casing(word: str) -> Casing:
 def is_candidate(word: str) -> bool:
     """Whether a word may be one of a pair of substitutes, by our rules: letters alone, three or more, no stop word.
 
-    The paper leaves out stop words, and as gold only (footnote 5); the rest is ours. Shorter "synonyms" are
+    The paper counts without stop words (footnote 5) and says no more; the rest is ours. Shorter "synonyms" are
     abbreviations: he - helium, as - arsenic, us - uranium.
 
     Example:

@@ -202,8 +202,9 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     """List, for every word of the vocabulary, the words that share a synset with it.
 
     The paper builds its table "by retrieving the synonym alternatives for each word in the model vocabulary" (section
-    3.2) "after removing all the stopwords" (footnote 5); false negatives are, first of all, words "written in different
-    forms" (section 2). The table itself was not released. Three are made here:
+    3.2), and counts how much of the vocabulary has some "after removing all the stopwords" (footnote 5): that stop
+    words are not corrected, but may be substitutes, is our reading. False negatives are, first of all, words "written
+    in different forms" (section 2). The table itself was not released. Three are made here:
 
     ==============  ===============================================================  ========================
     ``forms``       what is accepted for "movies"                                    pairs, bert-base-uncased

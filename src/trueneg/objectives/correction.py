@@ -30,15 +30,16 @@ class HardCorrection(nn.Module):
     ``marginal`` and ``soft_targets`` ask the detector what may stand there, whatever was predicted, and read those
     logits only.
     ``denominator="kept"`` divides by the positions that are left instead (an ignore-index mean, as App. A's
-    "converted to -100" implies). What is left is only known after the forward pass, so that mean is taken per
-    micro-batch, and gradient accumulation changes it.
+    "convert the labels … into -100" implies). What is left is only known after the forward pass, so that mean is taken
+    per micro-batch, and gradient accumulation changes it.
 
     Args:
         detector: Gives the credit.
         use: ``drop``, ``down_weight``, ``marginal``, ``soft_targets`` or ``restrict``.
         denominator: ``masked`` or ``kept``.
         discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
-            (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``).
+            (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``); ``position``: original, too
+            where another token stands there than the one that has the credit.
 
     Example: credit 1 takes the second position out.
         >>> import torch
@@ -52,7 +53,7 @@ class HardCorrection(nn.Module):
         detector: Detector,
         use: Literal["drop", "down_weight", "marginal", "soft_targets", "restrict"] = "drop",
         denominator: Literal["masked", "kept"] = "masked",
-        discriminator: Literal["original", "ignore", "soft"] = "original",
+        discriminator: Literal["original", "position", "ignore", "soft"] = "original",
     ) -> None:
         super().__init__()
         use = current_value(own_rules(CorrectionConfig)["use"], use, "objective.correction.use")
@@ -138,15 +139,15 @@ def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "down_weight"]) -> 
 
 
 def corrected_labels(
-    is_replaced: Tensor, credit: Tensor, how: Literal["original", "ignore", "soft"]
+    is_replaced: Tensor, credit: Tensor, how: Literal["original", "position", "ignore", "soft"]
 ) -> tuple[Tensor, Tensor]:
     """Discriminator's targets and weights at masked positions (App. A).
 
     Args:
         is_replaced: The inserted token differs from gold, bool ``[batch, slots]``.
         credit: float32 ``[batch, slots]``.
-        how: ``original`` calls an accepted replacement original, ``ignore`` leaves it out, ``soft`` gives it
-            the target 1 - credit.
+        how: ``original`` and ``position`` call an accepted replacement original, ``ignore`` leaves it out, ``soft``
+            gives it the target 1 - credit.
 
     Returns:
         Targets and weights, float32 ``[batch, slots]``.

@@ -113,7 +113,8 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         correction = self.generator.correction
         how = "original" if correction is None else correction.discriminator
         is_replaced = (inserted != batch.gold) & batch.is_masked
-        credit = prediction.credit * (inserted == prediction.predicted)
+        # A label is of the token that stands there; App. A's "the position" can also be read as of any.
+        credit = prediction.credit * ((inserted == prediction.predicted) | (how == "position"))
         at_slots, kept = corrected_labels(is_replaced, credit, how)
         targets = targets.scatter(1, batch.positions, at_slots)
         weights = weights.scatter(1, batch.positions, kept * weights.gather(1, batch.positions))

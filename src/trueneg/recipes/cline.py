@@ -17,7 +17,7 @@ from trueneg.recipes.papers import (
     CLINE_TABLE7,
     PrintedTable,
 )
-from trueneg.recipes.plan import Argument, Command, Job, Workspace, safe_name
+from trueneg.recipes.plan import Argument, Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
 from trueneg.runs.configuring_finetuning import LEAST_NOISE
@@ -50,7 +50,7 @@ def _model(setting: Setting, name: str, seed: int) -> Argument:
 
 def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Give the models of a table that the scale has, and a note of those that it lacks."""
-    has = [name for name in names if setting.has(ENCODERS.get(name, ENCODERS[_base(setting)]))]
+    has = [name for name in dict.fromkeys(names) if setting.has(ENCODERS.get(name, ENCODERS[_base(setting)]))]
     absent = [name for name in names if name not in has]
     notes = [f"Not at this scale: {', '.join(absent)}."] if absent else []
     if "CLINE" in names:
@@ -91,15 +91,14 @@ def _adversarial_rows(
                 row = f"{name} {way}".strip()
                 for seed in setting.all_seeds:
                     job = _tuned(setting, name, NAMES[task], seed, more, way)
-                    setting.of_model(job, "adversarial", ("attack",), "--load", found)
+                    jobs.setdefault(row, []).append(setting.of_model(job, "adversarial", ("attack",), "--load", found))
                     if with_contrast:
-                        setting.contrast_set(job, NAMES[task])
-                    jobs.setdefault(row, []).append(job)
+                        jobs[row].append(setting.contrast_set(job, NAMES[task]))
     return jobs
 
 
 def _adversarial(task: str, column: str) -> Column:
-    return Column(column, NAMES[task], "attack-textfooler*", "accuracy_under_attack")
+    return Column(column, NAMES[task], "attack-*", "accuracy_under_attack")
 
 
 _ADVERSARIES = "Adversarial examples: TextFooler's against one BERT that no row shows, the same for all rows."
@@ -124,34 +123,33 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
 
 def table3(setting: Setting, arms: Sequence[str]) -> Read:
     """Revised reviews that BERT has right and its FreeLB version wrong (section 2.3, Table 3): how many, and which."""
-    jobs: dict[str, list[str]] = {}
+    jobs: dict[str, list[Output]] = {}
     for row, more in (("BERT", ()), ("BERT FreeLB", FREELB)):
         for seed in setting.all_seeds:
             job = _tuned(setting, "BERT", "imdb", seed, more, "FreeLB" if more else "")
-            setting.contrast_set(job, "imdb")
-            jobs.setdefault(row, []).append(job)
+            jobs.setdefault(row, []).append(setting.results(setting.contrast_set(job, "imdb"), job))
 
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured, rows = Measured(), list(CLINE_TABLE3.rows)
-        right = {row: _revisions_right(workspace, setting, of_row) for row, of_row in jobs.items()}
+        right = {row: _revisions_right(workspace, of_row) for row, of_row in jobs.items()}
         for seed in setting.all_seeds:
             plain, adversarial = right["BERT"][seed - 1], right["BERT FreeLB"][seed - 1]
             for row, (one, other) in zip(rows, ((plain, adversarial), (adversarial, plain)), strict=True):
                 share = sum(bool(one[key] > other[key]) for key in one) / len(one)
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
         claims = [(rows[0], rows[1], "IMDB Rev")]
-        folders = [workspace.told_path(setting.model(of_row[0])) for of_row in jobs.values()]
+        folders = [workspace.told_path(of_row[0]) for of_row in jobs.values()]
         notes = [f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv"]
         return assemble(workspace, recipe, scale, CLINE_TABLE3, rows, ["IMDB Rev"], measured, claims, notes)
 
     return read
 
 
-def _revisions_right(workspace: Workspace, setting: Setting, jobs: Sequence[str]) -> list[dict[str, float]]:
+def _revisions_right(workspace: Workspace, results: Sequence[Output]) -> list[dict[str, float]]:
     """Read how many of each review's revisions a model of each seed has right."""
     found = []
-    for job in jobs:
-        result = next(workspace.path(setting.model(job)).glob("seed-*/contrast-test.json"))
+    for one in results:
+        result = next(workspace.path(one).glob("seed-*/contrast-test.json"))
         found.append({str(one["key"]): float(one["num_revised_right"]) for one in load_predictions(result)})
     return found
 
@@ -191,8 +189,7 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
         for task in tasks:
             for seed in setting.all_seeds:
                 job = _tuned(setting, name, NAMES[task], seed, setting.swept(NAMES[task]), "swept")
-                setting.contrast_set(job, NAMES[task])
-                jobs.setdefault(name, []).append(job)
+                jobs.setdefault(name, []).append(setting.contrast_set(job, NAMES[task]))
     columns = _contrast_columns(tasks, {"": ""})
     rates = ", ".join(f"{rate:g}" for rate in setting.scale.learning_rates)
     if setting.settings.select == "contrast-set":
@@ -227,8 +224,8 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
                 for seed in setting.all_seeds:
                     more = ("--train-fraction", str(share))
                     job = _tuned(setting, name, NAMES[task], seed, more, folders[part])
-                    setting.contrast_set(job, NAMES[task])
-                    jobs.setdefault(name, []).append((job, f"{NAMES[task]}-{folders[part]}"))
+                    of_part = setting.contrast_set(job, NAMES[task]), f"{NAMES[task]}-{folders[part]}"
+                    jobs.setdefault(name, []).append(of_part)
     columns = _contrast_columns(tasks, folders)
     # Section 4.5: better than the encoder that it continues in all settings.
     claims = [("CLINE", _base(setting), name) for name in CLINE_TABLE6.columns]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +48,12 @@ class Planned:
         return sum(self.workspace.plan.jobs[name].minutes for name in self.workspace.missing())
 
 
+_ARMS: Mapping[str, tuple[str, ...]] = {
+    **{"tn-table2": (), "tn-cost": (), "cline-table2": ("SMART",), "cline-table3": (), "cline-table7": ()},
+}
+"""Recipes whose rows are not ways of pre-training, to the further rows that they know."""
+
+
 def plan_tables(
     recipe: str,
     out: str | Path,
@@ -74,9 +80,13 @@ def plan_tables(
     """
     if recipe not in TABLES and recipe != ALL:
         raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
+    arms = list(dict.fromkeys(arms))
     for arm in arms:
         if not arm or arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
+    if idle := [arm for arm in arms if recipe in _ARMS and arm not in _ARMS[recipe]]:
+        known = f"it knows {', '.join(_ARMS[recipe])}" if _ARMS[recipe] else "it has none: leave --arms out"
+        raise ConfigError(f"--arms {idle[0]}: no further row of {recipe}: {known}")
     sizes, folder = find_scale(scale), Path(out)
     if folder.is_file():
         raise ConfigError(f"--out {folder} is a file: name a folder")

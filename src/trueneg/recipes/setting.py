@@ -280,9 +280,14 @@ class Setting:
         return Output(str(command[command.index("--task") + 1]).rpartition("/")[2], job)
 
     def of_model(self, job: str, label: str, verb: Command, *arguments: Argument) -> str:
-        """Add a command on a fine-tuned model, which leaves its results next to the model's own; return its name."""
+        """Add a command on a fine-tuned model, which leaves results in a folder of its own; return its name."""
         name = safe_name(label, job.removeprefix("finetune-"))
-        return self.plan.add(Job(name, (*verb, self.model(job), *arguments), minutes=self.scale.minutes))
+        command = (*verb, self.model(job), *arguments, "--results", Output(""))
+        return self.plan.add(Job(name, command, minutes=self.scale.minutes))
+
+    def results(self, job: str, of: str) -> Output:
+        """Name what such a command has left of a fine-tuning: the folder of its task."""
+        return Output(self.model(of).path, job)
 
     def contrast_set(self, job: str, task: str) -> str:
         """Add the evaluation of a fine-tuned model on its task's contrast set."""

@@ -16,7 +16,7 @@ from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
 from trueneg.evaluation.results.store import columns_of, find_results, load_predictions, predictions_path
 from trueneg.evaluation.results.summary import Runs, read_runs
-from trueneg.evaluation.statistics.intervals import Interval, t_interval
+from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
 from trueneg.evaluation.statistics.significance import holm
 from trueneg.files.records import read_record
 from trueneg.recipes.papers import AVERAGE, PrintedTable
@@ -115,14 +115,10 @@ class Measured:
         if len(common) < 2:
             return None, 1.0, obstacle or "one seed says nothing about another: give --seeds 3 or more"
         differences = [ours[seed] - theirs[seed] for seed in common]
-        return t_interval(differences), _t_test(differences), obstacle
-
-
-def _t_test(differences: Sequence[float]) -> float:
-    from scipy.stats import ttest_1samp
-
-    # Equal differences have no spread: they would divide by zero.
-    return float(ttest_1samp(differences, 0.0).pvalue) if len(set(differences)) > 1 else float(differences[0] == 0)
+        interval = t_interval(differences)
+        if interval.is_point and interval.excludes_zero:
+            obstacle = obstacle or "the difference is the same with every seed: no spread to judge by, add seeds"
+        return interval, t_test(differences), obstacle
 
 
 def assemble(

@@ -154,7 +154,9 @@ def evaluate_finetuned(
     return results
 
 
-def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",)) -> list[Result]:
+def evaluate_contrast_set(
+    folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",), results_in: str | Path = ""
+) -> list[Result]:
     """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
 
     A result has the split ``contrast-<split>`` and one prediction a group, so that ``compare`` reads it. Its counts say
@@ -164,6 +166,7 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
         data: A folder with the contrast set as it was released.
         splits: ``test``; of some tasks there is ``dev`` as well.
+        results_in: See ``results_folder``.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
@@ -198,9 +201,22 @@ def evaluate_contrast_set(folder: str | Path, data: str | Path, splits: Sequence
             started=started,
         )
         result = replace(result, config={**result.config, "contrast_set": str(data)})
-        save_result(result, predictions, folder)
+        save_result(result, predictions, results_folder(folder, results_in))
         results.append(result)
     return results
+
+
+def results_folder(model: Path, results_in: str | Path = "") -> Path:
+    """Name the folder for results of a fine-tuned model of one seed: its own, or one of that name in another folder.
+
+    Example:
+        >>> results_folder(Path("results/hc/imdb/seed-1"), "attacked").as_posix()
+        'attacked/imdb/seed-1'
+    """
+    if not str(results_in):
+        return model
+    whole = model.absolute()
+    return Path(results_in) / whole.parent.name / whole.name
 
 
 def _seen(contrast: ContrastSet, opened: FinetunedModel) -> dict[str, int]:

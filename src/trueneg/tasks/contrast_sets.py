@@ -1,7 +1,7 @@
 """Contrast sets: test examples, each with revisions that change little of the text and, mostly, the answer.
 
 Of the *originals* and the *revised* examples an accuracy is reported each, and how often a model is right throughout:
-of *pairs* (an original and one revision: what CLINE's figures for BoolQ fit, Wang et al. 2021, Table 4) and of
+of *pairs* (an original and one revision: what CLINE's figures for BoolQ and SNLI fit, Wang et al. 2021, Table 4) and of
 *groups* (an original and all its revisions: contrast consistency as Gardner et al. 2020, §2.4, define it).
 
 ============  ==============================================  ======================================================

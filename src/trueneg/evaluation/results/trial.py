@@ -9,10 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from scipy.stats import ttest_1samp
-
 from trueneg.errors import TaskError
-from trueneg.evaluation.statistics.intervals import Interval, t_interval
+from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
 from trueneg.evaluation.statistics.significance import holm
 from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
@@ -128,7 +126,7 @@ def compare_arms(measures: Sequence[Measure], arms: Sequence[str], seeds: Sequen
     found = []
     for measure, arm, against in pairs:
         values = [measure.by_arm[arm][seed] - measure.by_arm[against][seed] for seed in seeds]
-        found.append((t_interval(values), _t_test(values)) if len(values) > 1 else (None, 1.0))
+        found.append((t_interval(values), t_test(values)) if len(values) > 1 else (None, 1.0))
     tested = [
         number
         for number, ((measure, arm, against), (interval, _)) in enumerate(zip(pairs, found, strict=True))
@@ -174,6 +172,8 @@ def judge(
         return "not judged", f"{found}; neither more nor less is better by itself"
     if interval.excludes_zero and p is not None and p < ALPHA:
         return ("helps" if (interval.estimate > 0) == (better == "more") else "hurts"), f"{found}; {better} is better"
+    if interval.excludes_zero and interval.is_point:
+        return "no difference shown", f"{found}: the same with every seed, no spread to judge by: more seeds may tell"
     if interval.excludes_zero:
         return "no difference shown", f"{found}, but not once all answers are allowed for (Holm): more seeds may tell"
     gain, loss = (interval.high, -interval.low) if better == "more" else (-interval.low, interval.high)
@@ -182,11 +182,6 @@ def judge(
 
 def _obstacle(measure: Measure, against: str) -> str:
     return measure.obstacle if against == BEFORE else ""
-
-
-def _t_test(values: Sequence[float]) -> float:
-    # Differences without any spread would divide by zero.
-    return float(ttest_1samp(values, 0.0).pvalue) if len(set(values)) > 1 else float(values[0] == 0)
 
 
 def perplexity(loss: float) -> float:

@@ -32,6 +32,11 @@ class Interval:
         """Whether zero lies outside."""
         return self.low > 0 or self.high < 0
 
+    @property
+    def is_point(self) -> bool:
+        """Whether it has no width but for rounding, as of equal values, which have no spread to judge by."""
+        return self.high - self.low <= 1e-9 * max(1.0, abs(self.estimate))
+
     def __str__(self) -> str:
         """With signs, as differences are written."""
         return f"{self.estimate:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
@@ -57,6 +62,21 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     mean = float(numbers.mean())
     half = float(scipy.stats.t.ppf((1 + confidence) / 2, num - 1) * numbers.std(ddof=1)) / math.sqrt(num)
     return Interval(mean, mean - half, mean + half, num)
+
+
+def t_test(values: ArrayLike) -> float:
+    """Compute the p of a mean of zero by Student's t, both ways; 1 for equal values, which have no spread to judge by.
+
+    Few answers to few examples often come to equal differences between systems that are equally good.
+
+    Args:
+        values: One value per run, ``[n]``, two or more.
+
+    Example:
+        >>> round(t_test([0.1, 0.2, 0.3]), 3), t_test([0.25, 0.25])
+        (0.074, 1.0)
+    """
+    return 1.0 if t_interval(values).is_point else float(scipy.stats.ttest_1samp(np.asarray(values), 0.0).pvalue)
 
 
 def percentiles(samples: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
