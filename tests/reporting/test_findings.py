@@ -100,6 +100,21 @@ def test_robustness_is_the_mean_over_seeds_of_before_and_after(tmp_path: Path) -
     assert mixed.change is None and mixed.num_seeds == 4  # of other examples
 
 
+def test_before_and_after_are_measured_on_the_same_samples(tmp_path: Path) -> None:
+    num, random = 1000, np.random.default_rng(0)
+    gold = labels(num)
+    before = np.where(random.random(num) < 0.8, gold, 1 - gold)
+    after = np.where((before == gold) & (random.random(num) < 0.05), 1 - before, before)
+    columns = {"gold": gold, "predicted": after, "predicted_before": before}
+    metrics = ("accuracy_before", "accuracy_under_attack")
+    write_result(tmp_path, "mr", 1, columns, split="attack-typos-default", metrics=metrics)
+    (found,) = robustness(read_runs(tmp_path))
+    # Of one seed the interval is over examples alone: that of the paired t-test.
+    wanted = stats.ttest_1samp((after == gold).astype(float) - (before == gold), 0).confidence_interval()
+    assert found.change is not None
+    assert (found.change.low, found.change.high) == pytest.approx(tuple(wanted), abs=0.001)
+
+
 def table(**changes: Any) -> ReproducedTable:
     cells = [
         Cell("base", "MNLI", 80.0, {1: 61.0, 2: 62.0}),

@@ -11,7 +11,7 @@ from trueneg.evaluation.results.summary import Runs
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import Scores, difference
-from trueneg.tasks.metrics import METRICS
+from trueneg.tasks.metrics import METRICS, Columns, Metric
 
 ATTACK = "attack-"
 """How the names of splits begin that are an attack's."""
@@ -56,7 +56,10 @@ def robustness(runs: Runs) -> list[Robustness]:
                 systems = [columns_of(of_seed) for of_seed in predictions]
                 bootstrap = Bootstrap.over(systems[0])
                 if bootstrap.num_groups > 1:
-                    samples = [bootstrap.measure(METRICS[name], systems) for name in (before, after)]
+                    # One call for both: the bootstrap draws the same samples for what is measured together.
+                    metric = METRICS[after]
+                    drawn = bootstrap.measure(metric, [*(_before(metric, one) for one in systems), *systems])
+                    samples = np.split(drawn, 2, axis=1)
                     left, right = (Scores(*pair) for pair in zip(sides, samples, strict=True))
                     change = difference(left, right, bootstrap.num_groups, is_paired=True).interval
             found.append(
@@ -72,3 +75,8 @@ def robustness(runs: Runs) -> list[Robustness]:
                 )
             )
     return found
+
+
+def _before(metric: Metric, columns: Columns) -> Columns:
+    """Give what a metric under attack reads as it was before the attack."""
+    return {name: columns.get(f"{name}_before", columns[name]) for name in metric.columns}

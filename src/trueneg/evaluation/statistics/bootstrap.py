@@ -24,7 +24,8 @@ class Bootstrap:
     """Samples of examples, drawn with replacement in whole groups.
 
     Groups are drawn whole because their examples are not independent (the substitutes of one word, the questions about
-    one passage). All that is measured on one bootstrap is measured on the same samples, and so is paired.
+    one passage). All that one call measures is measured on the same samples, and so is paired: two calls of
+    ``measure`` may draw differently.
 
     Args:
         groups: What each example belongs to, ``[examples]``; ``range(n)`` where each stands alone.
