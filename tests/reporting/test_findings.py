@@ -16,7 +16,7 @@ from test_html import make_run
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import TaskError, TruenegError
 from trueneg.evaluation.results.comparison import compare
-from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, save_table
+from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge, save_table
 from trueneg.evaluation.results.robustness import robustness
 from trueneg.evaluation.results.summary import read_runs
 from trueneg.evaluation.statistics.intervals import Interval
@@ -154,6 +154,22 @@ def test_a_reproduced_table_has_the_papers_figures_beside_ours(tmp_path: Path) -
     assert "HC%2CMNLI%2C80.6%2C63.75%2C1%2C63.5" in text  # as CSV
     found = list(findings.of_tables([table()]))
     assert [one.standing for one in found] == ["better", "open"] and found[1].gain is None
+
+
+def test_claims_of_drops_are_better_where_the_drop_is_smaller() -> None:
+    smaller, larger = Interval(-12.0, -15.0, -9.0, 3), Interval(4.0, 1.0, 7.0, 3)
+    claims = [
+        Claim("SR", "base", "AddSentenceDiverse drop of EM", -13.31, smaller, 0.001, *judge(-13.31, smaller, 0.001)),
+        # The paper itself has SR worse than HC here: that it is replicated does not make it better.
+        Claim("SR", "HC", "SwapSynWordNet drop of EM", 0.34, larger, 0.01, *judge(0.34, larger, 0.01)),
+        Claim("HC", "base", "SwapSynWordNet EM", 2.0, larger, 0.01, *judge(2.0, larger, 0.01)),
+    ]
+    found = list(findings.of_tables([table(claims=claims)]))
+    assert [claim.verdict for claim in claims] == ["replicated"] * 3
+    assert [one.standing for one in found] == ["better", "worse", "better"]
+    marks = [one.gain for one in found if one.gain is not None]
+    assert [(mark.value, mark.low, mark.high) for mark in marks] == [(12, 9, 15), (-4, -7, -1), (4, 1, 7)]
+    assert [one.measure.endswith("(less is better)") for one in found] == [True, True, False]
 
 
 def test_independent_intervals_are_added_in_squares() -> None:

@@ -12,7 +12,7 @@ from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
 from trueneg.config.options import PretrainConfig
 from trueneg.evaluation.results.comparison import Compared, Comparison
-from trueneg.evaluation.results.reproduction import ReproducedTable
+from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.reporting.charts import Mark, Standing
 from trueneg.reporting.sources import Layers, Measurement, RunFiles, Similarity, Sources
@@ -128,14 +128,17 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
     """Say what became of the claims of reproduced tables."""
     for table in tables:
         for claim in table.claims:
-            mark = None
+            mark, is_less = None, less_is_better(claim.column)
+            measure = claim.column + (" (less is better)" if is_less else "")
+            reason = f"{claim.verdict}: {claim.reason}"
             if claim.interval is not None and claim.verdict != "not comparable":
                 is_shown = claim.verdict in ("replicated", "confirmed", "contradicted")
-                standing = _standing(claim.interval) if is_shown else "open"
-                name = f"{claim.row} − {claim.baseline}: {claim.column} ({claim.verdict})"
-                mark = _mark(name, claim.interval, standing, POINTS, "points, claims of papers")
-            reason = f"{claim.verdict}: {claim.reason}"
-            yield Finding(claim.row, claim.baseline, table.source, claim.column, mark, reason, "recipes")
+                gain = _oriented(claim.interval, 1, is_less)
+                standing = _standing(gain) if is_shown else "open"
+                name = f"{claim.row} − {claim.baseline}: {measure} ({claim.verdict})"
+                mark = _mark(name, gain, standing, POINTS, "points, claims of papers")
+                reason += "; here its sign is turned, as less is better" if is_less else ""
+            yield Finding(claim.row, claim.baseline, table.source, measure, mark, reason, "recipes")
 
 
 def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from trueneg.errors import TaskError
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.records import read_versioned
 from trueneg.files.whole import write_json
+from trueneg.tasks.metrics import METRICS
 from trueneg.version import __version__
 
 Verdict = Literal["replicated", "confirmed", "not resolved", "contradicted", "not comparable"]
@@ -119,6 +120,17 @@ def judge(
     is_within = paper is None or interval.low <= paper <= interval.high
     excludes = "" if is_within else f", and excludes the paper's {paper:+.2f}"
     return "not resolved", f"{found} includes zero{excludes}"
+
+
+def less_is_better(column: str) -> bool:
+    """Whether the lower figure of a table's column is the better one: what an attack costs, or a loss.
+
+    Example:
+        >>> less_is_better("AddSentenceDiverse drop of EM"), less_is_better("AddSentenceDiverse EM")
+        (True, False)
+    """
+    metric = METRICS.get(column)
+    return metric.less_is_better if metric else f" {column}".endswith(" loss") or " drop of " in f" {column}"
 
 
 def save_table(table: ReproducedTable, folder: Path) -> Path:
