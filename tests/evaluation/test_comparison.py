@@ -182,6 +182,26 @@ def test_what_is_on_one_side_only_is_said(pair: list[Path]) -> None:
     ]
 
 
+def test_a_metric_that_one_side_lacks_is_said(tmp_path: Path) -> None:
+    tasks = ("glue/sst2", "glue/rte", "glue/qnli")
+    base, hc = (write_tasks(tmp_path / name, share, tasks) for name, share in (("base", 0.7), ("hc", 0.8)))
+    columns = {"gold": labels(300), "predicted": labels(300)}
+    for seed in (1, 2):
+        write_result(hc, "glue/sst2", seed, columns, metrics=("f1", "macro_f1"))
+    write_result(hc, "glue/qnli", 1, columns, split="test", metrics=("f1",))  # base has no such split
+    found = compare(base, hc, resamples=50, average=True)
+    note = "glue/sst2 dev: 'accuracy' is not in the results of hc (seeds 1, 2): evaluate again"
+    assert found.notes == ["only in hc: glue/qnli test", note]
+    assert {row.task for row in found.rows} == {"glue/rte", "glue/qnli"}
+    (average,) = found.averages
+    assert note in average.notes and "glue/sst2" in average.missing
+    write_result(hc, "glue/rte", 3, columns, metrics=("f1",))
+    with pytest.raises(TaskError, match=r"1 task in common \(glue/qnli\).*'accuracy' is not in the results of hc \("):
+        compare(base, hc, resamples=50, average=True)
+    everything = compare(base, hc, metric="all", resamples=50)
+    assert any("'accuracy' is not in the results of hc (seeds 1, 2), 'f1' is" in one for one in everything.notes)
+
+
 def test_other_settings_are_said(tmp_path: Path) -> None:
     def settings(rate: float, device: str) -> dict[str, Any]:
         return {"optimizer": {"learning_rate": rate}, "train": {"device": device}, "start_from": device}

@@ -160,13 +160,16 @@ def compare(
         theirs = read_runs(folder)
         notes += _one_sided(names[0], ours, name, theirs)
         measured: list[_Measured] = []
+        without: list[str] = []
         for key in ours:
             if key in theirs:
                 pair = _Pair(names[0], name, *key, ours[key], theirs[key])
                 measured += pair.compared(metric, confidence, resamples, seed)
+                notes += pair.lacking(metric)
+                without += [] if key[1].startswith(_NOT_AVERAGED) else pair.lacking("primary")
         rows += [row for row, _ in measured]
         if average:
-            averages += _averages(names[0], name, measured, confidence)
+            averages += _averages(names[0], name, measured, confidence, without)
     if not rows:
         reason = "; ".join(notes) or f"none has the metric '{metric}'"
         raise TaskError(f"'{left}' and the others have no labelled split in common: {reason}")
@@ -227,6 +230,28 @@ class _Pair:
             self._compared(METRICS[name], name == first.primary, predictions, confidence, resamples, seed)
             for name in chosen
         ]
+
+    def lacking(self, metric: str) -> list[str]:
+        """Say which of the chosen metrics some results have and others lack; nothing without labels."""
+        results = [result for side in self.sides for _, result in side.values()]
+        if not all(result.metrics for result in results):
+            return []
+        some = dict.fromkeys(name for result in results for name in result.metrics)
+        chosen = {"all": list(some), "primary": [results[0].primary]}.get(metric, [metric])
+        found = [
+            f"'{name}' is not in the results of {' and '.join(without)}"
+            for name in chosen
+            if name in some
+            and (
+                without := [
+                    self.names[role] + (f" (seeds {_listed(seeds)})" if len(seeds) < len(side) else "")
+                    for role, side in zip(("baseline", "contender"), self.sides, strict=True)
+                    if (seeds := [seed for seed, (_, result) in side.items() if name not in result.metrics])
+                ]
+            )
+        ]
+        where = f"{self.names['task']} {self.names['split']}"
+        return [f"{where}: {', '.join(found)}: evaluate again"] if found else []
 
     def _predictions(self) -> list[list[Columns]]:
         """Read each side's predictions by seed, all in the order of the first."""
@@ -328,10 +353,25 @@ class _Pair:
 
 _TEST_FIRST = ("test", "dev_matched", "dev")
 """Of a task's splits, the first of these is averaged over; else the first there is."""
+_NOT_AVERAGED = ("contrast-", "attack-")
+"""How the names of splits begin that are not averaged over."""
 
 
-def _averages(baseline: str, contender: str, measured: Sequence[_Measured], confidence: float) -> list[AverageCompared]:
+def _averages(
+    baseline: str,
+    contender: str,
+    measured: Sequence[_Measured],
+    confidence: float,
+    without: Sequence[str],
+) -> list[AverageCompared]:
     """Average over GLUE's tasks and, where there are others, over all; one split of each: tasks are independent.
+
+    Args:
+        baseline: Its name.
+        contender: Its name.
+        measured: What was compared.
+        confidence: The intervals'.
+        without: Why tasks of both could not be compared.
 
     Raises:
         TaskError: if there are not two tasks to average over.
@@ -339,7 +379,7 @@ def _averages(baseline: str, contender: str, measured: Sequence[_Measured], conf
     glue = [one for one in measured if GLUE_AVERAGE.get(one[0].task) == (one[0].split, one[0].metric)]
     by_task: dict[str, list[_Measured]] = {}
     for one in measured:
-        if one[0].is_primary and not one[0].split.startswith(("contrast-", "attack-")):
+        if one[0].is_primary and not one[0].split.startswith(_NOT_AVERAGED):
             by_task.setdefault(one[0].task, []).append(one)
     every = [
         min(of, key=lambda one: _TEST_FIRST.index(one[0].split) if one[0].split in _TEST_FIRST else len(_TEST_FIRST))
@@ -353,12 +393,19 @@ def _averages(baseline: str, contender: str, measured: Sequence[_Measured], conf
         raise TaskError(
             f"--average: {baseline} and {contender} have {len(every)} task in common "
             f"({', '.join(by_task) or 'none'}), and an average is over two at least: fine-tune both on more"
+            + "".join(f"; {note}" for note in without)
         )
-    return [_average(name, baseline, contender, parts, lacking, confidence) for name, parts, lacking in found]
+    return [_average(name, baseline, contender, parts, lacking, confidence, without) for name, parts, lacking in found]
 
 
 def _average(
-    name: str, baseline: str, contender: str, parts: Sequence[_Measured], missing: list[str], confidence: float
+    name: str,
+    baseline: str,
+    contender: str,
+    parts: Sequence[_Measured],
+    missing: list[str],
+    confidence: float,
+    without: Sequence[str],
 ) -> AverageCompared:
     rows, pairs = [row for row, _ in parts], [pair for _, pair in parts]
     found = mean_difference([row.difference for row in rows], confidence)
@@ -382,7 +429,10 @@ def _average(
         difference=found,
         p_adjusted=found.p,
         error_reduction=error_reduction(pairs, confidence=confidence),
-        notes=[f"{row.task}: {note}" for row in rows for note in row.notes if _SELECTED in note or "unpaired" in note],
+        notes=[
+            *(f"{row.task}: {note}" for row in rows for note in row.notes if _SELECTED in note or "unpaired" in note),
+            *without,
+        ],
     )
 
 
