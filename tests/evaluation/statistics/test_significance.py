@@ -42,6 +42,16 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
+def test_a_nan_among_p_values_hides_no_other() -> None:
+    nan = float("nan")
+    for place in range(3):
+        p_values = [0.001, 0.002]
+        p_values.insert(place, nan)
+        adjusted = holm(p_values)
+        assert math.isnan(adjusted.pop(place))
+        assert adjusted == [0.002, 0.002]  # R: p.adjust(c(NA, 0.001, 0.002), "holm")
+
+
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_keeps_the_order_and_never_helps(p_values: list[float]) -> None:
     adjusted = holm(p_values)

@@ -200,13 +200,16 @@ def stochastic_order(
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values, in their order, so that the chance of *any* false claim is what each says (Holm 1979).
 
+    A NaN tests nothing: it stays NaN, and the others are adjusted without it, as in R's ``p.adjust``.
+
     Example:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
     """
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, number in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[number]))
+    adjusted, highest = [math.nan] * len(p_values), 0.0
+    tested = sorted((number for number, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__)
+    for rank, number in enumerate(tested):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p_values[number]))
         adjusted[number] = highest
     return adjusted
 
