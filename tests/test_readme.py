@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -265,3 +266,18 @@ def test_reproduced_tables_are_what_the_files_of_results_say() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "write-results"), "--check"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(script, env=environment, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("marks", [("BEGIN", "<!-- End -->"), ("<!-- Begin -->", "END"), ("END", "BEGIN"), ("BEGIN",)])
+def test_results_without_their_marks_are_left_as_they_are(tmp_path: Path, marks: tuple[str, ...]) -> None:
+    known = {"BEGIN": "<!-- written by scripts/write-results -->", "END": "<!-- end -->"}
+    page = tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    text = "\n".join([*(known.get(mark, mark) for mark in marks), "what people wrote below", ""])
+    page.write_text(text)
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(ROOT / "scripts" / "write-results", tmp_path / "scripts")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert (done.returncode, page.read_text()) == (1, text)
+    assert "write each mark once" in done.stderr
