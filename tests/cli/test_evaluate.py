@@ -192,6 +192,12 @@ def test_encoders_are_measured_as_they_come(world: World, tmp_path: Path) -> Non
     assert json.loads(results.read_text())["triplets"] == found
     similar = works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--rows", 6, "--json").data["sts"]
     assert [record["num_examples"] for record in similar] == [6, 6]
+    of_all, of_six, again = (tmp_path / f"sts-{name}.json" for name in ("all", "six", "again"))
+    for file, limit in ((of_all, 0), (of_six, 6), (again, 6)):
+        works("evaluate", world.run, "--task", "sts", "--data", tmp_path, "--rows", limit, "--out", file)
+    said = [json.loads(file.read_text()) for file in (of_all, of_six, again)]
+    assert [(one["split"], one["rows"]) for one in said] == [("dev", 0), ("dev", 6), ("dev", 6)]
+    assert said[0]["examples"] != said[1]["examples"] == said[2]["examples"]
 
 
 def test_triplets_made_of_sentences_say_what_they_replace(world: World, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import warnings
 from collections.abc import Mapping, Sequence
@@ -109,10 +111,13 @@ def evaluate_encoders(
 
             write_triplets(out, triplets)
         rows, records = _hits(checkpoints, triplets, made, output)
+        read = {"split": "", "rows": limit, "examples": _digest(triplets)}
     else:
-        rows, records = _similarity(checkpoints, data, (splits or ("dev",))[0], limit, output)
+        split = (splits or ("dev",))[0]
+        rows, records, digest = _similarity(checkpoints, data, split, limit, output)
+        read = {"split": split, "rows": limit, "examples": digest}
     if out is not None and not holds_triplets:
-        write_json(out, {task: records, "data": data, "versions": versions()})
+        write_json(out, {task: records, "data": data, **read, "versions": versions()})
     output.table({task: records}, tuple(rows[0]), [tuple(row.values()) for row in rows])
     if task == "sts":
         _keep(records, (splits or ("dev",))[0])
@@ -123,6 +128,11 @@ def _subset(items: Sequence[T], limit: int) -> list[T]:
     if not limit or limit >= len(items):
         return list(items)
     return [items[number] for number in sorted(random.Random(SUBSET_SEED).sample(range(len(items)), limit))]
+
+
+def _digest(examples: Sequence[Any]) -> str:
+    """SHA-256 of what was measured on: reports compare encoders on the same only."""
+    return hashlib.sha256(json.dumps([asdict(one) for one in examples]).encode()).hexdigest()
 
 
 def _percent(interval: Interval) -> str:
@@ -200,7 +210,7 @@ def _sentences(path: Path) -> list[str]:
 
 def _similarity(
     checkpoints: Sequence[str], data: str, split: str, limit: int, output: Output
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
     from trueneg.evaluation.encoders.sentence_similarity import sentence_similarity
     from trueneg.models.text_reader import POOLINGS, TextReader
     from trueneg.runs.exporting import sentence_source
@@ -220,7 +230,7 @@ def _similarity(
             rows.append({"checkpoint": checkpoint, "vectors": pooling} | figures)
             measured = {"spearman": interval.estimate, "interval": [interval.low, interval.high]}
             records.append({"checkpoint": checkpoint, "pooling": pooling, **measured, "num_examples": len(examples)})
-    return rows, records
+    return rows, records, _digest(examples)
 
 
 def _keep(records: Sequence[dict[str, Any]], split: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypeVar
 
 from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
@@ -15,7 +16,7 @@ from trueneg.evaluation.results.comparison import Compared, Comparison
 from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.reporting.charts import Mark, Standing
-from trueneg.reporting.sources import Layers, Measurement, RunFiles, Similarity, Sources
+from trueneg.reporting.sources import Layers, MeasuredOn, Measurement, RunFiles, Similarity, Sources
 from trueneg.reporting.tables import short_names
 from trueneg.tasks.metrics import METRICS
 
@@ -151,27 +152,61 @@ def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
                 yield _paired(names[one.detector], names[first.detector], "human judgement", "average precision", gain)
 
 
-def of_hits(records: Sequence[Layers]) -> Iterator[Finding]:
-    """Compare the Hits of encoders with those of the first, by each similarity and on the same kind of triplets."""
-    names = short_checkpoints(records)
+def of_hits(records: Sequence[Layers], names: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Compare the Hits of encoders with those of the first, by each similarity and on the same triplets.
+
+    Args:
+        records: Hits of encoders.
+        names: What checkpoints are called; by default, by the ends of their paths.
+    """
+    names = names or short_checkpoints(records)
     for way, triplets in dict.fromkeys((record.way, record.triplets) for record in records):
-        first, *others = (record for record in records if (record.way, record.triplets) == (way, triplets))
-        for one in others:
-            gain = independent_difference(one.chosen, first.chosen)
-            where = f"triplets ({triplets}) by {way}"
-            yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Hits", gain, _APART)
+        chosen = [record for record in records if (record.way, record.triplets) == (way, triplets)]
+        where = f"triplets ({triplets}) by {way}"
+        for one, first in _against(chosen, [record.chosen.num for record in chosen]):
+            if isinstance(first, str):
+                yield Finding(
+                    names[one.checkpoint], names[chosen[0].checkpoint], where, "Hits", None, first, "encoders"
+                )
+            else:
+                gain = independent_difference(one.chosen, first.chosen)
+                yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Hits", gain, _APART)
 
 
-def of_similarity(records: Sequence[Similarity]) -> Iterator[Finding]:
-    """Compare the sentence similarity of encoders with that of the first, by each pooling."""
+def of_similarity(records: Sequence[Similarity], names: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Compare the sentence similarity of encoders with that of the first, by each pooling and on the same pairs.
+
+    Args:
+        records: Similarities of encoders.
+        names: What checkpoints are called; by default, by the ends of their paths.
+    """
+    names = names or short_checkpoints(records)
     for pooling in dict.fromkeys(record.pooling for record in records):
-        first, *others = (record for record in records if record.pooling == pooling)
-        names = short_checkpoints(records)
-        for one in others:
-            sides = [Interval(side.spearman, *side.interval, side.num_examples) for side in (one, first)]
-            gain = independent_difference(*sides)
-            where = f"sentence similarity, {pooling} vectors"
-            yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Spearman", gain, _APART)
+        chosen = [record for record in records if record.pooling == pooling]
+        where, measure = f"sentence similarity, {pooling} vectors", "Spearman"
+        for one, first in _against(chosen, [record.num_examples for record in chosen]):
+            if isinstance(first, str):
+                yield Finding(
+                    names[one.checkpoint], names[chosen[0].checkpoint], where, measure, None, first, "encoders"
+                )
+            else:
+                sides = [Interval(side.spearman, *side.interval, side.num_examples) for side in (one, first)]
+                gain = independent_difference(*sides)
+                yield _paired(names[one.checkpoint], names[first.checkpoint], where, measure, gain, _APART)
+
+
+_Encoded = TypeVar("_Encoded", Layers, Similarity)
+
+
+def _against(records: Sequence[_Encoded], counts: Sequence[int]) -> Iterator[tuple[_Encoded, _Encoded | str]]:
+    """Give each record but the first with the first one that was measured on the same, or with why there is none."""
+    for number, one in enumerate(records[1:], 1):
+        alike = [not one.on.is_other(other.on) and counts[number] == counts[at] for at, other in enumerate(records)]
+        if (first := alike.index(True)) < number:
+            yield one, records[first]
+        else:
+            told = " and ".join(f"{records[at].on} ({counts[at]:,} examples)" for at in (number, 0))
+            yield one, f"measured on other examples, {told}: cannot be compared; measure both on the same"
 
 
 def independent_difference(left: Interval, right: Interval) -> Interval:
@@ -191,17 +226,26 @@ def independent_difference(left: Interval, right: Interval) -> Interval:
 
 def layers_of(sources: Sources) -> list[Layers]:
     """Give the Hits of all files."""
-    return [one for file in sources.files["hits"] for one in file.read.triplets]
+    return [replace(one, on=_on(file)) for file in sources.files["hits"] for one in file.read.triplets]
 
 
 def similarities_of(sources: Sources) -> list[Similarity]:
     """Give the sentence similarities of all files."""
-    return [one for file in sources.files["similarity"] for one in file.read.sts]
+    return [replace(one, on=_on(file)) for file in sources.files["similarity"] for one in file.read.sts]
 
 
-def short_checkpoints(records: Sequence[Layers] | Sequence[Similarity]) -> dict[str, str]:
-    """Name checkpoints by the last parts of their paths."""
-    return {record.checkpoint: "/".join(record.checkpoint.rstrip("/").split("/")[-2:]) for record in records}
+def _on(file: Measurement) -> MeasuredOn:
+    return MeasuredOn(file.read.data, file.read.split, file.read.examples)
+
+
+def short_checkpoints(records: Sequence[Layers | Similarity]) -> dict[str, str]:
+    """Name checkpoints by the last parts of their paths: two, or as many as tell them apart."""
+    paths = {record.checkpoint: record.checkpoint.rstrip("/").split("/") for record in records}
+    for depth in range(2, max(map(len, paths.values()), default=2) + 1):
+        names = {checkpoint: "/".join(parts[-depth:]) for checkpoint, parts in paths.items()}
+        if len(set(names.values())) == len(names):
+            return names
+    return {checkpoint: checkpoint for checkpoint in paths}
 
 
 _APART = "intervals taken as independent, so rather too wide; of these checkpoints, not of ways of training"

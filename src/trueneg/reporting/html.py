@@ -157,8 +157,10 @@ def _findings(sources: Sources, comparisons: Sequence[Comparison]) -> Iterator[F
     for comparison in comparisons:
         yield from findings.of_comparison(comparison)
     yield from findings.of_runs(sources.runs)
-    yield from findings.of_hits(findings.layers_of(sources))
-    yield from findings.of_similarity(findings.similarities_of(sources))
+    layers, similar = findings.layers_of(sources), findings.similarities_of(sources)
+    names = findings.short_checkpoints([*layers, *similar])
+    yield from findings.of_hits(layers, names)
+    yield from findings.of_similarity(similar, names)
     yield from findings.of_detectors(sources.files["detectors"])
 
 

@@ -90,6 +90,8 @@ def _of_files(sources: Sources) -> Iterator[Row]:
             ]
             made = getattr(getattr(file.read, what)[0], "settings", [])
             command += [part for setting in made for part in ("--set", setting)]
+            command += ["--split", file.read.split] if file.read.split else []
+            command += ["--rows", str(file.read.rows)] if file.read.rows else []
             yield (file.name, f"encoders: {what}", "–", *_versions(file.read.versions), shlex.join(command))
     for file in sources.files["detectors"]:
         command = ["trueneg", "detect", "swords", "--data", *file.read.data]

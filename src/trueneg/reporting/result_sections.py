@@ -68,7 +68,7 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
     layers, similar = layers_of(sources), similarities_of(sources)
     if not layers and not similar:
         return None
-    names = short_checkpoints(layers) | short_checkpoints(similar)
+    names = short_checkpoints([*layers, *similar])
     charts, tables = [], []
     order = list(dict.fromkeys(one.checkpoint for one in layers))
     for way, triplets in dict.fromkeys((one.way, one.triplets) for one in layers):

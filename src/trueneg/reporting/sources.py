@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,31 @@ class RunFiles:
 
 
 @dataclass(frozen=True)
+class MeasuredOn:
+    """What the file says of the examples that encoders were measured on; empty where it says nothing."""
+
+    data: str = ""
+    split: str = ""
+    examples: str = ""
+    """Their SHA-256."""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.data, self.split) if part) or "data that the file does not name"
+
+    def is_other(self, than: MeasuredOn) -> bool:
+        """Whether these are other examples, as far as both files say.
+
+        Example:
+            >>> MeasuredOn("STS-B", "dev").is_other(MeasuredOn("STS-B", "test"))
+            True
+        """
+        if self.examples and than.examples:
+            return self.examples != than.examples
+        ours, theirs = ((os.path.normpath(one.data) if one.data else "", one.split) for one in (self, than))
+        return any(left and right and left != right for left, right in zip(ours, theirs, strict=True))
+
+
+@dataclass(frozen=True)
 class Layers:
     """Hits of one encoder by one similarity: what ``trueneg evaluate encoder`` writes of triplets."""
 
@@ -68,6 +94,7 @@ class Layers:
     """How many words the triplets replace."""
     settings: list[str] = field(default_factory=list)
     """With what they were made of sentences."""
+    on: MeasuredOn = field(default_factory=MeasuredOn)
 
     @property
     def triplets(self) -> str:
@@ -84,6 +111,7 @@ class Similarity:
     spearman: float
     interval: tuple[float, float]
     num_examples: int
+    on: MeasuredOn = field(default_factory=MeasuredOn)
 
 
 @dataclass(frozen=True)
@@ -99,6 +127,10 @@ class Gain:
 class _Hits:
     triplets: list[Layers]
     data: str = ""
+    split: str = ""
+    rows: int = 0
+    """Read of them, drawn at random; 0 for all."""
+    examples: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -106,6 +138,9 @@ class _Hits:
 class _Similarity:
     sts: list[Similarity]
     data: str = ""
+    split: str = ""
+    rows: int = 0
+    examples: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
 
