@@ -56,6 +56,8 @@ def test_one_seed_or_other_text_say_nothing(tmp_path: Path) -> None:
     for name, setting, reason in (
         ("corpus", "corpus.path=elsewhere", "corpora differ"),
         ("length", "corpus.length=64", "lengths of rows differ"),
+        ("rows", "corpus.eval_rows=2048", "numbers of held-out rows (corpus.eval_rows) differ"),
+        ("packed", "corpus.pack=true", "packing of rows (corpus.pack) differ"),
         ("mask", "objective.masking.rate=0.3", "masking differ"),
         ("seed", "train.seed=9", ""),
     ):

@@ -283,6 +283,8 @@ def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mappin
     for what, values in (
         ("corpora", {(one.path, one.mixture, one.temperature) for one in (run.config.corpus for run in sides)}),
         ("lengths of rows", {run.config.corpus.length for run in sides}),
+        ("packing of rows (corpus.pack)", {run.config.corpus.is_packed for run in sides}),
+        ("numbers of held-out rows (corpus.eval_rows)", {run.config.corpus.eval_rows for run in sides}),
         ("masking", {run.config.objective.masking for run in sides}),
         ("objectives", {run.config.objective.name for run in sides}),
     ):
