@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.cells import cell_len
 
-from made_up_results import labels, write_model, write_result
+from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.reporting.page import inline_svg
@@ -199,6 +199,26 @@ def test_comparisons_as_tables(tmp_path: Path) -> None:
     assert all(full.render(form) for form in FORMATS)
     two = comparison_table(compare(base, other, write_model(tmp_path / "sr", 0.75)))
     assert [row["contender"] for row in csv.DictReader(io.StringIO(two.csv()))] == ["hc", "sr"]
+
+
+def test_pictures_colour_what_is_better_where_less_is_better(tmp_path: Path) -> None:
+    gold = labels(300)
+    folders = []
+    for name, share in (("weak", 0.4), ("strong", 0.8)):
+        for seed in (1, 2, 3):
+            columns = {"gold": gold, "predicted": guesses(gold, share, seed), "predicted_before": gold}
+            metrics = ("attack_success_rate", "accuracy_under_attack")
+            write_result(tmp_path / name, "mr", seed, columns, split="attack-typos", metrics=metrics)
+        folders.append(tmp_path / name)
+    found = compare(*folders, metric="all", resamples=300)
+    assert [row.difference.interval.estimate > 0 for row in found.rows] == [False, True]
+    assert ["is better than" in verdict(row) for row in found.rows] == [True, True]
+    plot = forest_plot(found)
+    assert "var(--bad)" not in plot and plot.count("stroke: var(--good); stroke-width: 10") == 2
+    assert "Of attack_success_rate less is better: left of zero." in plot
+    worse = forest_plot(compare(*reversed(folders), metric="all", resamples=300))
+    assert "var(--good)" not in worse and "less is better" in worse
+    assert "less is better" not in forest_plot(compare(*folders, metric="accuracy_under_attack", resamples=300))
 
 
 def test_the_format_follows_the_name_of_the_file(tmp_path: Path) -> None:

@@ -371,7 +371,8 @@ def forest_plot(comparison: Comparison) -> str:
         start, middle, end = (place(100 * value) for value in (interval.low, interval.estimate, interval.high))
         p = row.difference.p if row.p_adjusted is None else row.p_adjusted
         shown = p < 1 - comparison.confidence
-        color = ("var(--good)" if interval.estimate > 0 else "var(--bad)") if shown else "currentColor"
+        is_better = (interval.estimate < 0) == METRICS[row.metric].less_is_better
+        color = ("var(--good)" if is_better else "var(--bad)") if shown else "currentColor"
         said = f"{100 * interval.estimate:+.2f} [{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
         bar = "".join(
             f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" vector-effect="non-scaling-stroke" style="{style}"/>'
@@ -388,7 +389,12 @@ def forest_plot(comparison: Comparison) -> str:
     ticks = "".join(
         f'<span style="left: {place(tick)}%">{f"{tick:+g}" if tick else 0}</span>' for tick in _ticks(low, high)
     )
-    said = f"Points more than {comparison.baseline}, with intervals of {comparison.confidence:.0%}; coloured: shown."
+    reversed_ = dict.fromkeys(row.metric for row in rows if METRICS[row.metric].less_is_better)
+    left = f" Of {', '.join(reversed_)} less is better: left of zero." if reversed_ else ""
+    said = (
+        f"Points more than {comparison.baseline}, with intervals of {comparison.confidence:.0%}; coloured: shown, "
+        f"green better, red worse.{left}"
+    )
     caption = html.escape(printable(said))
     return (
         f'<figure class="forest">{_STYLE}\n{"".join(map(line, rows))}<div><span></span><div class="axis">{ticks}</div>'
