@@ -177,8 +177,9 @@ def calibrate(
         data=benchmark.digests,
     )
     chosen.save(out)
+    measured = "not known" if chosen.precision is None else f"{chosen.precision:.3f}"
     text = (
-        f"{detector} accepts from {chosen.threshold:.4g} on: precision {chosen.precision:.3f}, recall "
+        f"{detector} accepts from {chosen.threshold:.4g} on: precision {measured}, recall "
         f"{chosen.recall:.3f} ({level}; cross-validated by target, {folds} folds of {chosen.num_targets:,}); {out}"
     )
     Output(as_json, quiet).result({"out": out, **dataclasses.asdict(chosen)}, text)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made_up_scorers import MemorizingScorer, TableScorer, made_up_items
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.calibration import (
     Calibration,
     calibrate,
@@ -127,6 +127,19 @@ def test_calibration_says_what_held_out_targets_get() -> None:
     assert (chosen.precision, chosen.recall, chosen.f1) == (held_out.precision, held_out.recall, held_out.f1)
     assert (chosen.num_items, chosen.num_targets, chosen.num_accepted) == (24, 8, held_out.num_accepted)
     assert seen.precision >= 0.33 and seen != held_out
+
+
+def test_a_precision_that_no_fold_reaches_is_said_and_written_as_null(tmp_path: Path) -> None:
+    """One target alone makes the precision: without it the others never reach it, and it is held out by itself."""
+    items = made_up_items([[0.9, 0.0], [0.9, 0.0], [0.9, 0.0]])
+    table = dict(zip((item.substitution.substitute for item in items), (0.9, 0.1, 0.3, 0.8, 0.3, 0.8), strict=True))
+    with pytest.warns(TruenegWarning, match=r"'table' accepts nothing in the cross-validation.*lower --precision"):
+        chosen = calibrate(items, TableScorer(table), precision=0.95, folds=3, detector="table")
+    assert (chosen.threshold, chosen.precision, chosen.num_accepted) == (0.9, None, 0)
+    chosen.save(tmp_path / "detector.json")
+    written = json.loads((tmp_path / "detector.json").read_text(), parse_constant=pytest.fail)
+    assert written["precision"] is None
+    assert Calibration.load(tmp_path / "detector.json") == chosen
 
 
 def test_levels_and_best_f1() -> None:

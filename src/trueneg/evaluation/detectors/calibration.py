@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.scorers.calibrated import KIND, read_calibration
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.swords import Item, level_named
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts
@@ -51,7 +52,8 @@ class Calibration:
 
     detector: str
     threshold: float
-    precision: float
+    precision: float | None
+    """None where the cross-validation accepts nothing."""
     recall: float
     f1: float
     level: str
@@ -76,7 +78,8 @@ class Calibration:
         content = {"kind": KIND, **dataclasses.asdict(self)}
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
@@ -196,6 +199,9 @@ def calibrate(
         detector: Name of the detector.
         data: Files that the items come from, with their checksums.
 
+    Warns:
+        TruenegWarning: if the cross-validation accepts nothing: the threshold's precision is then not known.
+
     Raises:
         ConfigError: if no threshold has the precision (naming the best), for an unknown level, or an impossible number
             of folds.
@@ -222,10 +228,18 @@ def calibrate(
     final = scorer.fit(substitutions, acceptability) if needs_fitting(scorer) else scorer
     thresholds = cross_validated_thresholds(is_right, scores, fold_of, precision)
     verdicts = Verdicts.of(is_right, scores >= thresholds[fold_of])
+    if not verdicts.num_accepted:
+        warnings.warn(
+            f"'{detector or type(scorer).__name__}' accepts nothing in the cross-validation: the threshold "
+            f"{threshold:.4g} is right on all the data together, and its precision on other text is not known: lower "
+            "--precision, or give more data",
+            TruenegWarning,
+            stacklevel=2,
+        )
     return Calibration(
         detector=detector,
         threshold=threshold,
-        precision=verdicts.precision,
+        precision=verdicts.precision if verdicts.num_accepted else None,
         recall=verdicts.recall,
         f1=verdicts.f1,
         level=level,
