@@ -153,6 +153,10 @@ def test_a_reproduced_table_has_the_papers_figures_beside_ours(tmp_path: Path) -
         assert said in words, said
     assert "HC against base, True Negatives, Table 3: MNLI +2.25 [+1.00, +3.50] points" in words
     assert 'class="number replicated"' in text and "trueneg reproduce tn-table3 --scale tiny" in words
+    assert "--scale tiny --seeds 2 --out OUT" in words and "which --arms and --set it was made with" in words
+    save_table(table(scale="mini", cells=[Cell("HC", "ratio", 1.0, {0: 1.0})], claims=[]), folder)
+    again = Page(write_report([folder], tmp_path / "again.html").read_text()).words
+    assert "trueneg reproduce tn-table3 --scale mini --data DATA --out OUT" in again  # a seed that none was asked for
     assert "HC%2CMNLI%2C80.6%2C63.75%2C1%2C63.5" in text  # as CSV
     found = list(findings.of_tables([table()]))
     assert [one.standing for one in found] == ["better", "open"] and found[1].gain is None

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.robustness import ATTACK
 from trueneg.evaluation.results.summary import Runs
 from trueneg.reporting.sources import Sources
 from trueneg.reporting.tables import Table, text_table
 
+_MADE_UP = "tiny"
+"""The scale of recipes that makes its own data where none is given."""
+_OF_RECIPES = (
+    "Of recipes: DATA is the folder that was given as --data. A table does not say which --arms and --set it was made "
+    "with: give the same again."
+)
 COLUMNS = ("what", "kind", "seeds", "trueneg", "revision", "other versions", "made again by")
 
 
@@ -28,6 +35,7 @@ def provenance_table(sources: Sources, read: Mapping[str, Runs]) -> Table:
     }
     shown = [[*row[:-2], letters.get(row[-2], "–"), row[-1]] for row in dict.fromkeys(rows)]
     notes = [f"{letter}: {versions}." for versions, letter in letters.items()]
+    notes += [_OF_RECIPES] if sources.tables else []
     return text_table(COLUMNS, shown, notes=notes)
 
 
@@ -37,9 +45,18 @@ Row = tuple[str, ...]
 def _of_tables(sources: Sources) -> Iterator[Row]:
     for name, table in sources.tables.items():
         seeds = sorted({seed for cell in table.cells for seed in cell.by_seed})
-        command = shlex.join(["trueneg", "reproduce", table.recipe, "--scale", table.scale])
+        command = shlex.join(["trueneg", "reproduce", table.recipe, *_reproduced(table, seeds)])
         versions = {"trueneg": table.version, **table.versions}
         yield (name, "reproduced table", ", ".join(map(str, seeds)) or "–", *_versions(versions), command)
+
+
+def _reproduced(table: ReproducedTable, seeds: Sequence[int]) -> Iterator[str]:
+    yield from ("--scale", table.scale)
+    if table.scale != _MADE_UP:
+        yield from ("--data", "DATA")
+    if seeds and min(seeds) > 0:
+        yield from ("--seeds", str(max(seeds)))
+    yield from ("--out", "OUT")
 
 
 def _of_runs(sources: Sources) -> Iterator[Row]:
