@@ -94,6 +94,19 @@ def test_differences_are_paired_by_seed(fake_runs: list[Any], ring_corpus: Path,
     assert "| electra | 3 | 0.700 | 0.600 |" in table
 
 
+def test_seeds_of_one_arm_alone_are_said(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    both = ["baseline", "marginal"]
+    assert "not run with the same seeds" not in reproduce(tmp_path, arms=both, seeds=2, corpus=ring_corpus)[1]
+    results, table = reproduce(tmp_path, arms=["marginal"], seeds=4, corpus=ring_corpus)
+    baseline, gained = results["arms"]
+    # The means are 6.5 and 7.375, and yet marginal gains: that is over the seeds of both.
+    assert (baseline["mean"]["nll"], gained["mean"]["nll"]) == pytest.approx((6.5, 7.375))
+    assert "| marginal | 4 | 7.375 (-0.115 [" in table
+    means = "nll 6.385 (marginal), nll 6.500 (baseline)"
+    said = "marginal and baseline were not run with the same seeds: differences are over seeds 1, 2 alone, with means "
+    assert said + means in table
+
+
 def test_one_seed_has_no_intervals(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
     results, table = reproduce(tmp_path, arms=["baseline", "marginal"], seeds=1, corpus=ring_corpus)
     assert results["arms"][1]["difference"] == {}

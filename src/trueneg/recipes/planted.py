@@ -273,7 +273,26 @@ def markdown(results: dict[str, Any]) -> str:
         if rows := [arm for arm in results["arms"] if arm["is_electra"] is is_electra]:
             names = [kind, "seeds", *(name.replace("_", " ") for name in metrics), "precision", "recall"]
             parts.append(text_table(names, [_cells(arm, metrics) for arm in rows]).markdown())
+            parts += [note for arm in rows if (note := _unpaired(arm, results["arms"], metrics))]
     return "\n".join(parts)
+
+
+def _unpaired(arm: dict[str, Any], arms: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
+    """Say over which seeds an arm's differences are, where they are not those of both means; else nothing."""
+    yardstick = next((one for one in arms if one["arm"] == arm["yardstick"] != arm["arm"]), None)
+    if yardstick is None or arm["seeds"].keys() == yardstick["seeds"].keys():
+        return ""
+    paired = [seed for seed in arm["seeds"] if seed in yardstick["seeds"]]
+    beginning = f"{arm['arm']} and {yardstick['arm']} were not run with the same seeds"
+    if len(paired) < 2:
+        return f"{beginning}, and have fewer than two in common: no difference is given.\n"
+    means = [
+        f"{name.replace('_', ' ')} {_mean(one['seeds'][seed][name] for seed in paired):.3f} ({one['arm']})"
+        for name in metrics
+        if name in arm["difference"]
+        for one in (arm, yardstick)
+    ]
+    return f"{beginning}: differences are over seeds {', '.join(paired)} alone, with means {', '.join(means)}.\n"
 
 
 def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResult]) -> dict[str, Any]:
