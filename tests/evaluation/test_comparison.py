@@ -15,7 +15,7 @@ from scipy import stats
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
-from trueneg.evaluation.results.store import load_result, predictions_path
+from trueneg.evaluation.results.store import Result, load_result, predictions_path, save_result
 from trueneg.evaluation.results.summary import GLUE_AVERAGE
 from trueneg.evaluation.statistics.significance import holm
 
@@ -69,6 +69,17 @@ def test_equal_models_differ_in_nothing(tmp_path: Path) -> None:
     (row,) = compare(write_model(tmp_path / "one", 0.8), write_model(tmp_path / "two", 0.8)).rows
     assert row.difference.interval.estimate == 0
     assert (row.difference.p, row.signs.p) == (1.0, 1.0)
+
+
+def test_a_split_of_one_example_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+    folders = [write_model(tmp_path / name, share) for name, share in (("base", 0.7), ("hc", 0.8))]
+    for folder in folders:
+        for seed in (1, 2, 3):
+            result = Result("imdb", "attack-x", seed, {"accuracy": 1.0}, 1, "model", "last", 1)
+            save_result(result, [{"key": "0", "gold": 1, "predicted": 1}], folder / "imdb" / f"seed-{seed}")
+    found = compare(*folders)
+    assert [row.task for row in found.rows] == ["glue/rte"]
+    assert "imdb attack-x: one example, of which nothing is compared" in found.notes
 
 
 def test_answers_are_matched_by_key(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tm
 
     cell = table.cell("BERT-base HC", AVERAGE)
     assert cell is not None and list(cell.by_seed.values()) == pytest.approx(average("HC"))
-    assert cell.paper == pytest.approx((69.3 + 93.2) / 2), "of the same tasks, not the paper's average of eight"
+    assert cell.paper == 81.25 == (69.3 + 93.2) / 2, "of the same tasks, not the paper's average of eight"
     ps, intervals = [], []
     for row in ("HC", "SR"):
         folders = [tmp_path / "tn-table3" / "rows" / name for name in ("BERT-base", f"BERT-base-{row}")]
@@ -225,7 +225,7 @@ def test_differences_are_from_the_row_that_the_papers_are_from() -> None:
     table = replace(CLINE_TABLE5, baselines={"BERT": "RoBERTa"}).averaged(CLINE_TABLE5.columns)
     assert table.difference("CLINE", "BERT", "IMDB") == pytest.approx(94.7 - 93.9)
     assert table.difference("CLINE", "continued", "IMDB") is None
-    assert table.figure("CLINE", AVERAGE) == pytest.approx((94.7 + 92.3 + 80.4 + 55.4) / 4)
+    assert table.figure("CLINE", AVERAGE) == pytest.approx((94.7 + 92.3 + 80.4 + 55.4) / 4, abs=0.005)
     assert TN_TABLE3.averaged(TN_TABLE3.columns[:-1]) is TN_TABLE3, "the paper's own, however it was rounded"
 
 

@@ -42,9 +42,11 @@ class PrintedTable:
     def averaged(self, columns: Sequence[str]) -> PrintedTable:
         """Give ``AVERAGE`` over some of the columns; one that is printed over all of them stays as it is printed.
 
+        Rounded to two decimals.
+
         Example:
-            >>> TN_TABLE3.averaged(["CoLA", "MRPC", "STS", "RTE"]).figure("BERT-base", "Average")
-            75.725
+            >>> TN_TABLE3.averaged(["CoLA", "MRPC", "RTE"]).figure("BERT-base", "Average")
+            71.93
         """
         others = [name for name in self.columns if name != AVERAGE]
         if AVERAGE in self.columns and set(columns) == set(others):
@@ -53,7 +55,7 @@ class PrintedTable:
         for row in self.rows:
             own = [self.figure(row, column) for column in columns]
             known = [figure for figure in own if figure is not None]
-            mean = round(fmean(known), 6) if known and len(known) == len(own) else None
+            mean = round(fmean(known), 2) if known and len(known) == len(own) else None
             rows[row] = (*(self.figure(row, name) for name in others), mean)
         return replace(self, columns=(*others, AVERAGE), rows=rows)
 

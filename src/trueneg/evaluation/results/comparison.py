@@ -224,6 +224,9 @@ class _Pair:
             raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
         if not chosen:
             return []
+        if results[0].num_examples < 2:
+            self.notes.append(f"{self.names['task']} {self.names['split']}: one example, of which nothing is compared")
+            return []
         predictions = self._predictions()
         self.notes += self._constants(predictions)
         return [
