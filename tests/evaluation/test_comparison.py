@@ -75,11 +75,11 @@ def test_a_split_of_one_example_is_named_and_the_others_are_compared(tmp_path: P
     folders = [write_model(tmp_path / name, share) for name, share in (("base", 0.7), ("hc", 0.8))]
     for folder in folders:
         for seed in (1, 2, 3):
-            result = Result("imdb", "attack-x", seed, {"accuracy": 1.0}, 1, "model", "last", 1)
+            result = Result("imdb", "dev", seed, {"accuracy": 1.0}, 1, "model", "last", 1)
             save_result(result, [{"key": "0", "gold": 1, "predicted": 1}], folder / "imdb" / f"seed-{seed}")
     found = compare(*folders)
     assert [row.task for row in found.rows] == ["glue/rte"]
-    assert "imdb attack-x: one example, of which nothing is compared" in found.notes
+    assert "imdb dev: one example, of which nothing is compared" in found.notes
 
 
 def test_answers_are_matched_by_key(tmp_path: Path) -> None:

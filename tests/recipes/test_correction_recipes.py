@@ -78,11 +78,14 @@ def answer(workspace: Workspace, figures: dict[str, list[float]]) -> None:
 
 def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path) -> None:
     found = planned(tmp_path, data)
-    noise = [0.0, 0.001, 0.002, 0.001]
+    noise = {
+        **{"soft-in-context": [0.0, 0.001, 0.002, 0.001], "smoothing": [0.001, 0.0, 0.001, 0.002], "self": [0.0] * 4},
+        **{ONE_HOT: [0.002, 0.001, 0.0, 0.001], "HC": [0.0, 0.002, 0.001, 0.001]},
+    }
     means = {"soft-in-context": 0.5, "self": 0.45, "smoothing": 0.45, ONE_HOT: 0.4, "HC": 0.42}
     answer(
         found.workspace,
-        {arm: [mean + (0 if arm == "self" else one) for one in noise] for arm, mean in means.items()},
+        {arm: [mean + one for one in noise[arm]] for arm, mean in means.items()},
     )
     table = found.readers["corrections"](found.workspace, "corrections", "mini")
     cells = {column: table.cell("soft in context", column) for column in table.columns}
