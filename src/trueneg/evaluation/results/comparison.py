@@ -225,7 +225,6 @@ class _Pair:
         if not chosen:
             return []
         if results[0].num_examples < 2:
-            self.notes.append(f"{self.names['task']} {self.names['split']}: one example, of which nothing is compared")
             return []
         predictions = self._predictions()
         self.notes += self._constants(predictions)
@@ -235,10 +234,12 @@ class _Pair:
         ]
 
     def lacking(self, metric: str) -> list[str]:
-        """Say which of the chosen metrics some results have and others lack; nothing without labels."""
+        """Say which of the chosen metrics some results have and others lack, or that there are too few examples."""
         results = [result for side in self.sides for _, result in side.values()]
         if not all(result.metrics for result in results):
             return []
+        if results[0].num_examples < 2:
+            return [f"{self.names['task']} {self.names['split']}: one example, of which nothing is compared"]
         some = dict.fromkeys(name for result in results for name in result.metrics)
         chosen = {"all": list(some), "primary": [results[0].primary]}.get(metric, [metric])
         found = [
