@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,14 @@ def test_claims_of_drops_are_better_where_the_drop_is_smaller() -> None:
     marks = [one.gain for one in found if one.gain is not None]
     assert [(mark.value, mark.low, mark.high) for mark in marks] == [(12, 9, 15), (-4, -7, -1), (4, 1, 7)]
     assert [one.measure.endswith("(less is better)") for one in found] == [True, True, False]
+
+
+def test_of_claims_that_are_not_of_what_is_better_the_verdict_alone_is_said() -> None:
+    rises = Claim("100 %", "6.25 %", "base Iter.", 0.17, Interval(0.5, 0.2, 0.8, 3), 0.01, "replicated", "+0.50")
+    (found,) = findings.of_tables([replace(table(claims=[rises]), recipe="tn-table2")])
+    assert found.gain is None and "replicated: +0.50; neither more nor less is better" in found.reason
+    (other,) = findings.of_tables([table(claims=[rises])])
+    assert other.standing == "better"
 
 
 def test_independent_intervals_are_added_in_squares() -> None:

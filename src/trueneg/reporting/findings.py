@@ -125,6 +125,10 @@ def of_runs(runs: Sequence[RunFiles]) -> list[Finding]:
     return [_loss(baseline, ours, name, theirs) for name, theirs in others]
 
 
+_NEITHER = ("tn-table2", "cline-table3")
+"""Recipes whose claims are not of what is better: rates that rise, reviews that one model alone has right."""
+
+
 def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
     """Say what became of the claims of reproduced tables."""
     for table in tables:
@@ -132,7 +136,10 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
             mark, is_less = None, less_is_better(claim.column)
             measure = claim.column + (" (less is better)" if is_less else "")
             reason = f"{claim.verdict}: {claim.reason}"
-            if claim.interval is not None and claim.verdict != "not comparable":
+            is_judged = claim.interval is not None and claim.verdict != "not comparable"
+            if is_judged and table.recipe in _NEITHER:
+                reason += "; neither more nor less is better"
+            elif claim.interval is not None and is_judged:
                 is_shown = claim.verdict in ("replicated", "confirmed", "contradicted")
                 gain = _oriented(claim.interval, 1, is_less)
                 standing = _standing(gain) if is_shown else "open"
