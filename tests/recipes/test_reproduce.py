@@ -16,7 +16,7 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.papers import AVERAGE, CLINE_TABLE5, TN_TABLE3
+from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, CLINE_TABLE5, TN_TABLE3
 from trueneg.recipes.plan import FINISHED, Job, Output, Plan, Workspace
 from trueneg.recipes.reproduction import ALL, TABLES, plan_tables
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
@@ -198,6 +198,28 @@ def test_a_model_that_learned_nothing_is_not_compared(tmp_path: Path) -> None:
     (claim,) = read_results(workspace, "tn-table3", "mini", spec).claims
     assert claim.verdict == "not comparable"
     assert "BERT-base learned nothing" in claim.reason
+
+
+def test_a_contrast_set_is_answered_by_one_that_learned(tmp_path: Path) -> None:
+    """A constant answer is right for all of one label, as in the paper's BoolQ with 1 % of the examples."""
+    plan = Plan({row: Job(row, ("list", row)) for row in ("BERT", "CLINE")})
+    workspace = Workspace.open(tmp_path, plan)
+    for row, answers in (("BERT", (1, 1)), ("CLINE", (1, 0))):
+        for seed in (1, 2):
+            items = [
+                {"key": "0", "gold": 1, "predicted": answers[0]},
+                {"key": "0/1", "gold": 0, "predicted": answers[1]},
+            ]
+            right = {"num_original": 1, "num_original_right": 1, "num_revised": 1, "num_revised_right": 1 - answers[1]}
+            pairs = {"num_pairs_right": 1 - answers[1], "num_groups": 1, "num_groups_right": 1 - answers[1]}
+            groups = [{"key": str(n), "group": str(n), **right, **pairs, "items": items} for n in range(8)]
+            result = Result("boolq", "contrast-test", seed, {"revised": 1.0 - answers[1]}, 8, "model", "last", 1)
+            save_result(result, groups, workspace.folder(row) / "out" / "boolq" / f"seed-{seed}")
+    columns = [Column("BoolQ Rev", "boolq", "contrast-test", "revised")]
+    spec = Spec(CLINE_TABLE4, {"BERT": ["BERT"], "CLINE": ["CLINE"]}, columns, [("CLINE", "BERT", "BoolQ Rev")])
+    table = read_results(workspace, "cline-table4", "mini", spec)
+    assert (table.claims[0].verdict, "BERT learned nothing" in table.claims[0].reason) == ("not comparable", True)
+    assert "BERT predicts the same of all examples of BoolQ Rev with seeds 1, 2." in table.notes
 
 
 def test_one_seed_says_nothing_of_another() -> None:

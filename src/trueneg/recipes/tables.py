@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import Compared, compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
-from trueneg.evaluation.results.store import columns_of, find_results, load_predictions, predictions_path
+from trueneg.evaluation.results.store import find_results, load_predictions, predictions_path
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
 from trueneg.evaluation.statistics.significance import holm
@@ -91,9 +89,12 @@ class Measured:
 
     def failures(self) -> list[str]:
         """Say which fine-tunings failed."""
+        found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+        for (row, column), seeds in self.constant.items():
+            found.setdefault((row, tuple(sorted(seeds))), []).append(column)
         return [
-            f"{row} predicts the same of all examples of {column} with seeds {', '.join(map(str, sorted(seeds)))}."
-            for (row, column), seeds in self.constant.items()
+            f"{row} predicts the same of all examples of {', '.join(columns)} with seeds {', '.join(map(str, seeds))}."
+            for (row, seeds), columns in found.items()
         ]
 
     def obstacle(self, row: str, column: str) -> str:
@@ -196,8 +197,10 @@ def _constant(runs: Runs, column: Column) -> set[int]:
     for (task, split), results in runs.items():
         if column.has(task, split):
             for seed, (path, _) in results.items():
-                predicted = columns_of(load_predictions(path)).get("predicted")
-                if predicted is not None and len(np.unique(predicted)) == 1:
+                # Of a contrast set a record is a group, which has its examples in it.
+                items = (item for one in load_predictions(path) for item in one.get("items", [one]))
+                answers = {repr(item["predicted"]) for item in items if "predicted" in item}
+                if len(answers) == 1:
                     found.add(seed)
     return found
 
