@@ -82,6 +82,13 @@ def test_the_examples_themselves_count_more_than_where_they_were(tmp_path: Path)
     ]
     found = list(of_hits(layers_of(read_sources(files))))
     assert [(one.contender, one.gain is None) for one in found] == [("moved", False), ("changed", True)]
+    again = write(tmp_path / "other.json", {"data": "elsewhere", "examples": "cc"}, other=(0.5, ONE))
+    words = [
+        Page(write_report(read, tmp_path / "page.html").read_text()).words for read in (files[:2], [*files, again])
+    ]
+    assert "Hits by mean, % (one word each)" in words[0]
+    assert all(f"Hits by mean, % (one word each, {data})" in words[1] for data in ("here", "elsewhere"))
+    assert "one word each, there" not in words[1], "the same examples as here"
 
 
 def test_encoders_of_one_folder_name_are_told_apart(tmp_path: Path) -> None:

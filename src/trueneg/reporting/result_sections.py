@@ -12,7 +12,7 @@ from trueneg.reporting import detection
 from trueneg.reporting.charts import Change, Line, change_chart, line_chart
 from trueneg.reporting.findings import layers_of, short_checkpoints, similarities_of
 from trueneg.reporting.results import averages_table, comparison_table, percent, points, results_table
-from trueneg.reporting.sources import Sources
+from trueneg.reporting.sources import MeasuredOn, Sources
 from trueneg.reporting.tables import short_names, shown_table, text_table
 
 
@@ -71,7 +71,9 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
     names = short_checkpoints([*layers, *similar])
     charts, tables = [], []
     order = list(dict.fromkeys(one.checkpoint for one in layers))
-    for way, triplets in dict.fromkeys((one.way, one.triplets) for one in layers):
+    seen: list[MeasuredOn] = []
+    layers = [replace(one, on=_first_alike(one.on, seen)) for one in layers]
+    for way, triplets, on in dict.fromkeys((one.way, one.triplets, one.on) for one in layers):
         lines = [
             Line(
                 names[one.checkpoint],
@@ -79,13 +81,14 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
                 order.index(one.checkpoint),
             )
             for one in layers
-            if (one.way, one.triplets) == (way, triplets)
+            if (one.way, one.triplets, one.on) == (way, triplets, on)
         ]
-        charts.append(line_chart(f"Hits by {way}, % ({triplets})", "layer", lines))
+        where = f"{triplets}, {on}" if len(seen) > 1 else triplets
+        charts.append(line_chart(f"Hits by {way}, % ({where})", "layer", lines))
     if layers:
         rows = [
             [
-                *(names[one.checkpoint], one.triplets, one.way),
+                *(names[one.checkpoint], *([str(one.on)] if len(seen) > 1 else []), one.triplets, one.way),
                 f"{percent(one.curve[one.paper_layer])} (layer {one.paper_layer})",
                 f"{percent(one.chosen.estimate)} [{percent(one.chosen.low)}, {percent(one.chosen.high)}]"
                 f" (layer {one.chosen_layer})",
@@ -94,7 +97,7 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
             for one in layers
         ]
         best, chosen = "Hits, best layer (as the paper)", "Hits, layer chosen on a fifth [95%]"
-        heading = ["encoder", "words replaced", "by", best, chosen, "ties"]
+        heading = ["encoder", *(["of"] if len(seen) > 1 else []), "words replaced", "by", best, chosen, "ties"]
         tables.append(shown_table(text_table(heading, rows), "hits"))
     if similar:
         rows = [
@@ -107,6 +110,14 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
         heading = ["encoder", "vectors", "Spearman × 100", "95 % interval", "pairs"]
         tables.append(shown_table(text_table(heading, rows), "sentence-similarity"))
     return {"charts": charts, "tables": tables}
+
+
+def _first_alike(on: MeasuredOn, seen: list[MeasuredOn]) -> MeasuredOn:
+    """Give the first of those seen that is not of other examples, or add this one to them."""
+    found = next((other for other in seen if not on.is_other(other)), None)
+    if found is None:
+        seen.append(on)
+    return found or on
 
 
 def of_detectors(sources: Sources) -> Iterator[dict[str, Any]]:
