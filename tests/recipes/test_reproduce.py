@@ -69,6 +69,7 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
 
     assert str(tmp_path) not in (tmp_path / "tn-table4" / "table.json").read_text()
+    assert (table.arms, table.settings) == ([], ["finetune.train.steps=1"])
 
     folders = [tmp_path / "tn-table4" / "rows" / row for row in ("ELECTRA-small", "ELECTRA-small-HC")]
     assert works("compare", *folders, "--json").data["rows"]
@@ -275,6 +276,12 @@ def test_what_measures_a_fine_tuned_model_has_a_folder_of_its_own(recipe: str, d
     assert jobs and {job.command[-2:] for job in jobs} == {("--results", Output(""))}
     tests = [job for name, job in planned.workspace.plan.jobs.items() if name.startswith("adversaries-")]
     assert all(job.command[job.command.index("--split") + 1] == "test" for job in tests)
+
+
+def test_a_table_says_what_was_asked_for_but_not_where_it_lay(data: Path, tmp_path: Path) -> None:
+    settings = [f"text={next((data / 'corpus').iterdir())}", "pretrain.train.steps=7"]
+    planned = plan_tables("tn-cost", tmp_path, scale="tiny", data=data, seeds=1, settings=settings)
+    assert planned.settings == ["text=made-up.txt", "pretrain.train.steps=7"]
 
 
 def test_rows_named_twice_are_one(data: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trueneg.errors import ConfigError, TaskError, unknown_name
@@ -42,6 +42,8 @@ class Planned:
     workspace: Workspace
     readers: dict[str, Read]
     scale: str
+    arms: Sequence[str] = ()
+    settings: Sequence[str] = ()
 
     def minutes(self) -> float:
         """Estimate the time of the jobs that are left, one after another."""
@@ -100,7 +102,12 @@ def plan_tables(
     setting = Setting(sizes, Path(data), seeds, Settings.parse(settings))
     names = list(TABLES) if recipe == ALL else [recipe]
     readers = {name: TABLES[name](setting, arms) for name in names}
-    return Planned(Workspace.open(folder, setting.plan), readers, scale)
+    return Planned(Workspace.open(folder, setting.plan), readers, scale, arms, [*map(_without_place, settings)])
+
+
+def _without_place(setting: str) -> str:
+    key, equals, value = setting.partition("=")
+    return f"{key}{equals}{Path(value).name if Path(value).exists() else value}"
 
 
 def run_tables(
@@ -122,7 +129,8 @@ def run_tables(
             raise TaskError("the data changed while the jobs ran: run the same again, which redoes what read them")
         found = {}
         for name, read in planned.readers.items():
-            found[name] = read(workspace, name, planned.scale)
+            table = read(workspace, name, planned.scale)
+            found[name] = replace(table, arms=[*planned.arms], settings=[*planned.settings])
             save_table(found[name], workspace.root / name)
             write_whole(workspace.root / name / MARKDOWN, markdown(reproduced_tables(found[name])))
         return found

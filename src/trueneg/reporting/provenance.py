@@ -14,8 +14,7 @@ from trueneg.reporting.tables import Table, text_table
 _MADE_UP = "tiny"
 """The scale of recipes that makes its own data where none is given."""
 _OF_RECIPES = (
-    "Of recipes: DATA is the folder that was given as --data. A table does not say which --arms and --set it was made "
-    "with: give the same again."
+    "Of recipes: DATA is the folder that was given as --data; files that --set names are told by their names alone."
 )
 COLUMNS = ("what", "kind", "seeds", "trueneg", "revision", "other versions", "made again by")
 
@@ -56,6 +55,9 @@ def _reproduced(table: ReproducedTable, seeds: Sequence[int]) -> Iterator[str]:
         yield from ("--data", "DATA")
     if seeds and min(seeds) > 0:
         yield from ("--seeds", str(max(seeds)))
+    if table.arms:
+        yield from ("--arms", ",".join(table.arms))
+    yield from (word for setting in table.settings for word in ("--set", setting))
     yield from ("--out", "OUT")
 
 

@@ -77,6 +77,10 @@ class ReproducedTable:
     data: dict[str, str]
     """SHA-256 of the data that was read, by name."""
     versions: dict[str, str]
+    arms: list[str] = field(default_factory=list)
+    """Further rows that were asked for."""
+    settings: list[str] = field(default_factory=list)
+    """``key=value`` that all its runs had; of a file its name, wherever it lay."""
     schema: int = SCHEMA
     version: str = __version__
 
