@@ -244,13 +244,13 @@ def test_a_sweep_selected_on_the_contrast_set_is_labelled_in_every_table(
     chosen = ("--select-on", f"contrast-set:{films}", "--out", tmp_path / "a")
     done = works("finetune", world.run, *given, *chosen, "--json").data
     (selected,) = done["selections"]
-    assert (selected["on"], selected["metric"]) == ("contrast-test", "group_consistency")
+    assert (selected["on"], selected["metric"]) == ("contrast-test", "revised")
     best = selected["combinations"][selected["selected"]]
     for one in selected["combinations"]:
         shown = works("evaluate", tmp_path / "a" / one["folder"], "--contrast-set", films, "--json").data["results"]
-        assert one["by_seed"] == {"1": shown[0]["metrics"]["group_consistency"]}
+        assert one["by_seed"] == {"1": shown[0]["metrics"]["revised"]}
         assert one["mean"] <= best["mean"]
-    rule = "best of 2 by group_consistency on contrast-test"
+    rule = "best of 2 by revised on contrast-test"
     assert {result["split"] for result in done["results"]} == {"dev", "test", "contrast-test"}
     assert all(result["selection"] == f"last; optimizer.learning_rate: {rule}" for result in done["results"])
     assert works("report", tmp_path / "a", "--format", "csv").out.count(rule) == 6, "each metric of each split"
@@ -259,7 +259,7 @@ def test_a_sweep_selected_on_the_contrast_set_is_labelled_in_every_table(
     assert rule in attacked.err
     works("finetune", world.run, *on_films(films), "--seeds", 1, "--out", tmp_path / "b")
     notes = works("compare", tmp_path / "b", tmp_path / "a", "--resamples", 50, "--json").data["rows"][0]["notes"]
-    note = "of a, optimizer.learning_rate is the best of 2 by group_consistency on contrast-test"
+    note = "of a, optimizer.learning_rate is the best of 2 by revised on contrast-test"
     assert note in notes
 
 
