@@ -203,6 +203,29 @@ def test_textfoolers_output(tmp_path: Path) -> None:
     assert (pair.original.text, pair.original.second, pair.adversarial.second) == ("he ran", "he moved", "he budged")
 
 
+def test_attacks_number_classes_whatever_they_are_called(tmp_path: Path) -> None:
+    """Stars are named 1, 2, …, and attacks write 0, 1, …; a table of one's own names them, or numbers all."""
+    stars = ("1", "2", "3")
+
+    def labels(name: str, text: str) -> list[int]:
+        (tmp_path / name).write_text(text)
+        return [example.original.label for example in read_published(tmp_path / name, stars)]
+
+    assert labels("log.csv", TEXTATTACK.splitlines()[0] + '\n0,1,1,"a","b","Successful"\n1,1,1,"a","b","Failed"\n') == [
+        0,
+        1,
+    ]
+    assert labels("fooler.txt", "orig sent (2):\ta\nadv sent (1):\tb\n\norig sent (1):\ta\nadv sent (0):\tb\n") == [
+        2,
+        1,
+    ]
+    assert labels("named.csv", "label,original,adversarial\n1,a,b\n2,a,b\n") == [0, 1]
+    assert labels("numbered.csv", "label,original,adversarial\n0,a,b\n2,a,b\n") == [0, 2]
+    with pytest.raises(TaskError, match=r"mixed\.csv:3: the task has no label '0'"):
+        (tmp_path / "mixed.csv").write_text("label,original,adversarial\npositive,a,b\n0,a,b\n")
+        read_published(tmp_path / "mixed.csv", LABELS)
+
+
 def test_a_table_of_ones_own_and_what_its_numbers_stand_for(tmp_path: Path) -> None:
     tsv = 'label\toriginal\tadversarial\npositive\tIt is "good\tIt is fine\n'
     (row,) = read(tmp_path, 'label,original,adversarial\npositive,"It, is",It was\n', "a.csv")

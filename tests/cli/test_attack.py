@@ -333,6 +333,25 @@ def test_models_of_two_tasks_are_asked_about_their_own_examples(texts: Path, tmp
     assert Path(one["result"]).name == "attack-typos-default-on-reviews.json"
 
 
+def test_data_of_one_name_are_told_apart_and_a_file_that_was_not_seen_is_attacked_whole(
+    texts: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "results" / "reviews" / "seed-1"
+    shutil.copytree(texts / "seed-1", other)
+    (tmp_path / "more").mkdir()
+    write_reviews(tmp_path / "more" / "reviews", "again ", train=range(8), dev=range(12))
+    config = json.loads((other / "config.json").read_text())
+    config["task"]["data"] = str(tmp_path / "more" / "reviews")
+    (other / "config.json").write_text(json.dumps(config))
+    attacked = works("attack", texts / "seed-1", other, "--attack", "typos", "--json").data["attacked"]
+    assert [(one["attack"]["task"], one["num_examples"]) for one in attacked] == [("reviews", 30), ("reviews", 12)]
+    write_reviews(tmp_path / "files", unseen=range(40))
+    (one,) = works(
+        *("attack", texts / "seed-1", "--attack", "typos", "--data", tmp_path / "files" / "unseen.csv"), "--json"
+    ).data["attacked"]
+    assert one["num_examples"] == 40
+
+
 def test_a_set_is_kept_whatever_comes_after_and_one_example_has_no_interval(
     texts: Path, neighbours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

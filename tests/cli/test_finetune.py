@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import World, fails, works
 
+from trueneg.attacks.runner import load_adversarial_examples
+
 WORDS = ("happy", "glad", "cheerful")
 
 
@@ -217,6 +219,13 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}
             assert metrics["group_consistency"] <= min(metrics["original"], metrics["revised"])
             assert result["counts"]["trained_on"] == 0, "no original is a training review"
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "original_text,perturbed_text,ground_truth_output,result_type\n"
+        "a large<br /><br />city,a big<br /><br />city,1,Successful\n"
+    )
+    (attacked,) = load_adversarial_examples(log, tmp_path / "a" / "imdb" / "seed-1").examples
+    assert (attacked.original.text, attacked.adversarial.text) == ("a large city", "a big city"), "as it reads reviews"
     elsewhere = tmp_path / "elsewhere"
     works("evaluate", "contrast-set", tmp_path / "a" / "imdb", "--data", data, "--results", elsewhere)
     first = "imdb/seed-1/contrast-test.predictions.jsonl"

@@ -65,6 +65,20 @@ def test_comments_at_the_head_are_no_words(tmp_path: Path) -> None:
     assert counts == {"comments": 2}
 
 
+@pytest.mark.parametrize("name", ["train.tsv", "train.iob2", "train.txt"])
+def test_comments_between_tabs_are_no_words_however_many_parts_they_have(name: str, tmp_path: Path) -> None:
+    lines = "# newdoc\nHello\tUH\n# two\n#\tSYM\n\n# newpar\n# text = He\nHe\tPRP\n"
+    sentences, counts = read_conll(write(tmp_path, lines, name))
+    assert [(s.words, s.tags) for s in sentences] == [(("Hello", "#"), ("UH", "SYM")), (("He",), ("PRP",))]
+    assert counts == {"comments": 4}
+
+
+def test_comments_of_conll_u_are_known_between_spaces(tmp_path: Path) -> None:
+    """The second has as many parts as the words have columns."""
+    sentences, counts = read_conll(write(tmp_path, "# newdoc\n# text = Hi\nHi _ _ O\n# _ _ O\n"))
+    assert [s.words for s in sentences] == [("Hi", "#")] and counts == {"comments": 2}
+
+
 def test_tabs_keep_words_with_spaces_whole(tmp_path: Path) -> None:
     assert read_conll(write(tmp_path, "1 000\tNUM\n"))[0][0].words == ("1 000",)
 

@@ -14,6 +14,7 @@ from trueneg.tasks import make_task
 from trueneg.tasks.cline import CLINE
 from trueneg.tasks.glue import GLUE
 from trueneg.tasks.hub import Hub
+from trueneg.tasks.records import read_records
 from trueneg.tasks.tabular import TabularTask
 
 
@@ -214,6 +215,22 @@ def test_tasks_that_the_hub_does_not_have_say_so(task: str, tmp_path: Path) -> N
 
 def test_every_other_text_task_has_columns_on_the_hub() -> None:
     assert {name for name, dataset in CLINE.items() if dataset.hub is None} == {"perspectrum"}
+
+
+def test_narrow_numbers_are_those_that_were_written(tmp_path: Path) -> None:
+    """The hub has STS-B's scores as float32, and 2.4 of that is 2.4000000953674316."""
+    from datasets import Dataset, DatasetDict, Value
+
+    scores = [2.4, 0.25, 4.615, None]
+    rows = Dataset.from_dict({"sentence1": ["a"] * 4, "sentence2": ["b"] * 4, "label": scores, "idx": range(4)})
+    for kind in ("float32", "float64"):
+        narrow = rows.cast_column("label", Value(kind))
+        DatasetDict({"validation": narrow.select(range(3))}).save_to_disk(tmp_path / kind / "stsb")
+        found = make_task(TaskConfig(name="glue/stsb", data=f"hub:{tmp_path / kind}")).read("dev").examples
+        assert [example.label for example in found] == scores[:3]
+        narrow.to_parquet(tmp_path / f"{kind}.parquet")
+        read = read_records(tmp_path / f"{kind}.parquet")
+        assert [row[read.names.index("label")] for row in read.rows] == ["2.4", "0.25", "4.615", ""]
 
 
 def test_what_cannot_be_loaded_is_said_in_a_line(tmp_path: Path) -> None:

@@ -163,6 +163,14 @@ def test_json_lines_may_have_numbers_nulls_and_other_keys(tmp_path: Path) -> Non
     assert split.counts == {"blank_lines": 1, "empty_texts": 1}
 
 
+def test_a_column_of_lists_that_some_rows_lack_is_no_column(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    rows = [{"text": "a", "tags": None, "note": None}, {"text": "b", "tags": ["x"], "note": None, "of": {"x": 1}}]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    read = read_records(path)
+    assert (read.names, [*read.rows]) == (("text", "note"), [("a", ""), ("b", "")])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -54,6 +54,8 @@ class _Row:
     label: str
     outcome: Outcome
     num_queries: int = 0
+    has_position: bool = True
+    """Whether the label is the number of a class, as attacks write it, and not its name."""
 
 
 def read_published(
@@ -83,7 +85,8 @@ def read_published(
                 ("a single text", "pairs of texts") if is_of_pairs else ("a pair of texts", "single texts")
             )
             raise TaskError(f"{path}:{row.line}: {there}, and the task is of {expected}: give examples of its kind")
-    return [_example_of(path, row, labels, names) for row in rows]
+    numbered = _numbered(rows, labels, names)
+    return [_example_of(path, row, labels, numbered) for row in rows]
 
 
 def read_published_squad(path: Path) -> list[AdversarialExample[SquadExample]]:
@@ -189,15 +192,25 @@ def _table(records: Records) -> Iterator[_Row]:
     for number, row in enumerate(records.rows):
         shared = None if first is None else row[first]
         texts, changed = (shared, row[original]), (shared, row[adversarial])
-        yield _Row(records.lines[number], texts, changed, row[label], "changed")
+        yield _Row(records.lines[number], texts, changed, row[label], "changed", has_position=False)
 
 
-def _example_of(path: Path, row: _Row, labels: Sequence[str], names: Sequence[str]) -> AdversarialExample[TextExample]:
-    numbered = names or labels
-    if row.label in labels and not (names and row.label.isdecimal()):
-        label = labels.index(row.label)
-    elif row.label.isdecimal() and int(row.label) < len(numbered):
+def _numbered(rows: Sequence[_Row], labels: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """Say what a file's labels 0, 1, … stand for; nothing if they are names, which may be numbers, too, as of stars."""
+    if names or rows[0].has_position:
+        return names or labels
+    are_names = all(row.label in labels for row in rows) or not all(row.label.isdecimal() for row in rows)
+    return () if are_names else labels
+
+
+def _example_of(
+    path: Path, row: _Row, labels: Sequence[str], numbered: Sequence[str]
+) -> AdversarialExample[TextExample]:
+    """Make an example of a row, whose label is one of those ``numbered`` or, where none are, a name."""
+    if row.label.isdecimal() and int(row.label) < len(numbered):
         label = labels.index(numbered[int(row.label)])
+    elif row.label in labels and not (numbered and row.label.isdecimal()):
+        label = labels.index(row.label)
     else:
         raise TaskError(
             f"{path}:{row.line}: the task has no label '{row.label}', but {', '.join(labels)}: "

@@ -35,8 +35,15 @@ from trueneg.evaluation.predictions import SUBSET_SEED, make_result, pad_id, pre
 from trueneg.evaluation.results.store import Result, columns_of, load_result, save_result
 from trueneg.files.digests import checksum
 from trueneg.files.lock import locked
-from trueneg.runs.finetuned_models import FinetunedModel, finetuned_task, open_finetuned, results_folder, seed_folders
-from trueneg.tasks.base import Encoded, Prediction, Split, Task
+from trueneg.runs.finetuned_models import (
+    FinetunedModel,
+    finetuned_task,
+    is_unseen,
+    open_finetuned,
+    results_folder,
+    seed_folders,
+)
+from trueneg.tasks.base import Encoded, Prediction, Split, Task, digest_of
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.squad_windows import Windows
@@ -72,6 +79,10 @@ class _Model:
     @cached_property
     def opened(self) -> FinetunedModel:
         return open_finetuned(self.folder, self._settings)
+
+    def examples_of(self, split: str) -> str:
+        """Name the examples of a split: tasks of one's own may have one name and other data."""
+        return f"{self.task.name} {digest_of(self.task.read(split or self.task.dev_splits[0]))}"
 
     @property
     def _settings(self) -> list[str]:
@@ -124,7 +135,10 @@ def run_attacks(
     if isinstance(attack, Path):
         attack = load_adversarial_examples(attack, opened[0].folder, label_names, data)
     # Whom a set serves: one model, all models of a task, or all.
-    served = ["" if made is None else str(model.folder) if made.queries_victim else model.task.name for model in opened]
+    served = [
+        "" if made is None else str(model.folder) if made.queries_victim else model.examples_of(split)
+        for model in opened
+    ]
     if save is not None and len(set(served)) > 1:
         what = "models" if made and made.queries_victim else "tasks"
         raise ConfigError(f"--save: there are other examples for each of {len(set(served))} {what}: name one")
@@ -200,7 +214,7 @@ def _made(model: _Model, attack: Attack, split: str, max_examples: int, progress
         raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
     _refuse_regression(task)
     split = split or task.dev_splits[0]
-    read: Split[Any] = task.read(split)
+    read: Split[Any] = task.read(split, is_whole=task.is_split_off and is_unseen(model.opened.trained, task))
     if not read.is_labelled:
         raise TaskError(f"{task.name}: '{split}' has no labels, so nothing says when an attack succeeds")
     examples = read.examples
@@ -327,6 +341,8 @@ def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[st
     _refuse_regression(task)
     is_of_pairs = any(example.second is not None for example in task.read(task.dev_splits[0]).examples)
     examples = read_published(path, task.labels, names, is_of_pairs=is_of_pairs)
+    clean = cast(TextTask, task).cleaned
+    examples = [replace(one, original=clean(one.original), adversarial=clean(one.adversarial)) for one in examples]
     kept = [example for example in examples if example.outcome in ("succeeded", "changed")]
     return AttackSet({**attack, "left_out": len(examples) - len(kept)}, task.name, path.stem, task.labels, kept)
 

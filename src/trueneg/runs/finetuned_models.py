@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -134,8 +134,7 @@ def evaluate_finetuned(
             f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
             f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
         )
-    known = opened.trained.get("data", {}).get(other.train_split)
-    is_whole = other.is_split_off and known is not None and digest_of(other.read(other.train_split)) != known
+    is_whole = other.is_split_off and is_unseen(opened.trained, other)
     results = []
     for split in splits or other.dev_splits:
         result, predictions = evaluate_model(
@@ -204,6 +203,17 @@ def evaluate_contrast_set(
         save_result(result, predictions, results_folder(folder, results_in))
         results.append(result)
     return results
+
+
+def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
+    """Say whether a model was trained on other examples than a task's, as far as its results tell.
+
+    Args:
+        trained: What its results say of its training.
+        task: Of a single file, whose part for training is compared.
+    """
+    known = trained.get("data", {}).get(task.train_split)
+    return known is not None and digest_of(task.read(task.train_split)) != known
 
 
 def results_folder(model: Path, results_in: str | Path = "") -> Path:

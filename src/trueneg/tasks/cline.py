@@ -289,9 +289,11 @@ class ClineTask(TextTask):
             assert self.place is not None
             records = known.records(self.place, source)
             read = examples_of(split, records, known.columns, self.labels, undecided=known.undecided)
-        if self.name != "imdb":
-            return read
-        return replace(read, examples=[replace(e, text=plain_review(e.text)) for e in read.examples])
+        return replace(read, examples=[*map(self.cleaned, read.examples)])
+
+    def cleaned(self, example: TextExample) -> TextExample:
+        """Remove the markup of IMDb's reviews."""
+        return replace(example, text=plain_review(example.text)) if self.name == "imdb" else example
 
     def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
         """Return what is left of the training examples after each set aside, or that which the split is."""

@@ -67,7 +67,8 @@ def read_conll(
     rows: list[list[str]] = []
     lines = list(read_lines(path))
     plain = (line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-")))
-    width = len(_columns(next(plain, "")))
+    head = next(plain, "")
+    width, is_tabbed = len(_columns(head)), "\t" in head
     first = 0
 
     def close() -> None:
@@ -84,7 +85,9 @@ def read_conll(
         if row[0].startswith("-DOCSTART-"):
             close()
             counts["docstarts"] += 1
-        elif line.startswith("# id ") or (line.startswith("#") and len(row) != width and (width or is_conllu)):
+        elif _COMMENT.match(line) or (
+            line.startswith("#") and ((is_tabbed and "\t" not in line) or (len(row) != width and (width or is_conllu)))
+        ):
             counts["comments"] += 1
         elif is_conllu and not row[0].isdigit():
             continue
@@ -104,6 +107,10 @@ def read_conll(
     if not sentences:
         raise TaskError(f"{path}: no sentences: write one word and its tag a line, and a blank line between sentences")
     return sentences, {what: how_many for what, how_many in counts.items() if how_many}
+
+
+_COMMENT = re.compile(r"# (?:id |newdoc\b|newpar\b|\S+ = )(?!.*\t)")
+"""Of CoNLL-U and what is written like it, in files of any other columns, too."""
 
 
 def _columns(line: str) -> list[str]:

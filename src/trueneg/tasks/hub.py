@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError, unknown_name
-from trueneg.tasks.records import SPLIT_NAMES, WITHHELD, Records, as_records, cell
+from trueneg.tasks.records import SPLIT_NAMES, WITHHELD, Records, as_records, column_cells
 
 PREFIX = "hub:"
 
@@ -70,7 +70,7 @@ class Hub:
                 classes = feature.names
                 values[name] = ["" if n is None else classes[n] if n >= 0 else WITHHELD for n in rows[name]]
             elif isinstance(feature, Value):
-                values[name] = [cell(value) for value in rows[name]]
+                values[name] = column_cells(rows[name], feature.dtype)
             if name in values and set(values[name]) <= {"", WITHHELD, "-1", "-1.0"}:
                 values[name] = [""] * len(rows)
         names = [name for name, column in values.items() if None not in column]

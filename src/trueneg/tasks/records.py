@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
+
+import numpy as np
 
 from trueneg.errors import TaskError, unknown_name
 from trueneg.files.records import parse_json
@@ -259,6 +261,20 @@ def cell(value: object) -> str | None:
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
+def column_cells(values: Iterable[object], kind: str = "") -> list[str | None]:
+    """Write the values of a column as cells; of float32 (Arrow: float) and half by their shortest form.
+
+    Example:
+        >>> column_cells([2.4000000953674316, None], "float32")
+        ['2.4', '']
+    """
+    narrow = _NARROW.get(kind)
+    return [cell(float(str(narrow(one))) if narrow and isinstance(one, float) else one) for one in values]
+
+
+_NARROW = {"float": np.float32, "float32": np.float32, "halffloat": np.float16, "float16": np.float16}
+
+
 def _split_of(file: Path) -> str:
     known = {name: split for split, names in SPLIT_NAMES.items() for name in names}
     ending, last_word = file.suffix.lower()[1:], re.split(r"[-_.]", file.stem.lower())[-1]
@@ -304,7 +320,10 @@ def _read_parquet(path: Path) -> Records:
 
     try:
         table = pyarrow.parquet.read_table(path)
-        columns = {name: [cell(value) for value in table.column(name).to_pylist()] for name in table.column_names}
+        columns = {
+            name: column_cells(column.to_pylist(), str(column.type))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
     except (pyarrow.ArrowException, OSError, ValueError) as error:  # a text may not be UTF-8
         raise TaskError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     names = [name for name, values in columns.items() if None not in values]
@@ -334,8 +353,11 @@ def _read_json_lines(path: Path) -> Records:
         raise TaskError(f"{path}: a JSON array: write one object a line (jq -c '.[]' FILE > {path.stem}.jsonl)")
     if len(broken) > MALFORMED_SHARE * num_lines:
         raise TaskError(f"{path}:{broken[0][0]}: {broken[0][1]}, and so in {len(broken)} of {num_lines} lines")
-    # What is a list or an object in every row is no column; one that some rows lack has empty cells there.
-    names = tuple(dict.fromkeys(name for _, row in rows for name, value in row.items() if cell(value) is not None))
+    # What is a list or an object wherever it is something is no column; one that some rows lack has empty cells there.
+    are_text = {name for _, row in rows for name, value in row.items() if value is not None and cell(value) is not None}
+    are_nested = {name for _, row in rows for name, value in row.items() if cell(value) is None}
+    there = dict.fromkeys(name for _, row in rows for name in row)
+    names = tuple(name for name in there if name in are_text or name not in are_nested)
     for number, row in rows:
         if odd := next((name for name in names if cell(row.get(name)) is None), None):
             raise TaskError(f"{path}:{number}: {odd!r} is {type(row[odd]).__name__} here, text or a number elsewhere")

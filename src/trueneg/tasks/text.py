@@ -100,6 +100,10 @@ class TextTask(Task[TextExample]):
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
         """Read a split's files: see ``Task.read``."""
 
+    def cleaned(self, example: TextExample) -> TextExample:
+        """Give an example as ``read`` does, without markup; as it is, unless the task's texts have some."""
+        return example
+
     def encode(
         self, examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
     ) -> Encoded:
