@@ -136,8 +136,12 @@ CASES: list[tuple[str, list[str], tuple[str, ...]]] = [
 
 LATER = {
     (("rtd=false", "contrast=false"), "objective.cline.variant=released"): "how learned weights above 1 are held back",
+    (
+        ("correction.detector=ema@0.01", "use=soft_targets", "judged=argmax", "objective.temperature=0.05"),
+        "objective.correction.discriminator=position",
+    ): "accepted guesses that are not what was drawn: tests/parity/test_equations.py",
 }
-"""What acts only after some steps, and how."""
+"""What acts only after some steps or now and then, and how."""
 
 
 OPTIONS = describe(PretrainConfig)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,13 @@ def test_unknown_names_are_refused_with_a_suggestion() -> None:
     config = decode(ObjectiveConfig, {"correction": {"detector": "lexcial"}})
     with pytest.raises(ConfigError, match="did you mean 'lexical'"):
         MaskedLM.from_config(config, tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+
+
+def test_a_position_that_is_judged_by_the_token_that_is_read_is_no_other_reading() -> None:
+    correction = {"detector": "lexical", "wordnet": str(TINY_WORDNET), "discriminator": "position"}
+    config = decode(ObjectiveConfig, {"name": "electra", "prediction": "sampled", "correction": correction})
+    make = objective_kind("electra").make_objective
+    with pytest.raises(ConfigError, match=r"discriminator=position is the same as original .* add objective\.judged"):
+        make(config, tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+    made = make(replace(config, judged="argmax"), tiny.make_tokenizer(), tiny.VOCAB_SIZE)
+    assert made.generator.correction.discriminator == "position"

@@ -113,8 +113,9 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         correction = self.generator.correction
         how = "original" if correction is None else correction.discriminator
         is_replaced = (inserted != batch.gold) & batch.is_masked
-        # A label is of the token that stands there; App. A's "the position" can also be read as of any.
-        credit = prediction.credit * ((inserted == prediction.predicted) | (how == "position"))
+        credit = prediction.credit
+        if how != "position":  # a label is of the token that stands there; App. A's "the position" may be of any
+            credit = credit * (inserted == prediction.predicted)
         at_slots, kept = corrected_labels(is_replaced, credit, how)
         targets = targets.scatter(1, batch.positions, at_slots)
         weights = weights.scatter(1, batch.positions, kept * weights.gather(1, batch.positions))
@@ -166,7 +167,16 @@ class ElectraKind(ObjectiveKind):
     def make_objective(
         self, config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast, vocab_size: int
     ) -> ReplacedTokenDetection:
-        """Make the objective that a configuration describes."""
+        """Make the objective that a configuration describes.
+
+        Raises:
+            ConfigError: for ``correction.discriminator=position`` where the judged token is the one that is read.
+        """
+        if config.correction.detector and config.correction.discriminator == "position" and config.judged != "argmax":
+            raise ConfigError(
+                "objective.correction.discriminator=position is the same as original unless the generator's best guess "
+                "is judged and another token may be read: add objective.judged=argmax, or leave it out"
+            )
         generator = MaskedLM.from_config(config, tokenizer, vocab_size)
         return ReplacedTokenDetection(generator, config.generator_weight, config.discriminator_weight, config.updates)
 
