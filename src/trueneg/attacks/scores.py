@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trueneg.attacks.base import AdversarialExample
+from trueneg.evaluation.results.robustness import before_attack
 from trueneg.evaluation.results.store import columns_of
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import percentiles
@@ -115,8 +116,7 @@ def drops(
     columns = columns_of(predictions)
     found = []
     for name in metrics:
-        was_read = {column: columns.get(f"{column}_before", columns[column]) for column in METRICS[name].columns}
-        pair = [{**columns, **was_read}, columns]
+        pair = [before_attack(METRICS[name], columns), columns]
         was, now = (METRICS[name](side) for side in pair)
         values = (was, now, was - now)
         bootstrap = Bootstrap.over(columns, resamples, seed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,7 @@ from trueneg.config.codec import override
 from trueneg.config.options import TripletConfig
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
 from trueneg.evaluation.results.provenance import versions
+from trueneg.files.digests import fingerprint_of
 from trueneg.files.whole import write_json
 from trueneg.terminal.progress import Bar
 
@@ -131,8 +130,8 @@ def _subset(items: Sequence[T], limit: int) -> list[T]:
 
 
 def _digest(examples: Sequence[Any]) -> str:
-    """SHA-256 of what was measured on: reports compare encoders on the same only."""
-    return hashlib.sha256(json.dumps([asdict(one) for one in examples]).encode()).hexdigest()
+    """Name what was measured on: reports compare encoders on the same only."""
+    return fingerprint_of([asdict(one) for one in examples])
 
 
 def _percent(interval: Interval) -> str:

@@ -201,8 +201,8 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
             f"Learning rate ({rates}) selected on held-out training examples; the paper selects on the contrast set: "
             f"--set select=contrast-set."
         )
-    claims = [("CLINE", _base(setting), name) for name in (*CLINE_TABLE4.columns, AVERAGE)]
-    claims += [("CLINE", "continued", name) for name in (*CLINE_TABLE4.columns, AVERAGE)]
+    others = (_base(setting), "continued")
+    claims = [("CLINE", other, name) for other in others for name in (*CLINE_TABLE4.columns, AVERAGE)]
     revised = [column.name for column in columns if column.metric == "revised"]
     notes.append("Average: of the revised examples (Rev).")
     return reader(Spec(_of(CLINE_TABLE4, setting), jobs, columns, claims, revised, notes))

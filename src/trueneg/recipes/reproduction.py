@@ -50,8 +50,12 @@ class Planned:
         return sum(self.workspace.plan.jobs[name].minutes for name in self.workspace.missing())
 
 
-_ARMS: Mapping[str, tuple[str, ...]] = {
-    **{"tn-table2": (), "tn-cost": (), "cline-table2": ("SMART",), "cline-table3": (), "cline-table7": ()},
+_FURTHER: Mapping[str, tuple[str, ...]] = {
+    "tn-table2": (),
+    "tn-cost": (),
+    "cline-table2": ("SMART",),
+    "cline-table3": (),
+    "cline-table7": (),
 }
 """Recipes whose rows are not ways of pre-training, to the further rows that they know."""
 
@@ -86,8 +90,8 @@ def plan_tables(
     for arm in arms:
         if not arm or arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, [name for name in ARMS if name]))
-    if idle := [arm for arm in arms if recipe in _ARMS and arm not in _ARMS[recipe]]:
-        known = f"it knows {', '.join(_ARMS[recipe])}" if _ARMS[recipe] else "it has none: leave --arms out"
+    if idle := [arm for arm in arms if arm not in _FURTHER.get(recipe, arms)]:
+        known = f"it knows {', '.join(_FURTHER[recipe])}" if _FURTHER[recipe] else "it has none: leave --arms out"
         raise ConfigError(f"--arms {idle[0]}: no further row of {recipe}: {known}")
     sizes, folder = find_scale(scale), Path(out)
     if folder.is_file():

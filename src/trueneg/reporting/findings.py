@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TypeVar
 
 from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
@@ -168,16 +167,8 @@ def of_hits(records: Sequence[Layers], names: Mapping[str, str] | None = None) -
     """
     names = names or short_checkpoints(records)
     for way, triplets in dict.fromkeys((record.way, record.triplets) for record in records):
-        chosen = [record for record in records if (record.way, record.triplets) == (way, triplets)]
-        where = f"triplets ({triplets}) by {way}"
-        for one, first in _against(chosen, [record.chosen.num for record in chosen]):
-            if isinstance(first, str):
-                yield Finding(
-                    names[one.checkpoint], names[chosen[0].checkpoint], where, "Hits", None, first, "encoders"
-                )
-            else:
-                gain = independent_difference(one.chosen, first.chosen)
-                yield _paired(names[one.checkpoint], names[first.checkpoint], where, "Hits", gain, _APART)
+        chosen = [(one, one.chosen) for one in records if (one.way, one.triplets) == (way, triplets)]
+        yield from _of_encoders(chosen, names, f"triplets ({triplets}) by {way}", "Hits")
 
 
 def of_similarity(records: Sequence[Similarity], names: Mapping[str, str] | None = None) -> Iterator[Finding]:
@@ -189,31 +180,29 @@ def of_similarity(records: Sequence[Similarity], names: Mapping[str, str] | None
     """
     names = names or short_checkpoints(records)
     for pooling in dict.fromkeys(record.pooling for record in records):
-        chosen = [record for record in records if record.pooling == pooling]
-        where, measure = f"sentence similarity, {pooling} vectors", "Spearman"
-        for one, first in _against(chosen, [record.num_examples for record in chosen]):
-            if isinstance(first, str):
-                yield Finding(
-                    names[one.checkpoint], names[chosen[0].checkpoint], where, measure, None, first, "encoders"
-                )
-            else:
-                sides = [Interval(side.spearman, *side.interval, side.num_examples) for side in (one, first)]
-                gain = independent_difference(*sides)
-                yield _paired(names[one.checkpoint], names[first.checkpoint], where, measure, gain, _APART)
+        chosen = [
+            (one, Interval(one.spearman, *one.interval, one.num_examples)) for one in records if one.pooling == pooling
+        ]
+        yield from _of_encoders(chosen, names, f"sentence similarity, {pooling} vectors", "Spearman")
 
 
-_Encoded = TypeVar("_Encoded", Layers, Similarity)
-
-
-def _against(records: Sequence[_Encoded], counts: Sequence[int]) -> Iterator[tuple[_Encoded, _Encoded | str]]:
-    """Give each record but the first with the first one that was measured on the same, or with why there is none."""
-    for number, one in enumerate(records[1:], 1):
-        alike = [not one.on.is_other(other.on) and counts[number] == counts[at] for at, other in enumerate(records)]
-        if (first := alike.index(True)) < number:
-            yield one, records[first]
+def _of_encoders(
+    measured: Sequence[tuple[Layers | Similarity, Interval]], names: Mapping[str, str], where: str, measure: str
+) -> Iterator[Finding]:
+    """Compare each encoder but the first with the first one that was measured on the same, or say that none was."""
+    for number, (one, figure) in enumerate(measured[1:], 1):
+        name = names[one.checkpoint]
+        alike = [not one.on.is_other(other.on) and figure.num == found.num for other, found in measured]
+        if (at := alike.index(True)) < number:
+            first, yardstick = measured[at]
+            gain = independent_difference(figure, yardstick)
+            yield _paired(name, names[first.checkpoint], where, measure, gain, _APART)
         else:
-            told = " and ".join(f"{records[at].on} ({counts[at]:,} examples)" for at in (number, 0))
-            yield one, f"measured on other examples, {told}: cannot be compared; measure both on the same"
+            told = " and ".join(
+                f"{side.on} ({found.num:,} examples)" for side, found in (measured[number], measured[0])
+            )
+            reason = f"measured on other examples, {told}: cannot be compared; measure both on the same"
+            yield Finding(name, names[measured[0][0].checkpoint], where, measure, None, reason, "encoders")
 
 
 def independent_difference(left: Interval, right: Interval) -> Interval:

@@ -59,7 +59,7 @@ class MeasuredOn:
     data: str = ""
     split: str = ""
     examples: str = ""
-    """Their SHA-256."""
+    """Their fingerprint."""
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.data, self.split) if part) or "data that the file does not name"

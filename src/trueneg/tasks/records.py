@@ -354,12 +354,16 @@ def _read_json_lines(path: Path) -> Records:
     if len(broken) > MALFORMED_SHARE * num_lines:
         raise TaskError(f"{path}:{broken[0][0]}: {broken[0][1]}, and so in {len(broken)} of {num_lines} lines")
     # What is a list or an object wherever it is something is no column; one that some rows lack has empty cells there.
-    are_text = {name for _, row in rows for name, value in row.items() if value is not None and cell(value) is not None}
-    are_nested = {name for _, row in rows for name, value in row.items() if cell(value) is None}
-    there = dict.fromkeys(name for _, row in rows for name in row)
-    names = tuple(name for name in there if name in are_text or name not in are_nested)
+    there = {(name, type(value)) for _, row in rows for name, value in row.items()}
+    are_nested = {name for name, kind in there if kind in (list, dict)}
+    are_text = {name for name, kind in there if kind not in (list, dict, type(None))}
+    names = tuple(
+        name
+        for name in dict.fromkeys(name for _, row in rows for name in row)
+        if name in are_text or name not in are_nested
+    )
     for number, row in rows:
-        if odd := next((name for name in names if cell(row.get(name)) is None), None):
+        if odd := next((name for name in names if isinstance(row.get(name), list | dict)), None):
             raise TaskError(f"{path}:{number}: {odd!r} is {type(row[odd]).__name__} here, text or a number elsewhere")
     cells = [(number, tuple(cell(row.get(name)) or "" for name in names)) for number, row in rows]
     records = as_records(path, names, cells)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -16,7 +16,6 @@ from trueneg.hardware import WITH_STREAMS, name_of
 from trueneg.training.folder import CONFIG
 
 Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
-Precision = Literal["fp32", "bf16", "fp16"]
 
 _FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
 
@@ -35,19 +34,18 @@ def has_bfloat16(device: torch.device) -> bool | None:
     return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
 
 
-def settle_precision(config: TrainConfig, device: torch.device, refused: Collection[str] = ()) -> TrainConfig:
+def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
     """Put for ``auto`` what the device computes best; others stay as they are.
 
     That is ``bf16`` where the device computes it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
-    which compute that, else ``fp32``; ``fp32`` too where what is trained has ``refused`` the other.
+    which compute that, else ``fp32``.
 
     Raises:
         ConfigError: if ``bf16`` itself is asked of a GPU without it.
     """
     is_gpu = device.type in WITH_STREAMS
     if config.precision == "auto":
-        best: Precision = "bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32"
-        return replace(config, precision="fp32" if best in refused else best)
+        return replace(config, precision="bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32")
     if config.precision == "bf16" and is_gpu and not has_bfloat16(device):
         raise ConfigError(
             f"train.precision=bf16: {name_of(device)} has no bfloat16: use train.precision=fp16, or auto, which takes "
@@ -57,7 +55,9 @@ def settle_precision(config: TrainConfig, device: torch.device, refused: Collect
 
 
 def settle_run(config: Config, device: torch.device, folder: Path, refused: Collection[str] = ()) -> tuple[Config, str]:
-    """Settle a run's precision as its folder has it, if it began before, else by ``settle_precision``.
+    """Settle a run's precision as its folder has it, if it began before, else by the device.
+
+    What is trained may have ``refused`` what the device computes best: then that is ``fp32``.
 
     Returns:
         The configuration, and a line to say; empty if nothing was left open.
@@ -74,11 +74,12 @@ def settle_run(config: Config, device: torch.device, folder: Path, refused: Coll
         # The curve goes on as it began, whatever machine it began on.
         settled = settle_precision(replace(train, precision=recorded), device)
         return replace(config, train=settled), f"precision: {recorded}, as the run began"
-    best, settled = settle_precision(train, device).precision, settle_precision(train, device, refused)
+    settled = settle_precision(train, device)
     place = "this CPU" if device.type == "cpu" else "this GPU"
-    if settled.precision != best:
-        reason = f"since what is trained does not work in {best}"
-    elif best == "bf16":
+    if settled.precision in refused:
+        reason = f"since what is trained does not work in {settled.precision}"
+        settled = replace(settled, precision="fp32")
+    elif settled.precision == "bf16":
         reason = f"native on {place}"
     else:
         reason = f"since bfloat16 is not known to be native on {place}"

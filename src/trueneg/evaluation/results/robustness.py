@@ -58,7 +58,7 @@ def robustness(runs: Runs) -> list[Robustness]:
                 if bootstrap.num_groups > 1:
                     # One call for both: the bootstrap draws the same samples for what is measured together.
                     metric = METRICS[after]
-                    drawn = bootstrap.measure(metric, [*(_before(metric, one) for one in systems), *systems])
+                    drawn = bootstrap.measure(metric, [*(before_attack(metric, one) for one in systems), *systems])
                     samples = np.split(drawn, 2, axis=1)
                     left, right = (Scores(*pair) for pair in zip(sides, samples, strict=True))
                     change = difference(left, right, bootstrap.num_groups, is_paired=True).interval
@@ -77,6 +77,6 @@ def robustness(runs: Runs) -> list[Robustness]:
     return found
 
 
-def _before(metric: Metric, columns: Columns) -> Columns:
+def before_attack(metric: Metric, columns: Columns) -> Columns:
     """Give what a metric under attack reads as it was before the attack."""
     return {name: columns.get(f"{name}_before", columns[name]) for name in metric.columns}
