@@ -42,6 +42,7 @@ from trueneg.runs.finetuned_models import (
     open_finetuned,
     results_folder,
     seed_folders,
+    trained_on,
 )
 from trueneg.tasks.base import Encoded, Prediction, Split, Task, digest_of
 from trueneg.tasks.metrics import METRICS
@@ -71,6 +72,7 @@ class _Model:
 
     folder: Path
     data: str = ""
+    split: str = ""
 
     @cached_property
     def task(self) -> Task[Any]:
@@ -80,9 +82,11 @@ class _Model:
     def opened(self) -> FinetunedModel:
         return open_finetuned(self.folder, self._settings)
 
-    def examples_of(self, split: str) -> str:
-        """Name the examples of a split: tasks of one's own may have one name and other data."""
-        return f"{self.task.name} {digest_of(self.task.read(split or self.task.dev_splits[0]))}"
+    @cached_property
+    def examples(self) -> Split[Any]:
+        """What is attacked: a split's, and of a single file that the model has not seen all of it."""
+        is_whole = is_unseen(trained_on(self.folder), self.task)
+        return self.task.read(self.split or self.task.dev_splits[0], is_whole=is_whole)
 
     @property
     def _settings(self) -> list[str]:
@@ -129,16 +133,13 @@ def run_attacks(
         TaskError: if the attack changed nothing, or for examples that cannot be read.
     """
     named = [models] if isinstance(models, str | Path) else models
-    opened = [_Model(folder, data) for model in named for folder in seed_folders(model)]
+    opened = [_Model(folder, data, split) for model in named for folder in seed_folders(model)]
     made = make_attack(attack) if isinstance(attack, AttackConfig) else None
     sets: dict[str, AttackSet] = {}
     if isinstance(attack, Path):
         attack = load_adversarial_examples(attack, opened[0].folder, label_names, data)
     # Whom a set serves: one model, all models of a task, or all.
-    served = [
-        "" if made is None else str(model.folder) if made.queries_victim else model.examples_of(split)
-        for model in opened
-    ]
+    served = ["" if made is None else _served(model, made) for model in opened]
     if save is not None and len(set(served)) > 1:
         what = "models" if made and made.queries_victim else "tasks"
         raise ConfigError(f"--save: there are other examples for each of {len(set(served))} {what}: name one")
@@ -150,12 +151,17 @@ def run_attacks(
             else:
                 assert made is not None
                 with progress(f"{made.name} {model.folder}") as tell:
-                    sets[whom] = _made(model, made, split, max_examples, tell)
+                    sets[whom] = _made(model, made, max_examples, tell)
             if save is not None:  # at once: a search takes hours, and what follows may fail
                 save_attack_set(sets[whom], Path(save))
         results.append(_evaluated(model, sets[whom], results_in))
         on_result(results[-1])
     return results
+
+
+def _served(model: _Model, attack: Attack) -> str:
+    """Name whom a set serves: the model, or all with these examples, as tasks of one's own may share a name."""
+    return str(model.folder) if attack.queries_victim else f"{model.task.name} {digest_of(model.examples)}"
 
 
 def run_attack(
@@ -182,7 +188,7 @@ def run_attack(
         ConfigError: for an attack on another kind of task, or a regression task.
         TaskError: for a split without labels.
     """
-    return _made(_Model(Path(folder), data), attack, split, max_examples, progress)
+    return _made(_Model(Path(folder), data, split), attack, max_examples, progress)
 
 
 def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -> AttackResult:
@@ -208,13 +214,12 @@ def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -
     return _evaluated(_Model(Path(folder), data), attack_set)
 
 
-def _made(model: _Model, attack: Attack, split: str, max_examples: int, progress: Progress) -> AttackSet:
+def _made(model: _Model, attack: Attack, max_examples: int, progress: Progress) -> AttackSet:
     task = model.task
     if task.kind not in attack.kinds:
         raise ConfigError(f"{attack.name} is not for {task.name}: see `trueneg list attacks`")
     _refuse_regression(task)
-    split = split or task.dev_splits[0]
-    read: Split[Any] = task.read(split, is_whole=task.is_split_off and is_unseen(model.opened.trained, task))
+    read, split = model.examples, model.split or task.dev_splits[0]
     if not read.is_labelled:
         raise TaskError(f"{task.name}: '{split}' has no labels, so nothing says when an attack succeeds")
     examples = read.examples

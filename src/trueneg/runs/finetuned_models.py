@@ -92,8 +92,13 @@ def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> Finetune
     config, task = finetuned_task(folder, settings)
     source = Path(folder) / HUGGING_FACE
     model = cast(torch.nn.Module, load_finetuned(task.auto_class, str(source), task.labels, config.attention))
-    trained = next((load_result(path).train for path in find_results(Path(folder))), {})
-    return FinetunedModel(config, task, model.to(choose_device(config.train.device)), load_tokenizer(source), trained)
+    device = choose_device(config.train.device)
+    return FinetunedModel(config, task, model.to(device), load_tokenizer(source), trained_on(folder))
+
+
+def trained_on(folder: str | Path) -> dict[str, Any]:
+    """Read what a fine-tuned model's results say of its training; nothing without results."""
+    return next((load_result(path).train for path in find_results(Path(folder))), {})
 
 
 def evaluate_finetuned(
@@ -134,7 +139,7 @@ def evaluate_finetuned(
             f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
             f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
         )
-    is_whole = other.is_split_off and is_unseen(opened.trained, other)
+    is_whole = is_unseen(opened.trained, other)
     results = []
     for split in splits or other.dev_splits:
         result, predictions = evaluate_model(
@@ -206,12 +211,14 @@ def evaluate_contrast_set(
 
 
 def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
-    """Say whether a model was trained on other examples than a task's, as far as its results tell.
+    """Say whether a task's single file is none that a model was trained on, as far as its results tell.
 
     Args:
-        trained: What its results say of its training.
-        task: Of a single file, whose part for training is compared.
+        trained: See ``trained_on``.
+        task: What is evaluated; one with files for its splits has no such file.
     """
+    if not task.is_split_off:
+        return False
     known = trained.get("data", {}).get(task.train_split)
     return known is not None and digest_of(task.read(task.train_split)) != known
 
