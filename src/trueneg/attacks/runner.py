@@ -279,7 +279,7 @@ def _evaluated(model: _Model, attack_set: AttackSet, results_in: str | Path = ""
         )
         described = {**attack_set.attack, "task": attack_set.task, "split": attack_set.split}
         result = replace(result, config={**result.config, "attack": described})
-        target = results_folder(folder, results_in)
+        target = results_folder(folder, opened, results_in)
         _warn_of_others(task, attack_set, target / f"{result.split}.json", described)
         path = save_result(result, predictions, target)
     return AttackResult(folder, attack_set, result, drops(predictions, SQUAD_DROPS if is_squad else TEXT_DROPS), path)

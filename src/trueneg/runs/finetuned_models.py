@@ -205,7 +205,7 @@ def evaluate_contrast_set(
             started=started,
         )
         result = replace(result, config={**result.config, "contrast_set": str(data)})
-        save_result(result, predictions, results_folder(folder, results_in))
+        save_result(result, predictions, results_folder(folder, opened, results_in))
         results.append(result)
     return results
 
@@ -223,17 +223,9 @@ def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
     return known is not None and digest_of(task.read(task.train_split)) != known
 
 
-def results_folder(model: Path, results_in: str | Path = "") -> Path:
-    """Name the folder for results of a fine-tuned model of one seed: its own, or one of that name in another folder.
-
-    Example:
-        >>> results_folder(Path("results/hc/imdb/seed-1"), "attacked").as_posix()
-        'attacked/imdb/seed-1'
-    """
-    if not str(results_in):
-        return model
-    whole = model.absolute()
-    return Path(results_in) / whole.parent.name / whole.name
+def results_folder(model: Path, opened: FinetunedModel, results_in: str | Path = "") -> Path:
+    """Name the folder for results of a fine-tuned model of one seed: its own, or ``folder_of`` in another folder."""
+    return folder_of(opened.task.name, opened.config.train.seed, results_in) if str(results_in) else model
 
 
 def _seen(contrast: ContrastSet, opened: FinetunedModel) -> dict[str, int]:
