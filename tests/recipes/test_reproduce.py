@@ -124,13 +124,18 @@ def test_a_damaged_table_of_a_job_is_named(damage: str, tmp_path: Path) -> None:
     assert "job.json" in fails("reproduce", "tn-cost", "--scale", "tiny", "--seeds", 1, "--out", tmp_path)
 
 
-def write_results(root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 400) -> str:
+def write_results(
+    root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 400, counts: dict[str, int] | None = None
+) -> str:
     """Results of tasks with so many right of ``num``, as fine-tuning leaves them."""
     for seed, tasks in rights.items():
         for task, right in tasks.items():
             gold = [number // 2 % 2 for number in range(num)]
             predicted = [label if number < right else 1 - label for number, label in enumerate(gold)]
-            result = Result(f"glue/{task}", "dev", seed, {"accuracy": right / num}, num, "model", "last", 1)
+            result = Result(
+                f"glue/{task}", "dev", seed, {"accuracy": right / num}, num, "model", "last", 1, counts or {}
+            )
+            result = replace(result, train={"num_examples": 1000}, config={"task": {"length": 64}})
             examples = [{"key": str(n), "gold": gold[n], "predicted": predicted[n]} for n in range(num)]
             save_result(result, examples, root / "out" / task / f"seed-{seed}")
     return row
@@ -223,6 +228,18 @@ def test_a_contrast_set_is_answered_by_one_that_learned(tmp_path: Path) -> None:
     assert "BERT predicts the same of all examples of BoolQ Rev with seeds 1, 2." in table.notes
 
 
+def test_a_table_says_what_models_were_trained_on_and_what_was_cut(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path, Plan({row: Job(row, ("list", row)) for row in ("base", "HC")}))
+    for row, num_cut in (("base", 3), ("HC", 5)):
+        write_results(workspace.folder(row), row, {1: {"rte": 200}}, counts={"truncated": num_cut, "rows": 800})
+    jobs = {"BERT-base": ["base"], "BERT-base HC": ["HC"]}
+    spec = Spec(TN_TABLE3, jobs, [Column("RTE", "glue/rte", "dev", "accuracy")], [])
+    assert read_results(workspace, "tn-table3", "mini", spec).notes == [
+        "Training examples: glue/rte 1,000.",
+        "glue/rte, dev: 5 of 800 texts cut at 64 tokens (1%).",
+    ]
+
+
 def test_one_seed_says_nothing_of_another() -> None:
     measured = Measured({("HC", "CoLA"): {1: 2.0}, ("base", "CoLA"): {1: 1.0}})
     plan = Plan({"job": Job("job", ("list",))})
@@ -290,6 +307,25 @@ def test_rows_named_twice_are_one(data: Path, tmp_path: Path) -> None:
         for arms in ([], ["continued"], ["CLINE", "continued", "continued"])
     ]
     assert plans[0] == plans[1] == plans[2]
+
+
+def test_models_that_are_one_at_a_scale_share_their_runs(data: Path, tmp_path: Path) -> None:
+    def runs(scale: str) -> set[str]:
+        jobs = plan_tables("tn-table4", tmp_path, scale=scale, data=data, seeds=1).workspace.plan.jobs
+        return {name for name in jobs if name.startswith("pretrain-ELECTRA-small")}
+
+    assert runs("mini") == {f"pretrain-ELECTRA-small-{arm}s1" for arm in ("", "HC-", "SR-")}
+    assert runs("paper") == {f"pretrain-ELECTRA-small-512-{arm}s1" for arm in ("", "HC-", "SR-")}
+
+
+@pytest.mark.parametrize(("scale", "rate"), [("mini", "0.0001"), ("paper", "3e-05")])
+def test_the_middle_learning_rate_is_taken_unless_one_is_selected(
+    scale: str, rate: str, data: Path, tmp_path: Path
+) -> None:
+    for recipe, has_one in (("cline-table3", True), ("cline-table4", False)):
+        workspace = plan_tables(recipe, tmp_path, scale=scale, data=data, seeds=1).workspace
+        tuned = [workspace.command(name) for name in workspace.plan.jobs if name.startswith("finetune-")]
+        assert tuned and all((f"--set optimizer.learning_rate={rate}" in one) == has_one for one in tuned)
 
 
 def test_settings_reach_all_runs(data: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def runs_of(models: Sequence[str]) -> list[Path]:
 
 def show_results(results: Sequence[Result], output: Output, selections: Sequence[Selection] = ()) -> None:
     """Print the metrics of each split and seed; of a sweep how they were selected first."""
-    from trueneg.reporting.results import cut_texts
+    from trueneg.reporting.results import cut_in
 
     rows = [
         (result.task, result.split, result.seed, f"{result.num_examples:,}", name, f"{100 * value:.2f}")
@@ -48,9 +48,7 @@ def show_results(results: Sequence[Result], output: Output, selections: Sequence
             mark = "  selected" if number == selected.selected else ""
             output.say(f"  {one.mean:.4f}  {', '.join(f'{k}={v}' for k, v in one.settings.items())}{mark}")
     for result in results:
-        if num_cut := result.counts.get("truncated", 0):
-            total = result.counts.get("rows", result.num_examples)
-            cut = cut_texts(num_cut, total, result.config["task"]["length"])
+        if cut := cut_in(result):
             output.say(f"{result.task}, {result.split}, seed {result.seed}: {cut}")
     for told in dict.fromkeys(f"{result.task}: {result.selection}" for result in results if "sweep" in result.train):
         output.say(told)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.store import load_predictions
+from trueneg.evaluation.results.summary import read_runs
 from trueneg.recipes.papers import (
     AVERAGE,
     CLINE_TABLE2,
@@ -19,7 +20,7 @@ from trueneg.recipes.papers import (
 )
 from trueneg.recipes.plan import Argument, Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import Setting
-from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader
+from trueneg.recipes.tables import Column, Measured, Read, Spec, amounts, assemble, output_of, reader
 from trueneg.runs.configuring_finetuning import LEAST_NOISE
 
 ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
@@ -68,7 +69,9 @@ def _of(printed: PrintedTable, setting: Setting) -> PrintedTable:
 
 
 def _tuned(setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "") -> str:
-    more = ("--preset", "cline", *more)
+    rates = setting.scale.learning_rates
+    rate = () if "--sweep" in more else ("--set", f"optimizer.learning_rate={rates[len(rates) // 2]:g}")
+    more = ("--preset", "cline", *rate, *more)
     return setting.finetune(_model(setting, name, seed), f"{name} {label}".strip(), task, seed, more)
 
 
@@ -139,7 +142,11 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
         claims = [(rows[0], rows[1], "IMDB Rev")]
         folders = [workspace.told_path(of_row[0]) for of_row in jobs.values()]
-        notes = [f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv"]
+        read_of = [read_runs(workspace.path(one)) for of_row in jobs.values() for one in of_row]
+        notes = [
+            *amounts(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
+            f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv",
+        ]
         return assemble(workspace, recipe, scale, CLINE_TABLE3, rows, ["IMDB Rev"], measured, claims, notes)
 
     return read

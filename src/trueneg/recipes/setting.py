@@ -232,6 +232,8 @@ class Setting:
             steps: Instead of the model's own; 0 for these.
         """
         model = self.scale.backbones[backbone]
+        # Two models of the paper that are one at this scale share their runs.
+        backbone = next(name for name, one in self.scale.backbones.items() if one == model)
         if steps:
             ratio = steps / (_steps(model.pretrain) or steps)
             model = replace(model, pretrain=_of_steps(model.pretrain, steps), minutes=model.minutes * ratio)
@@ -248,7 +250,7 @@ class Setting:
             *more,
             *self.settings.words("pretrain"),
         )
-        minutes = _minutes(arguments) or model.minutes * (4 if is_cline else 1)
+        minutes = _minutes(arguments) or model.minutes * (3 if is_cline else 1)
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
 
     def checkpoint(self, backbone: str, seed: int) -> Argument:
@@ -259,8 +261,8 @@ class Setting:
     def finetune(self, model: Argument, label: str, task: str, seed: int, more: Command = ()) -> str:
         """Add a fine-tuning of one seed; return its name."""
         settings = dict(self.scale.finetune)
-        if length := self.scale.lengths.get(task):
-            settings["task.length"] = length
+        if long := self.scale.long_tasks.get(task):
+            settings |= {"task.length": long.length, "task.max_train_examples": long.max_train_examples}
         place, parts = _place(task)
         several = "glue" if "," in task else task
         command: Command = (
@@ -271,8 +273,12 @@ class Setting:
             *self.settings.words("finetune"),
         )
         name = safe_name("finetune", label.replace(" ", "-"), several, f"s{seed}")
-        minutes = self.scale.minutes * (len(self.scale.learning_rates) if "--sweep" in more else 1)
+        minutes = (long.minutes if long else self.scale.minutes) * self._effort(more)
         return self.plan.add(Job(name, command, resumes=True, minutes=minutes))
+
+    def _effort(self, more: Command) -> float:
+        """Estimate how many times a plain fine-tuning's time another takes: FreeLB passes three times over a step."""
+        return (len(self.scale.learning_rates) if "--sweep" in more else 1) * (3 if "--adversarial" in more else 1)
 
     def model(self, job: str) -> Output:
         """Name what a fine-tuning leaves: the folder of its task."""
@@ -283,7 +289,7 @@ class Setting:
         """Add a command on a fine-tuned model, which leaves results in a folder of its own; return its name."""
         name = safe_name(label, job.removeprefix("finetune-"))
         command = (*verb, self.model(job), *arguments, "--results", Output(""))
-        return self.plan.add(Job(name, command, minutes=self.scale.minutes))
+        return self.plan.add(Job(name, command, minutes=self.scale.minutes / 2))
 
     def results(self, job: str, of: str) -> Output:
         """Name what such a command has left of a fine-tuning: the folder of its task."""

@@ -20,6 +20,7 @@ from trueneg.files.records import read_record
 from trueneg.recipes.papers import AVERAGE, PrintedTable
 from trueneg.recipes.plan import OUTPUT, Output, Workspace
 from trueneg.recipes.scales import find_scale
+from trueneg.reporting.results import cut_in
 
 ROWS = "rows"
 SWEEP = "sweep"
@@ -163,11 +164,12 @@ def assemble(
 
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
     """Read results of fine-tuning, and compare rows over seeds and examples."""
-    measured, folders = Measured(averaged=spec.averages), {}
+    measured, folders, found = Measured(averaged=spec.averages), {}, list[Runs]()
     names = [column.name for column in spec.columns]
     for row, jobs in spec.rows.items():
         folders[row] = _gathered(workspace, recipe, row, jobs)
         runs = read_runs(folders[row])
+        found.append(runs)
         seeds = sorted({seed for results in runs.values() for seed in results})
         for column in spec.columns:
             values = {seed: value for seed in seeds if (value := column.value(runs, seed)) is not None}
@@ -176,7 +178,7 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
             if constant := _constant(runs, column):
                 measured.constant[row, column.name] = constant
         _average(measured, row, spec.averages, seeds)
-    notes = [*spec.notes, *measured.failures()]
+    notes = [*spec.notes, *amounts(found, spec.columns), *measured.failures()]
     is_of_glue = all(column.task.startswith("glue/") for column in spec.columns if column.name in spec.averages)
     for row, baseline, name in spec.claims:
         if name == AVERAGE and is_of_glue and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
@@ -189,6 +191,22 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
     claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
     printed = spec.printed.averaged(spec.averages) if spec.averages else spec.printed
     return assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes)
+
+
+def amounts(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:
+    """Say what models were trained on, and which texts were cut: of the row and seed that has the most."""
+    trained, cut = dict[str, int](), dict[tuple[str, str], tuple[int, str]]()
+    for runs in found:
+        for (task, split), results in runs.items():
+            if any(column.has(task, split) for column in columns):
+                for _, result in results.values():
+                    trained[task] = max(trained.get(task, 0), result.train.get("num_examples", 0))
+                    cut[task, split] = max(
+                        cut.get((task, split), (0, "")), (result.counts.get("truncated", 0), cut_in(result))
+                    )
+    examples = ", ".join(f"{task} {num:,}" for task, num in trained.items() if num)
+    texts = [f"{task}, {split}: {told}." for (task, split), (_, told) in cut.items() if told]
+    return [*([f"Training examples: {examples}."] if examples else []), *texts]
 
 
 def _constant(runs: Runs, column: Column) -> set[int]:

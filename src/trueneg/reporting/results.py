@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
+from trueneg.evaluation.results.store import Result
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
@@ -49,6 +50,12 @@ def cut_texts(num: int, total: int, length: int) -> str:
         '418 of 488 texts cut at 128 tokens (86%)'
     """
     return f"{num:,} of {total:,} texts cut at {length} tokens ({num / total:.0%})"
+
+
+def cut_in(result: Result) -> str:
+    """Say how many texts of a result were cut; empty for none."""
+    num_cut, total = result.counts.get("truncated", 0), result.counts.get("rows", result.num_examples)
+    return cut_texts(num_cut, total, result.config["task"]["length"]) if num_cut else ""
 
 
 def results_table(folders: Sequence[str | Path]) -> Table:
