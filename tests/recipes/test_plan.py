@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from trueneg.errors import ConfigError, JobError
-from trueneg.recipes.execution import run_jobs, shell_script, slurm_script
+from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
+from trueneg.recipes.scripts import scripted, shell_script, slurm_script
 
 WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
 
@@ -157,15 +158,15 @@ def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m trueneg "$@"\n')
     program.chmod(0o755)
     path = f"{bin_folder}:{os.environ['PATH']}"
-    subprocess.run(["sh", "-c", shell_script(workspace)], check=True, env=os.environ | {"PATH": path})
+    subprocess.run(["sh", "-c", shell_script(scripted(workspace))], check=True, env=os.environ | {"PATH": path})
     assert workspace.missing() == []
-    assert "job.json" not in shell_script(workspace)
+    assert "job.json" not in shell_script(scripted(workspace))
 
 
 def test_the_shell_script_stops_at_a_failure_and_goes_on(text: Path, tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "repro", small_plan(text))
     script, program = tmp_path / "jobs.sh", tmp_path / "trueneg"
-    script.write_text(shell_script(workspace))
+    script.write_text(shell_script(scripted(workspace)))
     program.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/given\n[ "$1" != corpus ] || [ -f {tmp_path}/works ]\n')
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -185,7 +186,7 @@ def test_the_slurm_script_hands_dependencies_on(text: Path, tmp_path: Path) -> N
     )
     program.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(["sh", "-c", slurm_script(workspace)], check=True, env=os.environ | {"PATH": path})
+    subprocess.run(["sh", "-c", slurm_script(scripted(workspace))], check=True, env=os.environ | {"PATH": path})
     words = log.read_text().splitlines()
     assert [word for word in words if word.startswith("--job-name")] == [f"--job-name={n}" for n in workspace.plan.jobs]
     assert [word for word in words if word.startswith("--dependency")] == ["--dependency=afterok:41"]

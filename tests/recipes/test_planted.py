@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from trueneg.cli.main import app
-from trueneg.errors import ConfigError, Interrupted, TruenegDeprecationWarning
+from trueneg.errors import BusyError, ConfigError, Interrupted, TruenegDeprecationWarning
+from trueneg.files.lock import locked
 from trueneg.recipes import planted
-from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, plan, reproduce
+from trueneg.recipes.planted import GRID, GROUPS, SCALES, parse_arms, plan, reproduce, reproduce_seed, scripted
 from trueneg.recipes.planted_arms import ARMS, Arm, ArmResult, PlantedConfig
+from trueneg.recipes.scripts import slurm_script
 
 SMALL = ("num_words=12", "steps=2", "eval_rows=8", "length=20")
 SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
@@ -180,6 +183,45 @@ def test_a_corpus_without_held_out_text_is_refused(ring_corpus: Path, tmp_path: 
     build_corpus([str(ring_corpus.parent / "text.txt")], ring_corpus / "tokenizer", tmp_path / "corpus")
     with pytest.raises(CorpusError, match="--valid"):
         reproduce(tmp_path / "out", scale="tiny", arms=["baseline"], corpus=tmp_path / "corpus", settings=SMALL)
+
+
+def test_a_script_does_the_same_runs_each_by_a_command_of_its_own(
+    fake_runs: list[tuple[str, int]], ring_corpus: Path, tmp_path: Path
+) -> None:
+    out, given = tmp_path / "it's here", ["--arms", "baseline,marginal@0.5/1", "--seeds", "2", *SETTINGS]
+    command = ["reproduce", "planted", *given, "--corpus", str(ring_corpus), "--out", str(out)]
+    reproduce(out, arms=["baseline"], seeds=1, corpus=ring_corpus, settings=SMALL)
+    fake_runs.clear()
+    script = CliRunner().invoke(app, [*command, "--dry-run", "--format", "shell"]).stdout
+    lines = [shlex.split(line) for line in script.splitlines() if line.startswith("trueneg ")]
+    assert [(words[words.index("--arms") + 1], words[words.index("--seed") + 1]) for words in lines] == [
+        *(("marginal@0.5/1", "1"), ("baseline", "2"), ("marginal@0.5/1", "2"))
+    ]
+    for words in [*lines, lines[0]]:
+        said = CliRunner().invoke(app, words[1:])
+        assert said.exit_code == 0, said.output
+    assert len(fake_runs) == 3, "what is done is not done again"
+    assert (
+        "trueneg" not in CliRunner().invoke(app, [*command, "--dry-run", "--format", "shell"]).stdout.split("\n", 3)[3]
+    )
+    results, _ = reproduce(out, arms=["baseline"], seeds=2, corpus=ring_corpus, settings=SMALL)
+    assert [len(arm["seeds"]) for arm in results["arms"]] == [2, 2] and len(fake_runs) == 3
+
+
+def test_runs_of_a_slurm_script_wait_for_the_first_which_makes_the_corpus(tmp_path: Path) -> None:
+    jobs = scripted(tmp_path / "out", arms=["baseline", "drop"], seeds=2)
+    assert [list(job.needs) for job in jobs] == [[], *[["baseline-s1"]] * 3]
+    assert slurm_script(jobs).count("--dependency=afterok:$job0 ") == 3
+
+
+def test_one_run_is_not_done_by_two_processes(fake_runs: list[Any], ring_corpus: Path, tmp_path: Path) -> None:
+    reproduce_seed(tmp_path, 1, arms=["baseline"], corpus=ring_corpus)
+    (tmp_path / "runs" / "drop.seed1.json").unlink(missing_ok=True)
+    with locked(tmp_path / "runs", "test", ".drop.seed1.json.lock"):
+        assert reproduce_seed(tmp_path, 2, arms=["drop"], corpus=ring_corpus)[0].seed == 2
+        with pytest.raises(BusyError):
+            reproduce_seed(tmp_path, 1, arms=["drop"], corpus=ring_corpus)
+    assert fake_runs == [("baseline", 1), ("drop", 2)]
 
 
 @pytest.mark.slow

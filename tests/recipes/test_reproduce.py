@@ -95,7 +95,11 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
         (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART is a way of fine-tuning"),
         (("pilot",), "cline-table2"),
-        (("planted", "--dry-run", "--format", "shell"), "--format"),
+        (("planted", "--format", "shell"), "--dry-run"),
+        (("planted", "--dry-run", "--format", "slrm"), "slurm"),
+        (("planted", "--seed", "2", "--seeds", "3"), "--seeds"),
+        (("planted", "--seed", "-1"), "seed must be at least 1"),
+        (("tn-table3", "--scale", "tiny", "--seed", "2"), "--seed"),
         (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 LIST, PLANTED = "list", "planted"
 DEFAULT_OUT = Path("repro")
-FORMS = ("table", "shell", "slurm")
-_OF_OTHERS = {"corpus", "wordnet"}
-_OF_TABLES = {"data", "form"}
+TABLE = "table"
+_OF_OTHERS = {"corpus", "wordnet", "seed"}
+_OF_TABLES = {"data"}
 
 
 def reproduce(
@@ -42,6 +43,9 @@ def reproduce(
         ),
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 3,
+    seed: Annotated[
+        int, typer.Option(help="planted: this seed alone, while other processes do other runs of the same folder.")
+    ] = 0,
     corpus: Annotated[
         Path | None, typer.Option(help="planted: a corpus with held-out text; by default one of WordNet's.")
     ] = None,
@@ -56,7 +60,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their commands; run nothing.")] = False,
     form: Annotated[
         str, typer.Option("--format", help="Of --dry-run: table, or a script for a shell or slurm.")
-    ] = "table",
+    ] = TABLE,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,8 +75,13 @@ def reproduce(
     """
     from trueneg.recipes import planted
     from trueneg.recipes.reproduction import ALL, PILOT, TABLES, listed
+    from trueneg.recipes.scripts import SCRIPTS
 
     output = Output(as_json, quiet)
+    if form != TABLE and form not in SCRIPTS:
+        raise ConfigError(unknown_name("format", form, [TABLE, *SCRIPTS]))
+    if form != TABLE and not dry_run:
+        raise ConfigError(f"--format {form} is of --dry-run: add it")
     if recipe == LIST:
         rows = [*listed(), (PLANTED, "trueneg", "what to do with a false negative, where all are known")]
         names = ("recipe", "source", "shows")
@@ -81,37 +90,58 @@ def reproduce(
         refuse_given(context, _OF_TABLES, f"reproduce {recipe}")
         chosen = [name.strip() for name in (arms or "all").split(",")]
         out = out / recipe if out == DEFAULT_OUT else out
+        if seed:
+            refuse_given(context, {"seeds", "workers", "dry_run"}, f"reproduce {recipe} --seed")
+        own = _Planted(out, scale, chosen, corpus, wordnet, settings or [])
         if dry_run:
-            runs = planted.plan(out, scale=scale, arms=chosen, seeds=seeds, settings=settings or ())
-            left = [run for run in runs if not run.is_done]
-            minutes = sum(run.minutes for run in left)
-            shown = [(run.arm, run.seed, "done" if run.is_done else "to do", f"{run.minutes:g}") for run in runs]
-            output.table({"runs": runs, "minutes_left": minutes}, ("arm", "seed", "state", "minutes"), shown)
-            output.say(f"{len(runs)} runs, {len(left)} left: about {minutes:,.0f} minutes, one after another")
-            return
-        results, table = planted.reproduce(
-            out,
-            scale=scale,
-            arms=chosen,
-            seeds=seeds,
-            corpus=corpus,
-            wordnet=wordnet,
-            workers=workers,
-            settings=settings or (),
-            say=output.say,
-        )
-        output.result(results, table)
+            _plan_planted(own, seeds, form, output)
+        elif seed:
+            _seed_of_planted(own, seed, output)
+        else:
+            results, table = planted.reproduce(**vars(own), seeds=seeds, workers=workers, say=output.say)
+            output.result(results, table)
     elif recipe in (*TABLES, ALL):
         refuse_given(context, _OF_OTHERS, f"reproduce {recipe}")
-        if form not in FORMS:
-            raise ConfigError(unknown_name("format", form, FORMS))
-        if form != "table" and not dry_run:
-            raise ConfigError(f"--format {form} is of --dry-run: add it")
         _tables(recipe, out, scale, data, arms, seeds, workers, settings or [], dry_run, form, output)
     elif recipe == "pilot":
         raise ConfigError(PILOT)
     else:
         raise ConfigError(unknown_name("recipe", recipe, [LIST, ALL, *TABLES, PLANTED]))
+
+
+@dataclass(frozen=True)
+class _Planted:
+    """What all runs of the planted experiment have in common."""
+
+    out: Path
+    scale: str
+    arms: list[str]
+    corpus: Path | None
+    wordnet: str
+    settings: list[str]
+
+
+def _plan_planted(own: _Planted, seeds: int, form: str, output: Output) -> None:
+    from trueneg.recipes import planted
+    from trueneg.recipes.scripts import SCRIPTS
+
+    if form != TABLE:
+        typer.echo(SCRIPTS[form](planted.scripted(**vars(own), seeds=seeds)), nl=False)
+        return
+    runs = planted.plan(own.out, scale=own.scale, arms=own.arms, seeds=seeds, settings=own.settings)
+    left = [run for run in runs if not run.is_done]
+    minutes = sum(run.minutes for run in left)
+    shown = [(run.arm, run.seed, "done" if run.is_done else "to do", f"{run.minutes:g}") for run in runs]
+    output.table({"runs": runs, "minutes_left": minutes}, ("arm", "seed", "state", "minutes"), shown)
+    output.say(f"{len(runs)} runs, {len(left)} left: about {minutes:,.0f} minutes, one after another")
+
+
+def _seed_of_planted(own: _Planted, seed: int, output: Output) -> None:
+    from trueneg.recipes import planted
+
+    runs = planted.reproduce_seed(**vars(own), seed=seed)
+    shown = [(run.arm, metric, f"{value:.3f}") for run in runs for metric, value in run.metrics.items()]
+    output.table({"runs": [asdict(run) for run in runs]}, ("arm", "metric", f"seed {seed}"), shown)
 
 
 def _tables(
@@ -144,11 +174,11 @@ def _tables(
 
 
 def _show_plan(planned: Planned, form: str, output: Output) -> None:
-    from trueneg.recipes.execution import shell_script, slurm_script
+    from trueneg.recipes.scripts import SCRIPTS, scripted
 
     workspace = planned.workspace
-    if form != "table":
-        typer.echo((shell_script if form == "shell" else slurm_script)(workspace), nl=False)
+    if form != TABLE:
+        typer.echo(SCRIPTS[form](scripted(workspace)), nl=False)
         return
     jobs: list[dict[str, Any]] = [
         {"job": name, "state": workspace.state(name), "minutes": job.minutes, "command": workspace.command(name)}

@@ -1,12 +1,10 @@
-"""Runs the jobs of a plan, each in a process of its own, and lists them for people and for schedulers."""
+"""Runs the jobs of a plan, each in a process of its own."""
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import runpy
-import shlex
 import shutil
 import signal
 import sys
@@ -159,51 +157,3 @@ def _failure(workspace: Workspace, name: str, code: int) -> str:
     lines = [line for line in said.splitlines() if line.strip()]
     why = lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
     return f"{why} (see '{log}')"
-
-
-_HEADER = [
-    "#!/bin/sh",
-    "set -e",
-    "# When all jobs are done, the same trueneg reproduce without --dry-run reads their results.",
-]
-_OF_SLURM = [
-    '# Options of all jobs: SBATCH="--gpus 1 --requeue" sh SCRIPT. What runs out of time is given again and goes on;',
-    "# trueneg list presets tells how long runs take.",
-]
-
-
-def shell_script(workspace: Workspace) -> str:
-    """Write the jobs that are left as a script, which runs them one after another, and goes on where it was stopped."""
-    return "\n".join([*_HEADER, *(_scripted(workspace, name) for name in workspace.missing()), ""])
-
-
-def slurm_script(workspace: Workspace) -> str:
-    """Write the jobs that are left as a script that hands them to Slurm; options of sbatch are taken from SBATCH."""
-    left = workspace.missing()
-    number = {name: f"job{position}" for position, name in enumerate(left)}
-    lines = [*_HEADER, *_OF_SLURM]
-    for name in left:
-        needs = [f"${number[need]}" for need in workspace.plan.jobs[name].needs if need in number]
-        dependency = f"--dependency=afterok:{':'.join(needs)} " if needs else ""
-        lines.append(
-            f"{number[name]}=$(sbatch --parsable $SBATCH --job-name={shlex.quote(name)} {dependency}"
-            f"--wrap={shlex.quote(_scripted(workspace, name))})"
-        )
-    return "\n".join([*lines, ""])
-
-
-def _scripted(workspace: Workspace, name: str) -> str:
-    """Write a job as lines of a shell, which do nothing once it has finished."""
-    folder, resumes = workspace.folder(name), workspace.plan.jobs[name].resumes
-    record = json.dumps(asdict(workspace.finished(name)))
-    whole, made = shlex.quote(str(folder)), shlex.quote(str(folder / OUT))
-    out, log, finished = (shlex.quote(str(folder / file)) for file in (OUTPUT, LOG, FINISHED))
-    return "\n".join(
-        [
-            f"if [ ! -f {finished} ]; then",
-            f"  mkdir -p {made} || exit 1" if resumes else f"  rm -rf {whole} && mkdir -p {made} || exit 1",
-            f"  {workspace.command(name)}{' --resume' if resumes else ''} > {out} 2> {log} || exit 1",
-            f"  printf '%s' {shlex.quote(record)} > {finished}",
-            "fi",
-        ]
-    )

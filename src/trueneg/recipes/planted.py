@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -28,6 +29,7 @@ from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
 from trueneg.recipes.folder import claim_folder
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
+from trueneg.recipes.scripts import ScriptedJob
 from trueneg.reporting.tables import text_table
 from trueneg.version import __version__
 from trueneg.workers import follow_parent
@@ -108,12 +110,7 @@ def reproduce(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     config, jobs, folder = _configured(scale, settings), _jobs(arms, seeds), Path(out)
     with locked(folder, "reproduce planted"):
-        path = Path(
-            corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
-        )
-        described = Settings(config, CorpusInfo.read(path).fingerprint)
-        claim_folder(folder, described)
-        (folder / RUNS).mkdir(exist_ok=True)
+        path, described = _prepared(folder, config, corpus, wordnet)
         done = {(Arm.parse(result.arm), result.seed) for result in load_results(folder)}
         missing = [job for job in jobs if job not in done]
         say(f"{len(jobs)} runs, {len(jobs) - len(missing)} of them done before")
@@ -128,6 +125,56 @@ def reproduce(
         table = markdown(results)
         (folder / TABLE).write_text(table, encoding="utf-8")
         return results, table
+
+
+def reproduce_seed(
+    out: str | Path,
+    seed: int,
+    *,
+    scale: str = "mini",
+    arms: Sequence[str] = ("all",),
+    corpus: str | Path | None = None,
+    wordnet: str = "",
+    settings: Sequence[str] = (),
+) -> list[ArmResult]:
+    """Do one seed of arms, or what is missing of it, while other processes do other runs of the same folder.
+
+    Args:
+        out: As ``reproduce`` has it, and so the others.
+        seed: The seed.
+        scale: Its name.
+        arms: Names.
+        corpus: A corpus with held-out text.
+        wordnet: WordNet's folder.
+        settings: Changes to the scale's configuration.
+
+    Raises:
+        ConfigError: for unknown names, or a folder with results of other settings.
+        BusyError: if another process does the same run, or makes the corpus.
+    """
+    if seed < 1:
+        raise ConfigError(f"seed must be at least 1, got {seed}")
+    config, folder = _configured(scale, settings), Path(out)
+    path, _ = _prepared(folder, config, corpus, wordnet)
+    found = []
+    for arm in parse_arms(arms):
+        file = run_file(folder, arm, seed)
+        with locked(file.parent, f"reproduce planted --seed {seed}", f".{file.name}.lock"):
+            found.append(load_result(file) if file.is_file() else _run(arm, seed, folder, config, path))
+    return found
+
+
+def _prepared(folder: Path, config: PlantedConfig, corpus: str | Path | None, wordnet: str) -> tuple[Path, Settings]:
+    """Make what all runs need: the corpus, and the folder's settings."""
+    own = folder / "wordnet"
+    if not corpus and not (own / "corpus" / "corpus.json").is_file():
+        with locked(own, "reproduce planted"):
+            build_gloss_corpus(own, vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
+    path = Path(corpus or own / "corpus")
+    settings = Settings(config, CorpusInfo.read(path).fingerprint)
+    claim_folder(folder, settings)
+    (folder / RUNS).mkdir(exist_ok=True)
+    return path, settings
 
 
 @dataclass(frozen=True)
@@ -165,6 +212,42 @@ def plan(
     results = {(Arm.parse(result.arm), result.seed): result.seconds / 60 for result in load_results(Path(out))}
     usual = round(fmean(results.values()), 1) if results else _MINUTES[scale]
     return [PlannedRun(str(job[0]), job[1], job in results, usual) for job in _jobs(arms, seeds)]
+
+
+def scripted(
+    out: str | Path,
+    *,
+    scale: str = "mini",
+    arms: Sequence[str] = ("all",),
+    seeds: int = 5,
+    corpus: str | Path | None = None,
+    wordnet: str = "",
+    settings: Sequence[str] = (),
+) -> list[ScriptedJob]:
+    """Write the runs that are left for a script; the first one makes the corpus, so that the others need it.
+
+    Args:
+        out: As ``reproduce`` has it, and so the others.
+        scale: Its name.
+        arms: Names.
+        seeds: Runs of each arm.
+        corpus: A corpus with held-out text.
+        wordnet: WordNet's folder.
+        settings: Changes to the scale's configuration.
+
+    Raises:
+        ConfigError: as ``plan``.
+    """
+    left = [run for run in plan(out, scale=scale, arms=arms, seeds=seeds, settings=settings) if not run.is_done]
+    given = {"--out": out, "--scale": scale, "--corpus": corpus, "--wordnet": wordnet}
+    options = [str(word) for option, value in given.items() if value for word in (option, value)]
+    options += [word for setting in settings for word in ("--set", setting)]
+    jobs: list[ScriptedJob] = []
+    for run in left:
+        command = ["trueneg", "reproduce", "planted", *options, "--arms", run.arm, "--seed", str(run.seed)]
+        first = [job.name for job in jobs[:1]]
+        jobs.append(ScriptedJob(f"{run.arm}-s{run.seed}", shlex.join(command), first))
+    return jobs
 
 
 def _configured(scale: str, settings: Sequence[str]) -> PlantedConfig:
@@ -241,8 +324,16 @@ def load_results(folder: Path) -> list[ArmResult]:
     Raises:
         ConfigError: for a file that is not a result.
     """
-    paths = sorted((folder / RUNS).glob("*.json"))
-    return [read_record(ArmResult, path, ConfigError, "delete it to have the run done again") for path in paths]
+    return [load_result(path) for path in sorted((folder / RUNS).glob("*.json"))]
+
+
+def load_result(path: Path) -> ArmResult:
+    """Read a run.
+
+    Raises:
+        ConfigError: for a file that is not a result.
+    """
+    return read_record(ArmResult, path, ConfigError, "delete it to have the run done again")
 
 
 def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any]:
