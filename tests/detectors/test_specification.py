@@ -86,6 +86,9 @@ READ: dict[str, Specification] = {
     "neighbours:!odd/v.txt": leaf("neighbours", "!odd/v.txt"),
     'prototypes:"/home/me@0.5"': leaf("prototypes", "/home/me@0.5"),
     'prototypes:"/R & D | x/!p[1]@2"[top=3]@0.5': leaf("prototypes", "/R & D | x/!p[1]@2", {"top": "3"}, 0.5),
+    'learned:"E"[vectors="/a, b [1]/v.txt", teacher=T]': leaf(
+        "learned", "E", {"vectors": "/a, b [1]/v.txt", "teacher": "T"}
+    ),
     'contextual:"a&b"|"R & D/det.json"': Combination(
         "|", (leaf("contextual", "a&b"), leaf("calibrated", "R & D/det.json"))
     ),
@@ -100,7 +103,7 @@ def test_what_is_read(text: str) -> None:
 
 
 NAMES = st.sampled_from(["lexical", "first-sense", "contextual", "x"])
-VALUES = st.text("abc019|&!.-", min_size=1, max_size=4)
+VALUES = st.text("abc019|&!.-,[]= ", min_size=1, max_size=4)
 LEAVES = st.builds(
     leaf,
     NAMES,
@@ -122,7 +125,8 @@ def combined(parts: st.SearchStrategy[Specification]) -> st.SearchStrategy[Speci
 def written(specification: Specification) -> str:
     if isinstance(specification, Leaf):
         one = specification
-        options = ",".join(f"{name}={value}" for name, value in one.options.items())
+        quoted = {name: f'"{value}"' if set(value) & set(",[] ") else value for name, value in one.options.items()}
+        options = ",".join(f"{name}={value}" for name, value in quoted.items())
         return (
             one.name
             + (f':"{one.argument}"' if one.argument else "")

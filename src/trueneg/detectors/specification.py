@@ -4,7 +4,8 @@ A detector is a name, then maybe ``:`` and what it is made from, options in brac
 threshold. ``!`` negates, ``&`` takes the lesser of two, ``|`` the greater; ``!`` binds tightest, ``|`` least, and
 parentheses group. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
 
-A path that holds one of ``&|!@[]()"`` is put in quotes: ``prototypes:"/data/R & D/p.safetensors"@0.6``. Without them,
+A path that holds one of ``&|!@[]()"``, or as an option's value ``,[]``, is put in quotes:
+``prototypes:"/data/R & D/p.safetensors"@0.6``. Without them,
 ``&`` and ``|`` belong to a path if no white space and no detector's name is next to them, and ``@`` does if no number
 follows that ends the detector.
 """
@@ -34,8 +35,9 @@ _AT_OF_PATH = rf"@(?!\s*(?:{_NUMBER}\s*)?(?:[\[&|)]|$))"
 _PATH = rf'(?:[^&|@\[\]()"]|{_SIGN_OF_PATH}|{_AT_OF_PATH})+'
 _LEAF = re.compile(
     rf"(?P<name>{_NAME})(?=\s*(?:[:\[@&|)]|$))(?::\s*(?P<argument>{_QUOTED}|{_PATH}))?\s*"
-    r"(?:\[(?P<options>[^\[\]]*)\])?\s*(?P<at>@(?P<threshold>[^&|()\[\]]*))?"
+    rf"(?:\[(?P<options>(?:{_QUOTED}|[^\[\]\"])*)\])?\s*(?P<at>@(?P<threshold>[^&|()\[\]]*))?"
 )
+_OPTION = re.compile(rf"(?:{_QUOTED}|[^,\"])+")
 _FILE = re.compile(rf'"(?P<quoted>[^"]*\.json)"|(?P<plain>{_PATH}?\.json)(?=\s*(?:[&|)]|$))')
 
 
@@ -284,13 +286,13 @@ def check_forms_apply(config: PretrainConfig, settings: Sequence[str]) -> None:
 
 def _options(text: str, written: str) -> dict[str, str]:
     options: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in written.split(","))):
+    for part in filter(None, (part.strip() for part in _OPTION.findall(written))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise ConfigError(f"detector '{text}': write the option '{part}' as {part}=value")
         if name in options:
             raise ConfigError(f"detector '{text}': the option '{name}' is given twice")
-        options[name] = value
+        options[name] = value[1:-1] if re.fullmatch(_QUOTED, value) else value
     return options
 
 
