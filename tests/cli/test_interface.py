@@ -125,6 +125,7 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
     ("detect", "prototypes"): lambda world, out: [
         *("--encoder", world.run, "--corpus", world.corpus, "--min-count", 1, "--out", out / "p.safetensors")
     ],
+    ("detect", "bigrams"): lambda world, out: ["--corpus", world.corpus, "--out", out / "b.safetensors"],
     ("detect", "distil"): lambda world, out: [
         *("--teacher", "contextual:" + str(world.run) + "@0.3", "--prototypes", prototypes_of(world, out)),
         *("--corpus", world.corpus, "--out", out / "distilled.safetensors"),

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from test_encoder import by_hand
 from tiny_encoders import TEXT, at, save_checkpoint, wordpiece
 
+from trueneg.corpus.bigrams import Bigrams
 from trueneg.detectors import make_scorer
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.scorers.glosses import MAX_SENSES
@@ -188,6 +189,34 @@ def test_glosses_compare_a_word_here_with_its_definitions(bert: str, resources: 
     assert set(columns["log number of senses"]) == {np.log1p(len(own))}
     assert columns["greatest cosine of definitions"][3] == pytest.approx(1, abs=0.01)
     assert columns["cosine of definitions"][2] == columns["cosine with a gloss"][2] == 0
+
+
+def test_collocations_are_counts_of_what_is_beside(bert: str, tmp_path: Path, resources: Resources) -> None:
+    """Of "the large mouse …", where the corpus has "the big mouse" thrice, "the large" twice and "big" once more."""
+    words, pairs = ("<s>", "the", "big", "large", "mouse"), {(1, 2): 3, (1, 3): 2, (2, 4): 3}
+    numbers = np.array([(first << 32) | second for first, second in pairs], np.int64)
+    counts = np.array([9, 9, 4, 5, 9])
+    Bigrams(words, counts, numbers, np.array([*pairs.values()])).save(tmp_path / "b.safetensors")
+    scorer = make_scorer(f'learned:{bert}[bigrams="{tmp_path / "b.safetensors"}"]', resources)
+    assert isinstance(scorer, LearnedScorer)
+    text = "The large mouse ."
+    asked = [at(text, "large", word) for word in ("big", "large", "very big", "zebra")]
+    columns = dict(zip(scorer.names, scorer.features(asked).T, strict=True))
+    wanted = {
+        "log count after what is before": np.log([3.5, 2.5, 0.5, 0.5]),
+        "log count before what is after": np.log([3.5, 0.5, 3.5, 0.5]),
+        "log count, less the word's after what is before": np.log([3.5, 2.5, 0.5, 0.5]) - np.log(2.5),
+        "log count, less the word's before what is after": np.log([3.5, 0.5, 3.5, 0.5]) - np.log(0.5),
+        "log count, less its own after what is before": np.log([3.5, 2.5, 0.5, 0.5]) - np.log([4.5, 5.5, 0.5, 0.5]),
+        "log count, less its own before what is after": np.log([3.5, 0.5, 3.5, 0.5]) - np.log([4.5, 5.5, 4.5, 0.5]),
+    }
+    for name, column in wanted.items():
+        np.testing.assert_allclose(columns[name], column, err_msg=name)
+    # Of text without a word before it.
+    assert make_scorer(f"learned:{bert}", resources).digest() != scorer.digest()
+    alone = scorer.features([Substitution("large", 0, 5, "big")])[0, list(scorer.names).index(next(iter(wanted)))]
+    assert alone == np.log(0.5)
+    assert scorer.fit(ASKED, SHARES).features(asked).shape == (4, len(scorer.names))
 
 
 @pytest.mark.parametrize("reading", ["apart", "together"])

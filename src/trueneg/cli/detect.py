@@ -235,6 +235,33 @@ def prototypes(
 
 
 @app.command()
+def bigrams(
+    corpus: Annotated[Path, typer.Option(help="A corpus: its words and their neighbours are counted.")],
+    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
+    min_count: Annotated[int, typer.Option(min=1, help="Occurrences that a pair needs to be kept.")] = 2,
+    verify: Verify = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count a corpus's pairs of neighbouring words, which tell a learned detector what goes with the words beside it.
+
+    Example: `trueneg detect bigrams --corpus corpus/ --out bigrams.safetensors`, then `trueneg detect calibrate
+    --detector "learned:ENCODER[bigrams=bigrams.safetensors]" --data swords-v1.1_dev.json.gz --out detector.json`
+    """
+    from trueneg.corpus.bigrams import count_bigrams
+    from trueneg.corpus.store import Corpus
+
+    _check_out(out)
+    opened = Corpus.open(corpus, verify=verify)
+    with Bar("counting", unit="documents", quiet=quiet) as bar:
+        counted = count_bigrams(opened, min_count=min_count, progress=bar.tell)
+    counted.save(out)
+    num_pairs, num_words = len(counted.pairs), len(counted.words)
+    text = f"{out}: {num_pairs:,} pairs of {num_words:,} words, from {int(counted.word_counts.sum()):,} words of text"
+    Output(as_json, quiet).result({"out": out, "pairs": num_pairs, "words": num_words, **counted.provenance}, text)
+
+
+@app.command()
 def distil(
     teacher: Annotated[str, typer.Option(help="The detector to learn from: DETECTOR.json, contextual:ENCODER, …")],
     prototypes: Annotated[Path, typer.Option(help="Where to begin: a file of detect prototypes.")],

@@ -10,7 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.corpus.bigrams import Bigrams
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
+from trueneg.detectors.scorers.collocations import FEATURES as COLLOCATION_FEATURES
+from trueneg.detectors.scorers.collocations import Collocations
 from trueneg.detectors.scorers.contextual import READINGS, ContextualScorer
 from trueneg.detectors.scorers.glosses import FEATURES as GLOSS_FEATURES
 from trueneg.detectors.scorers.glosses import Glosses
@@ -25,7 +28,7 @@ from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.relations import RELATIONS, Relations
 from trueneg.models.reading import TextEncoder, default_layer
 
-OPTIONS = ("vectors", "prototypes", "directions", "teacher", "relations", "glosses", "reading")
+OPTIONS = ("vectors", "prototypes", "directions", "bigrams", "teacher", "relations", "glosses", "reading")
 MIN_LOG_RATIO = -20.0
 PENALTY = 1.0
 """Of a weight's square, for features of variance one: a prior of variance one."""
@@ -47,9 +50,10 @@ class LearnedScorer(SubstitutionScorer):
     either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
     word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none, and with
     ``is_mutual`` the other directions: of the substitute in the sentence with the word's prototype and with its own,
-    and of the word with its own; with ``glosses`` what WordNet's definitions say; with ``teacher`` a masked model's log
-    likelihood ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits
-    it without the part it is evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
+    and of the word with its own; with ``glosses`` what WordNet's definitions say; with ``collocations`` how often a
+    corpus has the substitute next to the words on either side; with ``teacher`` a masked model's log likelihood
+    ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits it without the part it is
+    evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
 
     Args:
         contextual: Over all layers of an encoder.
@@ -58,6 +62,7 @@ class LearnedScorer(SubstitutionScorer):
         prototypes: Of an encoder, if any.
         teacher: A masked model, if any.
         glosses: Compares with WordNet's definitions, if it is to.
+        collocations: Counts of a corpus, if any.
         is_mutual: Whether prototypes are compared in every direction.
         weights: One a feature, after the constant; None before it is fitted.
         cache: Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads
@@ -72,6 +77,7 @@ class LearnedScorer(SubstitutionScorer):
         prototypes: PrototypesScorer | None = None,
         teacher: TeacherScorer | None = None,
         glosses: Glosses | None = None,
+        collocations: Collocations | None = None,
         is_mutual: bool = False,
         weights: Mapping[str, float] | None = None,
         cache: dict[Substitution, NDArray[np.float64]] | None = None,
@@ -82,10 +88,14 @@ class LearnedScorer(SubstitutionScorer):
         self.prototypes = prototypes
         self.teacher = teacher
         self.glosses = glosses
+        self.collocations = collocations
         self.is_mutual = is_mutual
         self.weights = weights
         self.cache = cache
-        parts = {"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher}
+        parts = {
+            **{"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher},
+            "bigrams": collocations,
+        }
         self.provenance = {
             f"{name}.{key}": value for name, part in parts.items() if part for key, value in part.provenance.items()
         }
@@ -102,6 +112,7 @@ class LearnedScorer(SubstitutionScorer):
             *(["cosine with the prototype", "no prototype"] if self.prototypes else []),
             *(DIRECTIONS if self.prototypes and self.is_mutual else []),
             *(GLOSS_FEATURES if self.glosses else []),
+            *(COLLOCATION_FEATURES if self.collocations else []),
             *(["log ratio"] if self.teacher else []),
         ]
         return (*layers, "one word", "three words or more", "rarity of pieces", *related, *further)
@@ -163,6 +174,8 @@ class LearnedScorer(SubstitutionScorer):
                 columns.append(self._directions(new))
         if self.glosses is not None:
             columns.append(self.glosses.features(new))
+        if self.collocations is not None:
+            columns.append(self.collocations.features(new))
         if self.teacher is not None:
             columns.append(self.teacher.log_ratios(new).clip(MIN_LOG_RATIO, -MIN_LOG_RATIO)[:, None])
         return np.concatenate(columns, 1).astype(np.float64)
@@ -222,8 +235,8 @@ class LearnedScorer(SubstitutionScorer):
         return self._with(parameters, None)
 
     def _with(self, weights: Mapping[str, float], cache: dict[Substitution, NDArray[np.float64]] | None) -> Self:
-        parts = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, self.glosses)
-        return type(self)(*parts, self.is_mutual, weights, cache)
+        given = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, self.glosses)
+        return type(self)(*given, self.collocations, self.is_mutual, weights, cache)
 
     @cached_property
     def made_from(self) -> str:
@@ -235,8 +248,15 @@ class LearnedScorer(SubstitutionScorer):
         parts = (self.contextual, self.vectors, self.prototypes, self.teacher)
         wordnet = "" if self.relations is None else self.relations.wordnet.digest
         glosses = (self.glosses.wordnet.digest, *self.glosses.encoder.layers) if self.glosses else ()
+        counts = (self.collocations.digest(),) if self.collocations else ()
         # What former versions had too comes as it came, so that a run with it resumes.
-        return (*(part and part.digest() for part in parts), wordnet, sorted(self.parameters().items()), *glosses)
+        return (
+            *(part and part.digest() for part in parts),
+            wordnet,
+            sorted(self.parameters().items()),
+            *glosses,
+            *counts,
+        )
 
     def to(self, device: torch.device) -> None:
         """Move what it has."""
@@ -277,7 +297,7 @@ def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: floa
 def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     """Weigh all of it, once `trueneg detect calibrate` has fitted it: learned:ENCODER.
 
-    Options: ``[vectors=FILE,prototypes=FILE,directions=both,teacher=MASKED_LM,relations=yes,glosses=yes,
+    Options: ``[vectors=FILE,prototypes=FILE,directions=both,bigrams=FILE,teacher=MASKED_LM,relations=yes,glosses=yes,
     reading=together]``.
     """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
@@ -287,6 +307,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     is_mutual = leaf.choice("directions", ("one", "both")) == "both"
     if is_mutual and not prototypes:
         raise ConfigError(f"detector '{leaf.text}': directions=both is of prototypes: add prototypes=FILE")
+    bigrams = leaf.options.get("bigrams")
     has_glosses = leaf.choice("glosses", ("no", "yes")) == "yes"
     return LearnedScorer(
         ContextualScorer(encoder, together=leaf.choice("reading", READINGS) == "together"),
@@ -295,6 +316,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
         make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
         make_teacher(Leaf("teacher", teacher, text=leaf.text), resources) if teacher else None,
         Glosses(encoder, resources.relations.wordnet, default_layer(encoder.model)) if has_glosses else None,
+        Collocations(Bigrams.load(bigrams)) if bigrams else None,
         is_mutual,
         cache={},
     )
