@@ -60,6 +60,11 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
         raise _unreadable(source, TypeError("model_max_length is no number"))
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or not tokenizer.is_fast:
         raise ModelError(f"the tokenizer of '{source}' is a slow one: save it as a fast one (tokenizer.json)")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what the library makes up where it finds no vocabulary
+        raise ModelError(
+            f"the tokenizer of '{source}' knows special tokens alone: its folder lacks tokenizer.json, or the "
+            f"vocabulary's own file"
+        )
     for role, token_id in special_ids(tokenizer).items():
         if token_id is None:
             raise ModelError(

@@ -107,7 +107,16 @@ def test_data_and_models_that_cannot_be_used(world: World, tmp_path: Path) -> No
     assert "has no masked-LM head, so it predicts nothing" in fails("evaluate", "substitution", headless, *ASKED)
     for path in slow.glob("tokenizer*"):
         path.unlink()
-    assert "has no token that is a whole word" in fails("evaluate", "substitution", slow, *ASKED)
+    assert "knows special tokens alone" in fails("evaluate", "substitution", slow, *ASKED)
+    for detector in ("contextual", "teacher"):
+        assert "knows special tokens alone" in fails(
+            "inspect", world.run, "A text.", "--detector", f"{detector}:{slow}"
+        )
+    assert "has no masked-LM head" in fails("inspect", world.run, "A text.", "--detector", f"teacher:{headless}")
+    training = ("pretrain", "--from", generator, "--objective", "mlm", "--corpus", world.corpus, "--length", 16)
+    for option in ("smoothing.source=teacher:", "masking.hard_for="):
+        said = fails(*training, "--out", tmp_path / "run", "--set", f"objective.{option}{headless}")
+        assert "has no masked-LM head, so it predicts nothing" in said
     works("tokenizer", "train", world.text, "--vocab-size", 300, "--out", tmp_path / "tok", "-q")
     shutil.copy(tmp_path / "tok" / "tokenizer.json", other)
     assert "140 entries and" in fails("evaluate", "substitution", other, *ASKED)

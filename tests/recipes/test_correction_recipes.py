@@ -99,6 +99,7 @@ def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path)
         ("self", "smoothing"): "not resolved",
         ("smoothing", ONE_HOT): "confirmed",
         (ONE_HOT, "HC"): "contradicted",
+        ("soft in context", ONE_HOT): "confirmed",
     }
     assert {claim.verdict for claim in table.claims if claim.column == "F10"} == {"not resolved"}
 

@@ -102,6 +102,21 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
     return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer))
 
 
+def load_trained_masked_lm(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
+    """Load a masked language model for its predictions.
+
+    Args:
+        checkpoint: A run, a folder or a hub name.
+        tokenizer: The text's.
+
+    Raises:
+        ModelError: as ``load_masked_lm``, and if weights of its head are missing, so that they would be random.
+    """
+    config = ModelConfig(start_from=checkpoint)
+    source = _masked_lm_source(config)
+    return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer, is_whole=True))
+
+
 def load_semantic(
     config: ModelConfig, tokenizer: PreTrainedTokenizerFast, num_classes: int, has_pooler: bool
 ) -> SemanticEncoder:
@@ -330,9 +345,15 @@ def _continue_heads(heads: nn.ModuleDict, source: Path) -> None:
 
 
 def _continued(
-    kind: Any, source: str, config: ModelConfig, tokenizer: PreTrainedTokenizerFast, **options: Any
+    kind: Any,
+    source: str,
+    config: ModelConfig,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    is_whole: bool = False,
+    **options: Any,
 ) -> PreTrainedModel:
-    """Load a checkpoint, say which weights it lacks, and make its vocabulary the tokenizer's."""
+    """Load a checkpoint, say which weights it lacks, or refuse that, and make its vocabulary the tokenizer's."""
     hf = config_of(source)
     set_dropout(hf, config.dropout)
     set_rope(hf, config)
@@ -343,12 +364,16 @@ def _continued(
         hf.legacy = False
         model, report = from_pretrained(kind, source, hf, attention, options)
     if report["missing_keys"]:
-        warnings.warn(
+        lacks = (
             f"'{source}' lacks {len(report['missing_keys'])} weights of {type(model).__name__}; "
-            f"these start at random: {_named(report['missing_keys'])}",
-            TruenegWarning,
-            stacklevel=3,
+            f"these start at random: {_named(report['missing_keys'])}"
         )
+        if is_whole:
+            raise ModelError(
+                f"'{config.start_from}' has no masked-LM head, so it predicts nothing: name a masked language model; "
+                f"of an ELECTRA pair, the run or its generator ({lacks})"
+            )
+        warnings.warn(lacks, TruenegWarning, stacklevel=3)
     fit_vocabulary(model, source, tokenizer, config.extend_vocabulary)
     return model
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import MaskingConfig, ModelConfig
+from trueneg.config.options import MaskingConfig
 from trueneg.corruption.rows import Rows
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.loading import load_masked_lm
+from trueneg.models.loading import load_trained_masked_lm
 from trueneg.models.logits import AUTO, logits_at
 from trueneg.models.reading import weights_digest
 
@@ -44,7 +44,7 @@ class HardTokens(nn.Module):
         """
         if not config.hard_for:
             return None
-        judge = load_masked_lm(ModelConfig(start_from=config.hard_for), tokenizer)
+        judge = load_trained_masked_lm(config.hard_for, tokenizer)
         return cls(judge, config.hard_below, max_logits_mb)
 
     @property

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ModelConfig, SmoothingConfig
+from trueneg.config.options import SmoothingConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.loading import load_masked_lm
+from trueneg.models.loading import load_trained_masked_lm
 from trueneg.models.logits import Logits, logits_at
 from trueneg.models.modes import eval_mode
 from trueneg.models.moving_average import MovingAverage
@@ -91,7 +91,7 @@ class Smoothing(nn.Module):
             raise ConfigError("objective.smoothing.source=teacher names no checkpoint: teacher:CHECKPOINT")
         if source != "teacher" and has_teacher:
             raise ConfigError(f"objective.smoothing.source={config.source}: only teacher:CHECKPOINT has a checkpoint")
-        teacher = load_masked_lm(ModelConfig(start_from=checkpoint), tokenizer) if checkpoint else None
+        teacher = load_trained_masked_lm(checkpoint, tokenizer) if checkpoint else None
         return cls(source, config.share, config.top, config.reads, config.momentum, teacher)
 
     @property

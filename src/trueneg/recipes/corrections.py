@@ -87,8 +87,9 @@ def _rows(arms: Sequence[str]) -> dict[str, str]:
 
 
 def _claims(rows: Sequence[str], columns: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Give the chain's links, and that every further row is better than the baseline."""
-    links = [*pairwise(CHAIN), *((row, ONE_HOT) for row in rows if row not in CHAIN)]
+    """Give the chain's links, and that its first row and every further one are better than the baseline."""
+    against_one_hot = [CHAIN[0], *(row for row in rows if row not in CHAIN)]
+    links = [*pairwise(CHAIN), *((row, ONE_HOT) for row in against_one_hot)]
     return [(row, baseline, column) for row, baseline in links for column in columns]
 
 

@@ -86,7 +86,7 @@ def choose_steps(cost: Cost, minutes: float, num_seeds: int, steps_an_epoch: int
         raise ConfigError(
             f"--minutes {minutes:g}: {fits} steps a run would fit, and fewer than {MIN_STEPS} show nothing: {runs}, a "
             f"step of each measured at {measured}, {cost.spent / 60:.1f} minutes spent already: give --minutes "
-            f"{needed}, or fewer --arms or --seeds"
+            f"{needed}, fewer --arms or --seeds, or a smaller --set train.batch_size=N"
         )
     steps = min(fits, most)
     why = f"{runs}, a step measured at {measured} on this machine"

@@ -65,9 +65,10 @@ def test_odd_words_are_candidates_like_others() -> None:
 
 def test_phrases() -> None:
     judged = [item("work of art", 3, 1), item("film", 1, 1)]
-    proposed = [item("work of art", 3, 0, is_proposed=True), item("film", 2, 0, is_proposed=True)]
+    proposed = [item(word, num, 0, is_proposed=True) for word, num in [("work of art", 3), ("film", 2), ("flick-y", 1)]]
     assert list(merge_candidates(judged, lemma).lemmas) == ["work of art", "film"]
     assert list(merge_candidates(judged, lemma, phrases="drop").lemmas) == ["film"]
+    assert merge_candidates(proposed, lemma).counts["phrases_dropped"] == 2, "as the published evaluators do"
     # Those who proposed a word are counted, not their share.
     assert by_lemma(merge_candidates(proposed, lemma)) == {("t0", "film"): 2.0}
     assert by_lemma(merge_candidates(proposed, lemma, phrases="keep"))["t0", "work of art"] == 3.0

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.config.options import ModelConfig
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.models.backbone import MaskedLanguageModel, max_length
-from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.models.loading import load_trained_masked_lm, resolve_checkpoint
 from trueneg.models.reading import Span, SpanReader, weights_digest
 from trueneg.tokenizer import load_tokenizer, special_ids
 
@@ -114,7 +113,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> TeacherScorer:
     """Accept what a masked model that sees the sentence finds likely: teacher:MASKED_LM[window=128]."""
     leaf.check(argument=True, options=OPTIONS, what="MASKED_LM, a checkpoint or a hub name")
     tokenizer = load_tokenizer(resolve_checkpoint(leaf.argument))
-    model = load_masked_lm(ModelConfig(start_from=leaf.argument), tokenizer).to(resources.device)
+    model = load_trained_masked_lm(leaf.argument, tokenizer).to(resources.device)
     model.requires_grad_(False)
     window = min(leaf.count("window", 128, min=8), max_length(model.model))
     threshold = leaf.threshold_or(0.5)

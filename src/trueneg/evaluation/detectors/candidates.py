@@ -2,7 +2,7 @@
 
 Where annotators judged substitutes (SWORDS), the gain of one is the share of those sure of it that accept it, over all
 forms of the lemma. Where they proposed them (SemEval-07, CoInCo), it is the number that proposed it, and phrases are
-left out on both sides (Thater et al. 2010, Melamud et al. 2015).
+left out on both sides (Thater et al. 2010, Melamud et al. 2015), which in their evaluators are hyphenated words, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 PHRASES = ("auto", "keep", "drop")
-"""What becomes of substitutes of several words; ``auto`` keeps them where substitutes were judged, as in SWORDS."""
+"""What becomes of substitutes of several words, hyphenated ones among them; ``auto`` keeps them where substitutes were
+judged, as in SWORDS."""
 
 Lemmatizer = Callable[[str, PartOfSpeech | None], str]
 
@@ -61,6 +62,11 @@ class Candidates:
         return {target: np.array(numbers, np.int64) for target, numbers in found.items()}
 
 
+def is_phrase(lemma: str) -> bool:
+    """Whether a substitute has several words, or parts joined by a hyphen."""
+    return " " in lemma or "-" in lemma
+
+
 def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: str = "auto") -> Candidates:
     """Merge substitutes of one lemma, and leave out those of the target's own and those that nobody is sure of.
 
@@ -83,7 +89,7 @@ def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: s
         lemma = lemmatize(item.substitute_lemma, pos)
         if lemma == lemmatize(item.substitution.target, pos):
             counts["same_as_target"] += 1
-        elif " " in lemma and (phrases == "drop" or (phrases == "auto" and item.is_proposed)):
+        elif is_phrase(lemma) and (phrases == "drop" or (phrases == "auto" and item.is_proposed)):
             counts["phrases_dropped"] += 1
         elif not item.num_accepting + item.num_rejecting:
             counts["unsure"] += 1

@@ -13,18 +13,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ModelConfig
 from trueneg.corruption.rows import Rows
 from trueneg.detectors import make_scorer
 from trueneg.detectors.rowtext import substitution_kinds
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.specification import Resources, leaves, parse
-from trueneg.errors import ConfigError, LexiconError, ModelError, TruenegWarning
+from trueneg.errors import ConfigError, LexiconError, TruenegWarning
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import Surface, casing, surfaces
 from trueneg.lexicon.table import FORMS, Forms, LookupTable, cached_table
 from trueneg.models.backbone import MaskedLanguageModel, max_length
-from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.models.loading import load_trained_masked_lm, resolve_checkpoint
 from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
 from trueneg.version import __version__
@@ -129,7 +128,7 @@ def inspect_text(
     forms = _forms(detectors)
     read = _MaskableText.of(text, tokenizer, every_word="retrieved" in forms)
     spans = list(dict.fromkeys(span for word in masks for span in read.find(word))) or read.words
-    model = load_with_head(checkpoint, tokenizer).to(where).eval()
+    model = load_trained_masked_lm(checkpoint, tokenizer).to(where).eval()
     longest = max_length(model.model)
     if len(read.ids) > longest:
         raise ConfigError(
@@ -314,19 +313,6 @@ class _MaskableText:
 
 def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
     return str(tokenizer.convert_ids_to_tokens(token)).startswith("▁")
-
-
-def load_with_head(checkpoint: str, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
-    """Load a masked language model; refuse one whose predictions would be random."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*start at random.*", category=TruenegWarning)
-        try:
-            return load_masked_lm(ModelConfig(start_from=checkpoint), tokenizer)
-        except TruenegWarning as warning:
-            raise ModelError(
-                f"'{checkpoint}' has no masked-LM head, so it predicts nothing: name a masked language model; of an "
-                f"ELECTRA pair, the run or its generator ({warning})"
-            ) from warning
 
 
 def _forms(detectors: Sequence[str]) -> list[Forms]:

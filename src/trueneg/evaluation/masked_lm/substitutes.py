@@ -21,10 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.errors import ConfigError, ModelError, unknown_name
-from trueneg.evaluation.detectors.candidates import Candidates, Lemmatizer, lemmatizer, merge_candidates
+from trueneg.evaluation.detectors.candidates import Candidates, Lemmatizer, is_phrase, lemmatizer, merge_candidates
 from trueneg.evaluation.detectors.swords import Benchmark, Item, read_benchmark
 from trueneg.evaluation.masked_lm.held_out import run_config
-from trueneg.evaluation.masked_lm.inspection import load_with_head
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import Result, columns_of, save_result
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
@@ -35,7 +34,7 @@ from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 from trueneg.models.backbone import max_length
-from trueneg.models.loading import resolve_checkpoint
+from trueneg.models.loading import load_trained_masked_lm, resolve_checkpoint
 from trueneg.models.reading import Span, SpanReader, by_budget, padded
 from trueneg.tasks.metrics import GAP, METRICS, SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS, SUBSTITUTION_METRICS
 from trueneg.terminal.progress import Tell, counted, untold
@@ -109,7 +108,7 @@ class SubstituteWriter:
                 "folder that holds its tokenizer.json, or another model"
             )
         self.device = choose_device(device)
-        self.model = load_with_head(checkpoint, self.tokenizer).to(self.device).eval()
+        self.model = load_trained_masked_lm(checkpoint, self.tokenizer).to(self.device).eval()
         longest = max_length(self.model.model)
         if window > longest:
             raise ConfigError(f"--window {window}: '{checkpoint}' reads at most {longest:,} tokens")
@@ -294,9 +293,11 @@ class Judged:
                     one[f"num_{way}_{level}_1"] = sum(lemma in right for lemma in listed[:1])
             for way, listed in lists.items():
                 one[f"num_{way}_10"], one[f"num_{way}_1"] = len(listed[:CUTOFF]), len(listed[:1])
-            gains = np.array(list(shares.values()))
+            # Where annotators proposed words, phrases are not ranked: see ``merge_candidates``.
+            lemmas_ranked = [lemma for lemma in shares if not (item.is_proposed and is_phrase(lemma))]
+            gains = np.array([shares[lemma] for lemma in lemmas_ranked])
             one["has_gain"] = int((gains > 0).any())
-            order = np.array([scores.get(lemma, -np.inf) for lemma in shares])
+            order = np.array([scores.get(lemma, -np.inf) for lemma in lemmas_ranked])
             one["gap"] = generalized_average_precision(gains, order) if one["has_gain"] else 0.0
             found.append(one)
         return found
