@@ -267,7 +267,7 @@ def distil(
     prototypes: Annotated[Path, typer.Option(help="Where to begin: a file of detect prototypes.")],
     corpus: Annotated[Path, typer.Option(help="A corpus: the teacher scores substitutes of its words.")],
     out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
-    rows: Annotated[int, typer.Option(min=2, help="Rows of the corpus to ask about, drawn at random.")] = 500,
+    rows: Annotated[int, typer.Option(min=3, help="Rows of the corpus to ask about, drawn at random.")] = 500,
     words: Annotated[int, typer.Option(min=1, help="Words of a row to ask about, drawn at random.")] = 4,
     top: Annotated[int, typer.Option(min=1, help="Nearest prototypes of a word to ask about.")] = 16,
     length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
@@ -281,7 +281,7 @@ def distil(
     """Teach prototypes the scores of a stronger detector, at the cost of prototypes: a file of the same form.
 
     The teacher scores what is nearest by prototypes on a sample of a corpus; one linear map of the prototypes is fitted
-    to its scores. What is told is measured on a fifth of the rows, which the map has not seen.
+    to its scores. A fifth of the rows says when to stop, and what is told is measured on another fifth.
 
     Example: `trueneg detect distil --teacher detector.json --prototypes prototypes.safetensors --corpus corpus/ --out
     distilled.safetensors`

@@ -33,7 +33,7 @@ STEPS = 300
 _AT_ONCE = 32
 """Rows that the teacher reads at once."""
 EVERY = 10
-"""Steps between two looks at the rows held out."""
+"""Steps between two looks at the rows that say when to stop."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,17 @@ def distil(
     lesson = _ask(teacher, prototypes, encoder, corpus, max_rows, words, top, length, seed, progress)
     generator = np.random.default_rng(seed)
     numbers = np.unique(lesson.rows)
-    held_out = generator.permutation(numbers)[: max(1, round(len(numbers) * HELD_OUT))]
-    is_held_out = np.isin(lesson.rows, held_out)
-    if len(numbers) < 2 or not lesson.is_accepted.any() or lesson.is_accepted.all():
+    num_held_out = max(1, round(len(numbers) * HELD_OUT))
+    order = generator.permutation(numbers)
+    is_held_out = np.isin(lesson.rows, order[:num_held_out])
+    is_stopping = np.isin(lesson.rows, order[num_held_out : 2 * num_held_out])
+    if len(numbers) < 3 or not lesson.is_accepted.any() or lesson.is_accepted.all():
         raise ConfigError(
             f"the teacher accepts {int(lesson.is_accepted.sum())} of {lesson.is_accepted.size} substitutes of "
             f"{len(numbers)} rows: there is nothing to learn: give more --rows, or a teacher with another threshold"
         )
     matrix = torch.from_numpy(prototypes.matrix)
-    moved, threshold = _fit(lesson, is_held_out, matrix, teacher.threshold)
+    moved, threshold = _fit(lesson, ~(is_held_out | is_stopping), is_stopping, matrix, teacher.threshold)
     about = {**prototypes.provenance, "threshold": f"{threshold:.4f}", "distilled_rows": str(len(numbers))}
     about |= {f"teacher.{name}": value for name, value in teacher.provenance.items()}
     before, after = (_precision(lesson, is_held_out, table) for table in (matrix, moved))
@@ -185,16 +187,20 @@ def _nearest(units: NDArray[np.float32], prototypes: Prototypes, words: list[str
 
 
 def _fit(
-    lesson: _Lesson, is_held_out: NDArray[np.bool_], matrix: Tensor, teacher_threshold: float
+    lesson: _Lesson,
+    is_fitted: NDArray[np.bool_],
+    is_stopping: NDArray[np.bool_],
+    matrix: Tensor,
+    teacher_threshold: float,
 ) -> tuple[Tensor, float]:
-    """The moved prototypes, and the cosine at which the teacher's threshold lies: the best on the rows held out."""
+    """The moved prototypes, and the cosine at which the teacher's threshold lies: the best on the stopping rows."""
     width = matrix.shape[1]
     change = nn.Parameter(torch.zeros(width, width))
     slope, constant = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
     optimizer = torch.optim.Adam([{"params": [change], "lr": 1e-3}, {"params": [slope, constant], "lr": 0.1}])
     vectors, wanted = torch.from_numpy(lesson.vectors), torch.from_numpy(lesson.scores).float()
     candidates = torch.from_numpy(lesson.candidates)
-    held_out = torch.from_numpy(is_held_out)
+    fitted, stopping = torch.from_numpy(is_fitted), torch.from_numpy(is_stopping)
 
     def moved(table: Tensor) -> Tensor:
         return nn.functional.normalize(table + table @ change, dim=-1)
@@ -208,11 +214,11 @@ def _fit(
     for step in range(STEPS + 1):
         if step % EVERY == 0:
             with torch.no_grad():
-                value = float(loss(held_out))
+                value = float(loss(stopping))
             if value < best:
                 best, kept = value, (change.detach().clone(), slope.item(), constant.item())
         optimizer.zero_grad()
-        (loss(~held_out) + PENALTY * change.square().mean() * width).backward()
+        (loss(fitted) + PENALTY * change.square().mean() * width).backward()
         optimizer.step()
     with torch.no_grad():
         change.copy_(kept[0])
