@@ -40,9 +40,11 @@ from trueneg.objectives.base import Objective
 from trueneg.objectives.cline import Cline
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.guard import Guard
+from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SentenceRegularization, SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
+from trueneg.objectives.smoothing import Smoothing
 
 ROWS = {
     "full": [[14], [14], [14], [14]],
@@ -128,14 +130,25 @@ def prototypes(use: str) -> Step:
     return replace(corrected(PrototypeDetector(DeviceRowReader(encoder, None), table, kinds), use), others=(encoder,))
 
 
-def annotated(use: str) -> Step:
+def read_by(**options: Any) -> Step:
+    """With another masked language model that reads along."""
+    other = tiny.make_masked_lm()
+    source, hard = options.pop("source", None), options.pop("hard_below", None)
+    if source is not None:
+        options["smoothing"] = Smoothing(source, teacher=other)
+    if hard is not None:
+        options["hard_tokens"] = HardTokens(other, hard)
+    return replace(masked_lm(**options), others=(other,))
+
+
+def annotated(use: str, **options: Any) -> Step:
     def with_substitutes(rows: Rows) -> Rows:
         shape, random = (*rows.input_ids.shape, 4), torch.Generator().manual_seed(0)
         tokens = torch.randint(5, tiny.VOCAB_SIZE, shape, dtype=torch.int32, generator=random)
         credit = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random)
         return replace(rows, substitutes=Substitutes(tokens, credit))
 
-    return replace(corrected(AnnotatedDetector(), use), given=with_substitutes)
+    return replace(corrected(AnnotatedDetector(), use, **options), given=with_substitutes)
 
 
 def named(specification: str) -> Detector:
@@ -176,6 +189,15 @@ VARIANTS: dict[str, Callable[[], Step]] = {
     "chunks": lambda: corrected(EmaDetector(), "marginal", max_logits_mb=0.01, loss_temperature=2.0),
     "chunks, soft": lambda: masked_lm(regularizers=[SoftRegularization("soft")], max_logits_mb=0.01),
     "argmax judged": lambda: corrected(table(), judged="argmax", loss_temperature=2.0),
+    "smoothing": lambda: masked_lm(smoothing=Smoothing("uniform")),
+    "self-distillation": lambda: masked_lm(smoothing=Smoothing("self")),
+    "self-distillation, masked text": lambda: masked_lm(smoothing=Smoothing("self", reads="masked")),
+    "average": lambda: masked_lm(smoothing=Smoothing("average", momentum=0.9)),
+    "teacher": lambda: read_by(source="teacher"),
+    "hard tokens": lambda: read_by(hard_below=0.0),
+    "hard tokens by probability": lambda: read_by(hard_below=0.5),
+    "soft targets": lambda: annotated("soft_targets"),
+    "restricted": lambda: annotated("restrict", smoothing=Smoothing("self", share=0.5)),
     "mean over what is kept": lambda: masked_lm(correction=HardCorrection(table(), "drop", "kept")),
     "cline, learned weights": lambda: cline(weights="learned", original="clean", similarity="cosine", pooling="mean"),
     "cline, other rows": lambda: cline(negatives="random", in_batch_negatives=True),
