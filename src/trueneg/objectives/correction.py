@@ -69,19 +69,32 @@ class HardCorrection(nn.Module):
         self.denominator = denominator
         self.discriminator = discriminator
 
-    def assess(self, predicted: Tensor, batch: MaskedRows) -> tuple[Tensor, Proposals | None]:
+    def assess(
+        self, predicted: Tensor, batch: MaskedRows, listed: Tensor | None = None
+    ) -> tuple[Tensor, Proposals | None]:
         """Ask the detector once for all that the loss and the labels need, without gradient.
 
+        Args:
+            predicted: int64 ``[batch, slots]``.
+            batch: The masked rows.
+            listed: Tokens of a distribution that ``restrict`` restricts, int64 ``[batch, slots, n]``.
+
         Returns:
-            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and, for ``marginal`` and
-            ``soft_targets``, what may stand there.
+            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and what may stand there: for
+            ``marginal`` and ``soft_targets`` what the detector lists, for ``restrict`` what is listed.
         """
         with torch.no_grad():
             is_mispredicted = (predicted != batch.gold) & batch.is_masked
-            if self.use != "marginal" and self.use != "soft_targets":
+            if self.use == "marginal" or self.use == "soft_targets":
+                proposals = self.detector.propose(batch.gold, predicted, batch)
+                return proposals.credit * is_mispredicted, proposals
+            if self.use != "restrict" or listed is None:
                 return self.detector.credit(batch.gold, predicted, batch) * is_mispredicted, None
-            proposals = self.detector.propose(batch.gold, predicted, batch)
-            return proposals.credit * is_mispredicted, proposals
+            asked = torch.cat([predicted.unsqueeze(-1), listed], dim=-1)
+            credit, acceptance = self.detector.credit(batch.gold.unsqueeze(-1), asked, batch).split(
+                [1, listed.shape[-1]], -1
+            )
+            return credit.squeeze(-1) * is_mispredicted, Proposals(credit.squeeze(-1), listed, acceptance)
 
     def masked_lm_loss(
         self,

@@ -15,7 +15,6 @@ from trueneg.config.presets import MASKED_LM
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
-from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.logits import AUTO, logits_at
@@ -147,11 +146,15 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         found = logits.read(self._predict, batch.draws)
         # What pads the product has no probability; from logits that are not finite it may yet be picked.
         predicted, *drawn = (tokens.clamp(max=logits.vocab_size - 1) for tokens in found)
+        spread = None if self.smoothing is None else self.smoothing.distribution(model, batch, logits)
         if self.correction is None:
             credit, proposals = torch.zeros_like(batch.gold, dtype=torch.float32), None
         else:
-            credit, proposals = self.correction.assess(predicted, batch)
-        soft_target = None if self.smoothing is None else self.smoothing.target(model, batch, logits, self._restriction)
+            credit, proposals = self.correction.assess(predicted, batch, None if spread is None else spread.tokens)
+        soft_target = None
+        if self.smoothing is not None and spread is not None:
+            acceptance = None if proposals is None else proposals.acceptance
+            soft_target = self.smoothing.target(spread, batch.gold, acceptance)
         return PredictedTokens(batch, logits, predicted, credit, proposals, soft_target, *drawn)
 
     def forward(self, model: MaskedLanguageModel, batch: MaskedRows) -> Outcome:
@@ -219,12 +222,6 @@ class MaskedLM(Objective[Rows, MaskedRows]):
     def warning_for(self, readings: Mapping[str, float]) -> str:
         """The regularizers' alarms."""
         return "; ".join(filter(None, (regularizer.warning_for(readings) for regularizer in self._regularizers())))
-
-    @property
-    def _restriction(self) -> Detector | None:
-        """The detector that restricts the smoothing."""
-        correction = self.correction
-        return correction.detector if correction is not None and correction.use == "restrict" else None
 
     def _predict(self, logits: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
         """Predicted tokens; and, where the judged ones are others, those that were drawn."""

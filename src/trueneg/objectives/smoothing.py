@@ -11,7 +11,6 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.options import SmoothingConfig
 from trueneg.corruption.rows import MaskedRows
-from trueneg.detectors.base import Detector
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.loading import load_trained_masked_lm
@@ -21,6 +20,16 @@ from trueneg.models.moving_average import MovingAverage
 from trueneg.models.reading import weights_digest
 
 SOURCES = ("uniform", "self", "average", "teacher")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The most probable tokens at each slot."""
+
+    tokens: Tensor
+    """int64 ``[batch, slots, n]``."""
+    log_ratios: Tensor
+    """``log p(token) - log p(gold)``, float32 ``[batch, slots, n]``, without gradient."""
 
 
 @dataclass(frozen=True)
@@ -116,20 +125,17 @@ class Smoothing(nn.Module):
             self.average.after_step(model)
 
     @torch.no_grad()
-    def target(
-        self, model: MaskedLanguageModel, batch: MaskedRows, logits: Logits, detector: Detector | None = None
-    ) -> SoftTarget:
-        """Spread the target of each slot; ``uniform`` lists no tokens.
+    def distribution(self, model: MaskedLanguageModel, batch: MaskedRows, logits: Logits) -> Distribution:
+        """List the most probable tokens at each slot; ``uniform`` lists none.
 
         Args:
             model: In training.
             batch: The masked rows.
             logits: What the model says of the masked text.
-            detector: Restricts the distribution.
         """
         if self.source == "uniform":
             none = batch.gold.unsqueeze(-1)[..., :0]
-            return SoftTarget(none, none.to(torch.float32))
+            return Distribution(none, none.to(torch.float32))
         if self.source != "self" or self.reads == "original":
             logits = self._reference(model, batch)
         most = logits.vocab_size
@@ -138,12 +144,21 @@ class Smoothing(nn.Module):
             values, tokens = logits.topk(min(self.top, most))
             return tokens.clamp(max=most - 1), values - logits.gather(-1, gold.unsqueeze(-1))
 
-        tokens, ratios = logits.read(listed, batch.gold)
-        gold = batch.gold.unsqueeze(-1)
-        acceptance = (tokens != gold).to(torch.float32)
-        if detector is not None:
-            acceptance = acceptance * detector.credit(gold, tokens, batch)
-        return SoftTarget(tokens, self.share * _relative(ratios, acceptance))
+        return Distribution(*logits.read(listed, batch.gold))
+
+    def target(self, found: Distribution, gold: Tensor, acceptance: Tensor | None = None) -> SoftTarget:
+        """Spread the target of each slot.
+
+        Args:
+            found: From ``distribution``.
+            gold: int64 ``[batch, slots]``.
+            acceptance: Of the tokens in gold's place, which restricts the distribution.
+        """
+        is_other = (found.tokens != gold.unsqueeze(-1)).to(torch.float32)
+        accepted = is_other if acceptance is None else is_other * acceptance
+        if not found.tokens.shape[-1]:
+            return SoftTarget(found.tokens, accepted)
+        return SoftTarget(found.tokens, self.share * _relative(found.log_ratios, accepted))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # it changes the mode of modules
     def _reference(self, model: MaskedLanguageModel, batch: MaskedRows) -> Logits:
