@@ -205,6 +205,9 @@ VARIANTS: dict[str, Callable[[], Step]] = {
 }
 """What is taken over packed rows only."""
 
+READING_ALONG = ("self-distillation", "average", "teacher", "hard tokens", "hard tokens by probability", "restricted")
+"""Variants with a reading by another model, or in another mode, which is no part of the step's graph."""
+
 USES = {"drop": "packed", "marginal": "padded"}
 """A use that asks for credit only, and one that has substitutes listed; and the rows that each is taken over."""
 

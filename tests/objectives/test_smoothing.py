@@ -154,20 +154,21 @@ def test_a_position_where_nothing_is_accepted_has_gold_for_its_target() -> None:
 def test_a_detector_that_restricts_is_asked_once_a_step() -> None:
     """Which costs a reading of an encoder; of the prediction and of what is listed alike."""
 
-    class Counting(tiny.FractionalDetector):
+    class Counting(TableDetector):
         asked = 0
 
         def credit(self, gold: torch.Tensor, tokens: torch.Tensor, batch: MaskedRows) -> torch.Tensor:
             self.asked += 1
             return super().credit(gold, tokens, batch)
 
-    detector = Counting()
+    pairs = tiny.make_table((gold, other) for gold in range(5, 299) for other in range(5, 299, 7))
+    detector = Counting(pairs)
     objective = MaskedLM(tiny.make_masking(rate=0.3), HardCorrection(detector, "restrict"), smoothing=Smoothing("self"))
     batch = make_batch(objective)
     found = objective.predict(tiny.make_masked_lm(), batch)
     assert detector.asked == 1
     is_wrong = (found.predicted != batch.gold) & batch.is_masked
-    expected = tiny.FractionalDetector().credit(batch.gold, found.predicted, batch) * is_wrong
+    expected = TableDetector(pairs).credit(batch.gold, found.predicted, batch) * is_wrong
     torch.testing.assert_close(found.credit, expected)
     assert found.credit.any()
 
