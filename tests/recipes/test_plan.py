@@ -150,6 +150,16 @@ def test_a_damaged_or_newer_record_is_refused_by_name(text: Path, tmp_path: Path
     assert workspace.state("corpus") == "begun", "as the message says"
 
 
+@pytest.mark.timeout(120)
+def test_a_failure_that_all_others_need_ends_the_plan(tmp_path: Path) -> None:
+    plan = Plan()
+    first = plan.add(Job("first", ("corpus", "info", "nowhere")))
+    second = plan.add(Job("second", ("list", "presets"), after=(first,)))
+    plan.add(Job("third", ("list", "presets"), after=(second,)))
+    with pytest.raises(JobError, match=r"1 of 3 jobs failed, 2 need them; the first, first: .*nowhere"):
+        run_jobs(Workspace.open(tmp_path, plan))
+
+
 def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "it's here", small_plan(text))
     bin_folder = tmp_path / "bin"

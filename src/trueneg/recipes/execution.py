@@ -66,7 +66,8 @@ def run_jobs(
                         left.remove(name)
                         say(f"{total - len(left)} of {total}: {name}")
                         running[_start(workspace, name, context)] = (name, time.monotonic())
-                for ended in wait([process.sentinel for process in running]):
+                # Where all that is left needs a failed job nothing runs, and nothing would ever end.
+                for ended in wait([process.sentinel for process in running]) if running else ():
                     process = next(one for one in running if one.sentinel == ended)
                     name, started = running.pop(process)
                     process.join()
