@@ -95,6 +95,12 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
         (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART is a way of fine-tuning"),
         (("pilot",), "cline-table2"),
+        (("tn-table3", "--scale", "tiny", "--set", "tagger=pattern"), "tagger=pattern changes nothing of tn-table3"),
+        (("tn-table3", "--scale", "tiny", "--set", "encoder=E"), "encoder=E changes nothing of tn-table3 at --scale"),
+        (("tn-cost", "--scale", "tiny", "--set", "finetune.epochs=1"), "finetune.epochs=1 changes nothing"),
+        (("cline-table3", "--scale", "tiny", "--set", "adversaries.imdb=x"), "adversaries.imdb=x changes nothing"),
+        (("tn-table3", "--scale", "tiny", "--set", "tagger=pattern"), "tagger=pattern changes nothing of tn-table3"),
+        (("cline-table3", "--scale", "mini", "--set", "text=nowhere"), "--data"),
         (("planted", "--format", "shell"), "--dry-run"),
         (("planted", "--dry-run", "--format", "slrm"), "slurm"),
         (("planted", "--seed", "2", "--seeds", "3"), "--seeds"),
@@ -301,7 +307,7 @@ def test_what_measures_a_fine_tuned_model_has_a_folder_of_its_own(recipe: str, d
 
 def test_a_table_says_what_was_asked_for_but_not_where_it_lay(data: Path, tmp_path: Path) -> None:
     settings = [f"text={next((data / 'corpus').iterdir())}", "pretrain.train.steps=7"]
-    planned = plan_tables("tn-cost", tmp_path, scale="tiny", data=data, seeds=1, settings=settings)
+    planned = plan_tables("tn-table4", tmp_path, scale="tiny", data=data, seeds=1, settings=settings)
     assert planned.settings == ["text=made-up.txt", "pretrain.train.steps=7"]
 
 

@@ -82,7 +82,7 @@ def plan_tables(
         settings: ``encoder=…``, ``text=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
 
     Raises:
-        ConfigError: for unknown names, or data that is not there.
+        ConfigError: for unknown names, data that is not there, or a setting that no job takes.
     """
     if recipe not in TABLES and recipe != ALL:
         raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
@@ -106,6 +106,7 @@ def plan_tables(
     setting = Setting(sizes, Path(data), seeds, Settings.parse(settings))
     names = list(TABLES) if recipe == ALL else [recipe]
     readers = {name: TABLES[name](setting, arms) for name in names}
+    setting.refuse_idle(settings, f"{recipe} at --scale {scale}")
     return Planned(Workspace.open(folder, setting.plan), readers, scale, arms, [*map(_without_place, settings)])
 
 

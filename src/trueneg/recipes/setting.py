@@ -145,6 +145,31 @@ class Setting:
     settings: Settings = field(default_factory=Settings)
     workers: int = 1
     plan: Plan = field(default_factory=Plan)
+    taken: set[str] = field(default_factory=set)
+    """Names of settings that the plan has looked at, whether they are given or not; of options the prefix."""
+
+    def _given(self, name: str) -> str:
+        self.taken.add(name)
+        return str(getattr(self.settings, name))
+
+    def _options(self, kind: str) -> tuple[str, ...]:
+        self.taken.add(f"{kind}.")
+        return self.settings.words(kind)
+
+    def refuse_idle(self, settings: Sequence[str], recipe: str) -> None:
+        """Refuse settings that no job of the plan takes.
+
+        Args:
+            settings: As ``Settings.parse`` reads them.
+            recipe: The plan's, for the message.
+
+        Raises:
+            ConfigError: naming the first.
+        """
+        for setting in settings:
+            key = setting.partition("=")[0]
+            if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in self.taken):
+                raise ConfigError(f"--set {setting} changes nothing of {recipe}: leave it out")
 
     @property
     def all_seeds(self) -> range:
@@ -158,7 +183,7 @@ class Setting:
     def encoder(self, name: str) -> Argument:
         """Give a checkpoint: a hub name as it is, a folder as data."""
         if name == ENCODER:
-            name = self.settings.encoder or str(find_encoder())
+            name = self._given("encoder") or str(find_encoder())
         return Input(Path(name), f"encoder {Path(name).name}") if Path(name).exists() else name
 
     def input(self, place: str, *parts: str, prefix: str = "") -> Input:
@@ -186,8 +211,8 @@ class Setting:
         Raises:
             ConfigError: if there is none.
         """
-        if self.settings.text:
-            return (Input(Path(self.settings.text), "text", source="--set text=…"),)
+        if text := self._given("text"):
+            return (Input(Path(text), "text", source="--set text=…"),)
         files = [path for path in sorted((self.data / "corpus").glob("*.txt*")) if ".valid." not in path.name]
         if not files:
             raise ConfigError(f"no *.txt below '{self.data / 'corpus'}': it is {SOURCES['corpus']}")
@@ -215,8 +240,10 @@ class Setting:
         return Output("corpus", self.plan.add(Job(name, command, minutes=5)))
 
     def _tagging(self, is_tagged: bool) -> Command:
-        tagger = self.settings.tagger or self.scale.tagger
-        return ("--tagger", tagger) if is_tagged and tagger else ("--tag",) if is_tagged else ()
+        if not is_tagged:
+            return ()
+        tagger = self._given("tagger") or self.scale.tagger
+        return ("--tagger", tagger) if tagger else ("--tag",)
 
     def pretrain(
         self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "", steps: int = 0
@@ -248,7 +275,7 @@ class Setting:
             *self._arm(arm, backbone, corpus),
             *(_JUDGED if arm and "electra-mini" in model.pretrain else ()),
             *more,
-            *self.settings.words("pretrain"),
+            *self._options("pretrain"),
         )
         minutes = _minutes(arguments) or model.minutes * (3 if is_cline else 1)
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
@@ -270,7 +297,7 @@ class Setting:
             *("--out", Output("")),
             *with_settings(settings),
             *more,
-            *self.settings.words("finetune"),
+            *self._options("finetune"),
         )
         name = safe_name("finetune", label.replace(" ", "-"), several, f"s{seed}")
         minutes = (long.minutes if long else self.scale.minutes) * self._effort(more)
@@ -304,7 +331,8 @@ class Setting:
         """Give the arguments that select a learning rate, as CLINE's Table 4 does."""
         rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
         place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}", prefix="contrast-set:")
-        on: Argument = place if self.settings.select == "contrast-set" else self.settings.select
+        select = self._given("select")
+        on: Argument = place if select == "contrast-set" else select
         return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
 
     def adversaries(self, backbone: str, task: str) -> Argument:
@@ -312,6 +340,7 @@ class Setting:
 
         Those of the settings are taken where they have some.
         """
+        self.taken.add(f"{_ADVERSARIES}{task}")
         if given := dict(self.settings.adversaries).get(task):
             return Input(Path(given), f"adversarial examples of {task}", source=f"--set adversaries.{task}={given}")
         made_up = self.scale.is_made_up
