@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import World, fails, pretrain_options, trueneg, works
+from command_line import World, contents, fails, pretrain_options, trueneg, works
 
 import trueneg as trueneg_api
 from trueneg.cli.evaluate import kind_of
@@ -54,6 +54,15 @@ def test_what_was_found_is_on_the_page_about_the_run(world: World, tmp_path: Pat
     assert "On 12 held-out rows" in page.read_text()
     written.write_text('{"readings": {"corrected": "all"}, "corrections": []}')
     assert "false-negatives.json' is damaged: 'readings.corrected'" in fails("report", run, "--out", page)
+
+
+def test_a_file_that_is_named_is_all_that_is_written(world: World, tmp_path: Path) -> None:
+    run, file = tmp_path / "run", tmp_path / "found.json"
+    shutil.copytree(world.run, run)
+    before = contents(run)
+    said = works("evaluate", "masked-lm", run, "--corpus", world.corpus, "--rows", 4, "--out", file)
+    assert contents(run) == before and str(file) in said.err
+    assert json.loads(file.read_text())["num_rows"] == 4
 
 
 def test_python_and_the_command_line_measure_the_same(world: World) -> None:

@@ -59,7 +59,9 @@ def masked_lm(
         typer.Option(help="What a row is: documents, packed or, of --text, lines; repeatable. By default as the run."),
     ] = None,
     pack: Annotated[bool, typer.Option("--pack", help="The same as --sequences packed.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Result file to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Result file to write; by default one in each run's folder, for its report.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture of corrections over training to write, .png.")] = None,
     task: Annotated[str, typer.Option(hidden=True)] = TASK,
     verify: Verify = True,
@@ -106,7 +108,7 @@ def masked_lm(
         )
     if out is not None:
         table.save(out)
-    for written in table.save_in_runs():
+    for written in [out] if out is not None else table.save_in_runs():
         output.say(f"wrote {written}: trueneg report shows it")
     summary = table.summary()
     if plot is not None:
