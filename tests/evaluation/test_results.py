@@ -47,7 +47,7 @@ def edited(path: Path, **changes: Any) -> None:
 )
 def test_a_damaged_result_is_named_with_its_field(result: Path, damage: Callable[[Path], None], named: str) -> None:
     damage(result)
-    with pytest.raises(TaskError, match=rf"dev\.json'.*{named}.*: evaluate the model again"):
+    with pytest.raises(TaskError, match=rf"dev\.json'.*{named}.*(: |or )evaluate the model again"):
         read_runs(result.parents[2])
 
 

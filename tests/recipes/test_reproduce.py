@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
@@ -193,6 +195,24 @@ def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tm
         assert (claim.interval.low, claim.interval.high) == pytest.approx((low, high))
     assert table.claims[0].paper == pytest.approx((69.3 + 93.2 - 67.9 - 93.0) / 2)
     assert [claim.verdict for claim in table.claims] == ["replicated", "not resolved"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (lambda result: result.with_name("dev.predictions.jsonl").unlink(), "has no results with their predictions"),
+        (lambda result: result.write_text(result.read_text()[:40]), "dev.json' is damaged"),
+        (lambda result: result.write_text('{"schema": 9}'), "'schema' is 9.*upgrade trueneg, or evaluate"),
+    ],
+)
+def test_a_damaged_result_is_named_where_it_lies(damage: Any, named: str, tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path, Plan({"base": Job("base", ("list",))}))
+    write_results(workspace.folder("base"), "base", {1: {"rte": 200}})
+    damage(workspace.folder("base") / "out" / "rte" / "seed-1" / "dev.json")
+    spec = Spec(TN_TABLE3, {"BERT-base": ["base"]}, [Column("RTE", "glue/rte", "dev", "accuracy")], [])
+    folder = re.escape(str(workspace.folder("base")))
+    with pytest.raises(TaskError, match=rf"{named}.*remove '{folder}' to have the job done again"):
+        read_results(workspace, "tn-table3", "mini", spec)
 
 
 def test_a_model_that_learned_nothing_is_not_compared(tmp_path: Path) -> None:

@@ -106,7 +106,9 @@ def read_versioned(kind: type[T], path: Path, schema: int, error: type[TruenegEr
     """
     found = read_record(dict[str, Any], path, error, remedy).get("schema")
     if found != schema:
-        raise error(f"'{path}': 'schema' is {found!r}, and this version of trueneg reads {schema}: {remedy}")
+        is_newer = isinstance(found, int) and found > schema
+        how = f"upgrade trueneg, or {remedy}" if is_newer else remedy
+        raise error(f"'{path}': 'schema' is {found!r}, and this version of trueneg reads {schema}: {how}")
     return read_record(kind, path, error, remedy)
 
 

@@ -12,7 +12,13 @@ from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import Compared, compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
-from trueneg.evaluation.results.store import find_results, load_predictions, predictions_path
+from trueneg.evaluation.results.store import (
+    check_predictions,
+    find_results,
+    load_predictions,
+    load_result,
+    predictions_path,
+)
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
 from trueneg.evaluation.statistics.significance import holm
@@ -276,7 +282,7 @@ def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | 
     for one in jobs:
         job, part = (one, "") if isinstance(one, str) else one
         out = workspace.path(Output(job=job))
-        for path in (path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP):
+        for path in _results_of(workspace, job):
             place = folder / path.parent.relative_to(out)
             if part:
                 place = place.parents[1] / part / place.name
@@ -286,6 +292,25 @@ def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | 
             for file in (path, predictions_path(path)):
                 shutil.copyfile(file, place / file.name)
     return folder
+
+
+def _results_of(workspace: Workspace, job: str) -> list[Path]:
+    """Find a job's results, and read them here: a damaged one is to be named where it lies, and not as a copy.
+
+    Raises:
+        TaskError: for none, or a damaged one.
+    """
+    out = workspace.path(Output(job=job))
+    found = [path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP]
+    again = f"remove '{workspace.folder(job)}' to have the job done again"
+    if not found:
+        raise TaskError(f"'{out}' has no results with their predictions, and '{job}' left some: {again}")
+    for path in found:
+        try:
+            check_predictions(path, load_result(path))
+        except TaskError as error:
+            raise TaskError(f"{error}; {again}") from error
+    return found
 
 
 Read = Callable[[Workspace, str, str], ReproducedTable]
