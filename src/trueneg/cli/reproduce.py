@@ -33,7 +33,8 @@ def reproduce(
     ] = DEFAULT_OUT,
     scale: Annotated[str, typer.Option(help="tiny (made-up data), mini, small or paper.")] = "mini",
     data: Annotated[
-        str, typer.Option(help="Folder with corpus/, glue/, squad/, cline_eval/, vectors/ and wikitext/.")
+        str,
+        typer.Option(help="Folder with corpus/, glue/, squad/, cline_eval/, vectors/, wikitext/ and substitution/."),
     ] = "",
     arms: Annotated[
         str,
