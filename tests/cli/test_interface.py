@@ -136,7 +136,18 @@ CALLS: dict[tuple[str, ...], Callable[[World, Path], Arguments]] = {
         *("--set", "eval_rows=4"),
     ],
     ("try",): lambda world, out: [
-        *(world.text, "--from", world.run, "--out", out / "try", "--dry-run", "--set", "train.steps=60")
+        *(
+            world.text,
+            "--from",
+            world.run,
+            "--out",
+            out / "try",
+            "--dry-run",
+            "--set",
+            "train.steps=60",
+            "--set",
+            "corpus.length=24",
+        )
     ],
     ("report",): lambda world, out: [world.run, "--out", out / "report.html"],
     ("merge",): lambda world, out: [world.run, world.run, "--out", out / "merged"],

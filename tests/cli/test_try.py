@@ -61,6 +61,12 @@ def test_bad_input_is_one_line(world: World, tmp_path: Path) -> None:
     assert "did you mean 'lexical'" in fails("try", world.text, "--from", world.run, *out, "--arms", "lexica")
     assert "./nowhere" in fails("try", world.text, "--from", "./nowhere", *out)
     assert "--seeds 0" in fails("try", world.text, "--from", world.run, *out, "--seeds", 0)
+    said = fails("try", world.text, "--from", world.run, *out, "--set", "corpus.length=500")
+    assert "corpus.length=500" in said and "has only 64 positions" in said
+    given = (*SMALL, "--set", "train.steps=4")
+    assert "--minutes does nothing beside --set train.steps" in fails(
+        "try", world.text, "--from", world.run, *out, *given, "--minutes", 5
+    )
     assert "not in a trial" in fails("try", world.text, "--from", world.run, *out, "--set", "train.seed=1")
     assert trueneg("try", world.text).code == 2
     assert not (tmp_path / "try").exists()

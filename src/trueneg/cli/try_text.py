@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from trueneg.cli.options import Lines, TextField, WordNetPath, seeds_of
-from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.output import Json, Output, Quiet, refuse_given
 
 
 def try_text(
+    context: typer.Context,
     text: Annotated[
         list[str],
         typer.Argument(
@@ -93,6 +94,8 @@ def try_text(
         wordnet=wordnet,
         settings=settings or (),
     )
+    if own.steps:
+        refuse_given(context, {"minutes"}, "--set train.steps")
     if dry_run:
         workspace, why = planned(own, out)
         jobs: list[dict[str, Any]] = [

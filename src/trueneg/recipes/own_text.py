@@ -15,6 +15,7 @@ from trueneg.corpus.sources import source_files
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.evaluation.results.trial import BASELINE
 from trueneg.lexicon.wordnet_location import find_wordnet
+from trueneg.models.backbone import check_length
 from trueneg.models.loading import config_of, load_masked_lm, resolve_checkpoint
 from trueneg.models.sentence_modules import is_sentence_encoder
 from trueneg.recipes.plan import Argument, Input, digest
@@ -180,7 +181,7 @@ def ask(
         probe=probe,
         wordnet=("--wordnet", wordnet) if wordnet else (),
         config=config,
-        is_head_new=_is_head_new(source),
+        is_head_new=_is_head_new(source, config.corpus.length),
         is_sentence_encoder=is_sentence_encoder(source),
     )
 
@@ -244,9 +245,10 @@ def _measured_on(
     return glue, ("--task", task, "--data", place, *columns, *sets)
 
 
-def _is_head_new(source: str) -> bool:
-    """Tell whether the checkpoint's masked-LM head would start from random weights."""
+def _is_head_new(source: str, length: int) -> bool:
+    """Tell whether the checkpoint's masked-LM head would start from random weights; refuse rows that it cannot read."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TruenegWarning)
-        load_masked_lm(ModelConfig(start_from=source), load_tokenizer(source))
+        model = load_masked_lm(ModelConfig(start_from=source), load_tokenizer(source))
+    check_length(model.model, length, "corpus.length", source)
     return any("start at random" in str(warning.message) for warning in caught)

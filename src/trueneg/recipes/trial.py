@@ -30,7 +30,7 @@ def planned(own: OwnText, out: str | Path) -> tuple[Workspace, str]:
     _check_folder(own, folder)
     chosen = chosen_before(own, folder)
     if chosen is None and own.steps:
-        chosen = Chosen(own.steps, "given", 0.0, [])
+        chosen = Chosen(own.steps, f"{own.steps:,} steps a run, as given", 0.0, [])
     whole = plan_trial(own, str(chosen.steps) if chosen else "STEPS", chosen.passages if chosen else [])
     why = chosen.why if chosen else f"STEPS is measured first, so that all fits into {own.minutes:g} minutes"
     return Workspace.open(folder, whole.plan), why
