@@ -229,8 +229,10 @@ class PlantedDetector(Detector):
         is_true = is_candidate & (word == other)
         is_right = is_true & self._known[word, self._spelling[gold], self._spelling[predicted]]
         is_wrong = is_candidate & (self._false_words[word] == other.unsqueeze(-1)).any(-1)
-        if predicted.dim() == place.gold.dim():
-            self._counts = self._counts + torch.stack([is_true.sum(), is_right.sum(), is_wrong.sum()])
+        verdicts = torch.stack([is_true, is_right, is_wrong])
+        if predicted.dim() > place.gold.dim():  # use=restrict: the prediction, and then a distribution's tokens
+            verdicts = verdicts[..., 0]
+        self._counts = self._counts + verdicts.flatten(1).sum(1)
         credit: Tensor = (is_right | is_wrong).to(torch.float32) * self.given
         return credit
 
