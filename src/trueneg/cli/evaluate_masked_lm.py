@@ -108,7 +108,10 @@ def masked_lm(
         )
     if out is not None:
         table.save(out)
-    for written in [out] if out is not None else table.save_in_runs():
+        files = [out]
+    else:
+        files = table.save_in_runs()
+    for written in files:
         output.say(f"wrote {written}: trueneg report shows it")
     summary = table.summary()
     if plot is not None:

@@ -36,8 +36,13 @@ class Collocations:
         last word, then the word after; both less the same of the word that the text has, and both less the log of how
         often the corpus has the substitute's own word. Half is added to every count.
         """
-        before = [(words_of(s.text[: s.start]) or [BOUNDARY])[-1] for s in substitutions]
-        after = [(words_of(s.text[s.end :]) or [BOUNDARY])[0] for s in substitutions]
+        # A text is split once for all substitutes of a word.
+        places = {
+            (text, start, end): ((words_of(text[:start]) or [BOUNDARY])[-1], (words_of(text[end:]) or [BOUNDARY])[0])
+            for text, start, end in {(s.text, s.start, s.end) for s in substitutions}
+        }
+        beside = [places[s.text, s.start, s.end] for s in substitutions]
+        before, after = [one for one, _ in beside], [other for _, other in beside]
         pairs, own = self._logs([s.substitute for s in substitutions], before, after)
         of_word, _ = self._logs([s.target for s in substitutions], before, after)
         return np.concatenate([pairs, pairs - of_word, pairs - own], 1)

@@ -26,7 +26,7 @@ from trueneg.models.reading import Places, TextEncoder, WholeTextReader, unit_ve
 from trueneg.terminal.progress import Tell, untold
 
 HELD_OUT = 0.2
-"""Share of the rows that the map is not fitted to."""
+"""Share of the rows that is measured on, and of those that say when to stop; the map is fitted to the others."""
 PENALTY = 1e-3
 """Of the mean square of the map's change, times the width."""
 STEPS = 300
