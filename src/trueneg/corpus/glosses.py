@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.tokenizer_training import train_tokenizer
+from trueneg.files.lock import locked
 from trueneg.lexicon.wordnet import WordNet
 
 
@@ -42,13 +43,14 @@ def build_gloss_corpus(
         The corpus's folder; one that is there already is used again.
 
     Raises:
+        BusyError: if another process makes it.
         LexiconError: if WordNet is not found.
     """
     corpus = folder / "corpus"
     if not (corpus / "corpus.json").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        text = folder / "glosses.txt"
-        write_glosses(WordNet.load(wordnet or None), text, synsets_a_document)
-        train_tokenizer([str(text)], folder / "tokenizer", vocab_size=vocab_size)
-        build_corpus([str(text)], folder / "tokenizer", corpus, valid=valid)
+        with locked(folder, "a corpus of WordNet's text"):
+            text = folder / "glosses.txt"
+            write_glosses(WordNet.load(wordnet or None), text, synsets_a_document)
+            train_tokenizer([str(text)], folder / "tokenizer", vocab_size=vocab_size)
+            build_corpus([str(text)], folder / "tokenizer", corpus, valid=valid)
     return corpus

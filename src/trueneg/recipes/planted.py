@@ -166,11 +166,7 @@ def reproduce_seed(
 
 def _prepared(folder: Path, config: PlantedConfig, corpus: str | Path | None, wordnet: str) -> tuple[Path, Settings]:
     """Make what all runs need: the corpus, and the folder's settings."""
-    own = folder / "wordnet"
-    if not corpus and not (own / "corpus" / "corpus.json").is_file():
-        with locked(own, "reproduce planted"):
-            build_gloss_corpus(own, vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05)
-    path = Path(corpus or own / "corpus")
+    path = Path(corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05))
     settings = Settings(config, CorpusInfo.read(path).fingerprint)
     claim_folder(folder, settings)
     (folder / RUNS).mkdir(exist_ok=True)
