@@ -228,6 +228,8 @@ def test_the_api_attacks_all_seeds_with_one_set(texts: Path, tmp_path: Path) -> 
     assert first.attack_set is second.attack_set and told == [first, second]
     again = run_attacks([texts / "seed-2"], load_attack_set(kept))
     assert again[0].result.metrics == second.result.metrics
+    fewer = run_attacks([texts / "seed-2"], config, max_examples=5)[0].result
+    assert first.result.data == second.result.data == again[0].result.data != fewer.data, "of the originals"
 
 
 def test_one_set_of_questions_for_all_models(questions: Path, tmp_path: Path) -> None:

@@ -55,6 +55,11 @@ def test_results_are_compared(world: World, tmp_path: Path) -> None:
     compared = works("compare", *folders, "--metric", "all", "--resamples", 20, "--json").data
     assert {row["metric"] for row in compared["rows"]} == set(METRICS)
     assert all(row["difference"]["interval"]["estimate"] == 0 for row in compared["rows"])
+    revised = tmp_path / "revised" / TINY.name
+    revised.parent.mkdir()
+    revised.write_text(TINY.read_text().replace("grew quickly", "grew so quickly"))
+    works("evaluate", "substitution", other, "--data", revised, "--resamples", 2, "--out", tmp_path / "revision")
+    assert "are of other versions of substitution, tiny" in fails("compare", folders[0], tmp_path / "revision")
 
 
 def test_what_is_no_run_keeps_nothing_without_out(world: World, tmp_path: Path) -> None:

@@ -214,6 +214,7 @@ def test_a_contrast_set_is_evaluated_and_compared(world: World, films: Path, tmp
         found = works("evaluate", tmp_path / name / "imdb", "--contrast-set", data, "--json").data["results"]
         assert [(r["seed"], r["split"], r["num_examples"]) for r in found] == [(n, "contrast-test", 12) for n in (1, 2)]
         assert [(r["counts"]["rows"], r["counts"]["truncated"]) for r in found] == [(24, 0)] * 2
+        assert len({result["data"] for result in found} - {""}) == 1, "of one set, which is named"
         for result in found:
             metrics = result["metrics"]
             assert set(metrics) == {"group_consistency", "pair_consistency", "original", "revised"}

@@ -15,9 +15,11 @@ from scipy import stats
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.examples import differing_examples
 from trueneg.evaluation.results.store import Result, load_result, predictions_path, save_result
 from trueneg.evaluation.results.summary import GLUE_AVERAGE
 from trueneg.evaluation.statistics.significance import holm
+from trueneg.reporting.results import results_table
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
@@ -256,6 +258,18 @@ def test_answers_that_do_not_fit(
     edit(other / "rte" / "seed-2" / "dev.json", change)
     with pytest.raises(TaskError, match=complaint):
         compare(base, other)
+
+
+def test_results_of_other_data_are_refused_by_name(tmp_path: Path) -> None:
+    base = write_model(tmp_path / "base", 0.7, data="aa", train={"data": {"train": "t1"}})
+    other = write_model(tmp_path / "other", 0.8, data="bb", train={"data": {"train": "t1"}})
+    for use in (compare, differing_examples, lambda *folders: results_table(folders)):
+        with pytest.raises(TaskError, match=r"base/.* and .*other/.* of other versions of glue/rte, dev"):
+            use(base, other)
+    unknown = write_model(tmp_path / "former", 0.8, train={"data": {"train": "t1"}})
+    assert compare(base, unknown, resamples=50).rows[0].notes == []
+    trained = write_model(tmp_path / "trained", 0.8, data="aa", train={"data": {"train": "t2"}})
+    assert compare(base, trained, resamples=50).rows[0].notes == ["data of train differs: t1 against t2"]
 
 
 def test_questions_without_an_answer(pair: list[Path], tmp_path: Path) -> None:

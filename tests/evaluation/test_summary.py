@@ -97,3 +97,18 @@ def test_folders_that_cannot_be_summed_up(tmp_path: Path) -> None:
 
 def test_the_average_is_over_the_tasks_that_glue_stands_for() -> None:
     assert tasks_named("glue") == list(GLUE_AVERAGE)
+
+
+def test_seeds_of_other_data_are_refused_by_name(tmp_path: Path) -> None:
+    """Two versions of a split may well have as many examples with the same keys and labels."""
+    write_share(tmp_path, "glue/rte", 1, 7)  # by a version that did not write the digest
+    write_share(tmp_path, "glue/rte", 2, 7, data="aa", train={"data": {"train": "t1", "dev": "aa"}})
+    write_share(tmp_path, "glue/rte", 3, 7, data="aa", train={"data": {"train": "t1", "dev": "aa"}})
+    assert len(read_runs(tmp_path)["glue/rte", "dev"]) == 3
+    write_share(tmp_path, "glue/rte", 4, 7, data="bb", train={"data": {"train": "t1", "dev": "aa"}})
+    named = r"seed-2.dev.json' and '.*seed-4.dev.json' are of other versions of glue/rte, dev \(data aa and bb\)"
+    with pytest.raises(TaskError, match=named):
+        read_runs(tmp_path)
+    write_share(tmp_path, "glue/rte", 4, 7, data="aa", train={"data": {"train": "t2", "dev": "aa"}})
+    with pytest.raises(TaskError, match=r"models of .*seed-2.* and .*seed-4.* glue/rte, train \(data t1 and t2\)"):
+        read_runs(tmp_path)

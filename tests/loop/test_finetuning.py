@@ -19,7 +19,8 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertMod
 
 from trueneg.config.codec import load_config, override
 from trueneg.config.options import FinetuneConfig
-from trueneg.errors import CheckpointError, ConfigError
+from trueneg.errors import CheckpointError, ConfigError, TaskError
+from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result
 from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.runs.finetuned_models import evaluate_finetuned
@@ -222,6 +223,23 @@ def test_results_of_other_data_are_not_taken_for_these(configure: Configure, tmp
     dev.write_text(dev.read_text() + "we see a glad mouse\t0\n")
     with pytest.raises(CheckpointError, match=r"is of other data \(dev changed since\): give another --out"):
         finetune(config, tmp_path / "out", quiet=True)
+
+
+def test_a_result_names_the_examples_it_is_of(configure: Configure, tmp_path: Path) -> None:
+    """Texts that changed while keys and labels stayed: the two models would be compared on different questions."""
+    data = write_sst2(tmp_path / "glue" / "SST-2")
+    model = finetune(configure(f"task.data={data}"), tmp_path / "one", quiet=True)
+    (before,) = model.results.values()
+    dev = shutil.copytree(data, tmp_path / "revised") / "SST-2" / "dev.tsv"
+    head, *rows = dev.read_text().splitlines()
+    kept = shutil.copytree(tmp_path / "one", tmp_path / "other")
+    for changed, is_same in (([head, *rows], True), ([head, "x" + rows[0], *rows[1:]], False)):
+        dev.write_text("\n".join(changed) + "\n")
+        (after,) = evaluate_finetuned(kept / "sst2" / "seed-1", data=str(tmp_path / "revised"))
+        assert (after.num_examples, after.data == before.data) == (before.num_examples, is_same)
+        assert load_result(kept / "sst2" / "seed-1" / "dev.json").data == after.data
+    with pytest.raises(TaskError, match="of other versions of glue/sst2, dev"):
+        compare(tmp_path / "one", kept)
 
 
 def write_table(path: Path, seed: int, num: int = 60) -> Path:

@@ -161,7 +161,7 @@ def run_attacks(
 
 def _served(model: _Model, attack: Attack) -> str:
     """Name whom a set serves: the model, or all with these examples, as tasks of one's own may share a name."""
-    return str(model.folder) if attack.queries_victim else f"{model.task.name} {digest_of(model.examples)}"
+    return str(model.folder) if attack.queries_victim else f"{model.task.name} {digest_of(model.examples.examples)}"
 
 
 def run_attack(
@@ -271,6 +271,7 @@ def _evaluated(model: _Model, attack_set: AttackSet, results_in: str | Path = ""
             name,
             predictions,
             config,
+            examples=[example.original for example in examples],
             metrics={metric: METRICS[metric](columns) for metric in (SQUAD_METRICS if is_squad else TEXT_METRICS)},
             counts=outcomes(attack_set.examples) | {name: num for name, num in happened.items() if num},
             step=config.train.steps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from trueneg.config.codec import encode
 from trueneg.config.options import FinetuneConfig
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of
-from trueneg.tasks.base import Encoded, Prediction, Task
+from trueneg.tasks.base import Encoded, Prediction, Task, digest_of
 from trueneg.tasks.metrics import METRICS
 from trueneg.terminal.progress import Tell, untold
 from trueneg.tokenizer import special_ids
@@ -115,6 +115,7 @@ def evaluate_model(
         split,
         predictions,
         config,
+        examples=examples,
         metrics=score(task, predictions) if read.is_labelled else {},
         counts={**read.counts, **encoded.counts, **_missing(predictions)},
         step=step,
@@ -130,13 +131,17 @@ def make_result(
     predictions: Sequence[Prediction],
     config: FinetuneConfig,
     *,
+    examples: Iterable[Any],
     metrics: dict[str, float],
     counts: Mapping[str, int],
     step: int,
     trained: Mapping[str, Any],
     started: float,
 ) -> Result:
-    """Make the result of predictions that began at ``started`` (``time.monotonic``), with all it depends on."""
+    """Make the result of predictions that began at ``started`` (``time.monotonic``), with all it depends on.
+
+    ``examples`` are those that were predicted: their digest, whatever their order, tells versions of a split apart.
+    """
     return Result(
         task=task.name,
         split=split,
@@ -151,6 +156,7 @@ def make_result(
         train=dict(trained),
         seconds=round(time.monotonic() - started, 3),
         config=encode(config),
+        data=digest_of(sorted(examples, key=repr)),
         versions=versions(),
     )
 

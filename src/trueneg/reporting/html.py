@@ -11,7 +11,7 @@ from typing import Any
 from trueneg.evaluation.masked_lm.corrections import FalseNegativeRecord, judgement
 from trueneg.evaluation.results.comparison import Comparison, compare
 from trueneg.evaluation.results.robustness import ATTACK, robustness
-from trueneg.evaluation.results.summary import Runs, read_runs
+from trueneg.evaluation.results.summary import Runs, read_runs, refuse_other_data
 from trueneg.reporting import findings
 from trueneg.reporting.charts import figures_of, forest_plot
 from trueneg.reporting.correction_rows import SIDE, corrections_table, shortened
@@ -48,6 +48,7 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     """
     sources = read_sources(folders)
     read = {name: read_runs(folder) for name, folder in sources.results.items()}
+    refuse_other_data(*read.values())
     comparisons, notes = _comparisons(sources, read)
     found = [*notes, *_findings(sources, comparisons)]
     drawn, left_out = findings.drawn(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
 from trueneg.evaluation.results.store import Result
-from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, summarise
+from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, refuse_other_data, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
 from trueneg.files.names import tell_apart
@@ -65,12 +65,14 @@ def results_table(folders: Sequence[str | Path]) -> Table:
         folders: Of results, one a model.
 
     Raises:
-        TaskError: for a folder without results, or with those of several models.
+        TaskError: for a folder without results, with those of several models, or of other data than another's.
     """
     rows: list[list[Any]] = []
     notes = ["Percent. Range: lowest and highest seed. Selection: how the evaluated weights of a run were chosen."]
-    for name, folder in zip(tell_apart(folders), folders, strict=True):
-        summaries = summarise(read_runs(folder))
+    read = [read_runs(folder) for folder in folders]
+    refuse_other_data(*read)
+    for name, runs in zip(tell_apart(folders), read, strict=True):
+        summaries = summarise(runs)
         rows += [
             [
                 *(name, of.task, of.split, of.metric, len(of.by_seed), of.median, of.mean, of.range),

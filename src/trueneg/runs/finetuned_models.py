@@ -198,6 +198,7 @@ def evaluate_contrast_set(
             f"contrast-{split}",
             predictions,
             config,
+            examples=[*contrast.original.examples, *contrast.revised.examples],
             metrics={name: metric(columns) for name, metric in CONTRAST_METRICS.items()},
             counts={**contrast.counts, **read, **_seen(contrast, opened)},
             step=config.train.steps,
@@ -220,7 +221,7 @@ def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
     if not task.is_split_off:
         return False
     known = trained.get("data", {}).get(task.train_split)
-    return known is not None and digest_of(task.read(task.train_split)) != known
+    return known is not None and digest_of(task.read(task.train_split).examples) != known
 
 
 def results_folder(model: Path, opened: FinetunedModel, results_in: str | Path = "") -> Path:

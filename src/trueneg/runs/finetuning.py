@@ -298,7 +298,7 @@ def _load_best(module: torch.nn.Module, path: Path) -> None:
 
 def data_digests(task: Task[Any]) -> dict[str, str]:
     """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
-    return {split: digest_of(task.read(split)) for split in (task.train_split, *task.dev_splits)}
+    return {split: digest_of(task.read(split).examples) for split in (task.train_split, *task.dev_splits)}
 
 
 def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -46,10 +46,15 @@ class Encoded:
     """``truncated`` and the like."""
 
 
-def digest_of(split: Split[Any]) -> str:
-    """Return 16 hexadecimal digits of a split's examples, in order: their texts, labels and keys."""
+def digest_of(examples: Iterable[Any]) -> str:
+    """Return 16 hexadecimal digits of examples, in order: their texts, labels and keys.
+
+    Example:
+        >>> digest_of(["a", "b"]) == digest_of(iter(["a", "b"])) != digest_of(["b", "a"])
+        True
+    """
     digest = hashlib.sha256()
-    for example in split.examples:
+    for example in examples:
         digest.update(f"{example!r}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
 

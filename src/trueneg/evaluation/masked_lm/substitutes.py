@@ -29,6 +29,7 @@ from trueneg.evaluation.results.store import Result, columns_of, save_result
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.evaluation.statistics.ranking import generalized_average_precision
+from trueneg.files.digests import fingerprint_of
 from trueneg.files.names import tell_apart
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
@@ -377,6 +378,7 @@ def evaluate_substitution(
                     "substitution": {"target": way, "words": num_words, "window": writer.window, "limit": limit},
                     "data": dict(read.digests),
                 },
+                data=fingerprint_of([*read.digests.values(), limit, seed if limit else 0]),
                 versions=versions(),
             )
             found.append(Substitutes(result, predictions, _intervals(columns, resamples, seed), ceilings(columns)))

@@ -15,7 +15,7 @@ from trueneg.config.fields import names_where
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
-from trueneg.evaluation.results.summary import GLUE_AVERAGE, Runs, read_runs
+from trueneg.evaluation.results.summary import GLUE_AVERAGE, Runs, read_runs, refuse_other_data
 from trueneg.evaluation.statistics.averages import MeanDifference, Pair, error_reduction, mean_difference
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval
@@ -158,6 +158,7 @@ def compare(
     averages: list[AverageCompared] = []
     for name, folder in zip(names[1:], right, strict=True):
         theirs = read_runs(folder)
+        refuse_other_data(ours, theirs)
         notes += _one_sided(names[0], ours, name, theirs)
         measured: list[_Measured] = []
         without: list[str] = []
@@ -500,6 +501,7 @@ def _settings(result: Result) -> dict[str, Any]:
     ignored = names_where(FinetuneConfig, lambda rule: not rule.is_compared)
     settings = {name: value for name, value in flat.items() if name not in ignored}
     settings |= {name: result.train[name] for name in ("num_examples",) if name in result.train}
+    settings |= {f"data of {split}": digest for split, digest in result.train.get("data", {}).items()}
     return settings | {"selection": result.selection}
 
 

@@ -14,7 +14,7 @@ from trueneg.config.codec import decode, with_current_names
 from trueneg.config.options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.store import Result, columns_of, load_predictions
-from trueneg.evaluation.results.summary import read_runs
+from trueneg.evaluation.results.summary import read_runs, refuse_other_data
 from trueneg.files.names import tell_apart
 from trueneg.tasks import make_task
 from trueneg.tasks.contrast_sets import read_contrast_set
@@ -68,6 +68,7 @@ def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[Diffe
     notes: dict[str, None] = {}
     for name, folder in zip(names[1:], right, strict=True):
         theirs = read_runs(folder)
+        refuse_other_data(ours, theirs)
         for (task, split), seeds in ours.items():
             others = theirs.get((task, split))
             if others is None or not all(result.metrics for side in (seeds, others) for _, result in side.values()):

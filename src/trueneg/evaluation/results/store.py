@@ -53,6 +53,9 @@ class Result:
     seconds: float = 0.0
     """The evaluation's."""
     config: dict[str, Any] = field(default_factory=dict)
+    data: str = ""
+    """Digest of the evaluated examples, whatever their order: of an attack as they were before it, of a contrast set
+    originals and revisions. Empty in results of versions that did not write it."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of trueneg, torch, transformers and the source revision, where there is one."""
     schema: int = SCHEMA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,8 @@ def read_runs(folder: str | Path) -> Runs:
     reviews``).
 
     Raises:
-        TaskError: if there are none, two of the same task, split and seed, or a damaged one, or lost predictions.
+        TaskError: if there are none, two of the same task, split and seed, or a damaged one, lost predictions, or
+            seeds that were trained or evaluated on other versions of the data.
 
     Warns:
         TruenegDeprecationWarning: if files of predictions have the former version's name.
@@ -98,7 +99,46 @@ def read_runs(folder: str | Path) -> Runs:
         seeds[result.seed] = (path, result)
     if not runs:
         raise TaskError(f"'{folder}' holds no results (<task>/seed-<seed>/<split>.json): fine-tune with --out {folder}")
+    refuse_other_data(runs)
+    for (task, _), seeds in runs.items():
+        _refuse_other_training(task, seeds.values())
     return {key: dict(sorted(runs[key].items())) for key in sorted(runs)}
+
+
+def refuse_other_data(*sides: Runs) -> None:
+    """Refuse results of as many examples of one split that are not of the same ones: their texts or labels differ.
+
+    Results of versions that did not write ``Result.data`` are taken as they are, and so are those of other numbers of
+    examples, which have errors of their own.
+
+    Raises:
+        TaskError: naming two of them.
+    """
+    first: dict[tuple[str, str, int], tuple[Path, Result]] = {}
+    for runs in sides:
+        for (task, split), seeds in runs.items():
+            for path, result in seeds.values():
+                if not result.data:
+                    continue
+                known, other = first.setdefault((task, split, result.num_examples), (path, result))
+                if other.data != result.data:
+                    raise TaskError(
+                        f"'{known}' and '{path}' are of other versions of {task}, {split} (data {other.data} and "
+                        f"{result.data}): evaluate both on the same data"
+                    )
+
+
+def _refuse_other_training(task: str, results: Iterable[tuple[Path, Result]]) -> None:
+    """Refuse seeds whose models were trained on other versions of a split: their mean is of nothing."""
+    first: dict[str, tuple[Path, str]] = {}
+    for path, result in results:
+        for split, digest in result.train.get("data", {}).items():
+            known, other = first.setdefault(split, (path, digest))
+            if other != digest:
+                raise TaskError(
+                    f"the models of '{known}' and '{path}' are of other versions of {task}, {split} (data {other} and "
+                    f"{digest}): fine-tune every seed on the same data"
+                )
 
 
 def summarise(runs: Runs) -> list[Summary]:
