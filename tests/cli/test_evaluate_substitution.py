@@ -57,7 +57,7 @@ def test_results_are_compared(world: World, tmp_path: Path) -> None:
     assert all(row["difference"]["interval"]["estimate"] == 0 for row in compared["rows"])
     revised = tmp_path / "revised" / TINY.name
     revised.parent.mkdir()
-    revised.write_text(TINY.read_text().replace("grew quickly", "grew so quickly"))
+    revised.write_text(TINY.read_text().replace("grew quickly.", "grew quickly!"))
     works("evaluate", "substitution", other, "--data", revised, "--resamples", 2, "--out", tmp_path / "revision")
     assert "are of other versions of substitution, tiny" in fails("compare", folders[0], tmp_path / "revision")
 
