@@ -17,7 +17,7 @@ def made_up_summary() -> dict[str, Any]:
             **{"average_precision_any": 0.5, "precision": 0.6, "recall": 0.3, "f1": 0.4, "threshold": 0.62},
             **{"threshold_from": "calibrated", "is_fitted": False, "precision_at_reference_recall": 0.68},
             **{"antonyms_accepted": 0.05, "sisters_accepted": None, "chance": 0.09, "num_items": 1234},
-            **{"num_targets": 37},
+            **{"num_targets": 37, "ms_per_substitution": 1.2345},
             **changes,
         }
 
@@ -58,6 +58,7 @@ def test_rows_for_people() -> None:
         },
         **{"precision": "0.600", "recall": "0.300", "f1": "0.400", "threshold": "0.62 (calibrated)"},
         **{"precision_at_reference_recall": "0.680", "antonyms_accepted": "5.0%", "sisters_accepted": "–"},
+        **{"ms_per_substitution": "1.23"},
     }
     assert second["threshold"] == second["precision"] == "–"
     assert table_rows(made_up_summary(), ["recall", "detector"])[0] == ["0.300", "a|b"]
@@ -67,6 +68,7 @@ def test_markdown_says_it_all() -> None:
     text = markdown(made_up_summary())
     assert "dev.json.gz" in text
     assert "1,234 substitutes of 37 words" in text
+    assert "processor time of all threads" in text
     assert "a precision of 0.6 at" in text and "10-fold" in text
     assert "Fitted to this data, with all figures cross-validated: fitted." in text
     assert "| a\\|b | most | all | 1,234 | 0.090 | 0.432 [0.250, 0.500] | – | 0.300 [0.250, 0.500] |" in text

@@ -26,6 +26,7 @@ COLUMNS = {
     "precision_at_reference_recall": "precision at lexical's recall",
     "antonyms_accepted": "antonyms accepted",
     "sisters_accepted": "sisters accepted",
+    "ms_per_substitution": "ms a substitution",
 }
 """Key of a row to its heading."""
 
@@ -135,6 +136,8 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
         return f"{value:.3f} [{low:.3f}, {high:.3f}]"
     if key == "threshold":
         return f"{value:.4g} ({row['threshold_from']})"
+    if key == "ms_per_substitution":
+        return f"{value:.3g}"
     return f"{value:.1%}" if key.endswith("accepted") else f"{value:.3f}"
 
 
@@ -160,6 +163,7 @@ def _threshold_note(summary: Summary) -> str:
     options = summary["options"]
     aim = "the best F1" if options["precision"] is None else f"a precision of {options['precision']:g}"
     text = (
+        "ms a substitution: processor time of all threads, reading and fitting included. "
         f'Thresholds marked "calibrated" aim at {aim} at "most"; their precision, recall and F1 are those of '
         f'{options["folds"]}-fold cross-validation by word. "own": the detector\'s own threshold.'
     )

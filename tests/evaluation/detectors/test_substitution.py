@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from made_up_scorers import MemorizingScorer, TableScorer, made_up_items
-from trueneg.detectors.scorers.base import Substitution
+from trueneg.detectors.scorers.base import Scores, Substitution
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.distractors import Distractor
 from trueneg.evaluation.detectors.substitution import evaluate_scorers
@@ -151,6 +153,20 @@ def test_differences_are_paired() -> None:
     assert gain.high - gain.low < min(high - low for low, high in bounds)
 
 
+def test_cost_is_processor_time_of_a_substitution() -> None:
+    class Slow(TableScorer):
+        def scores(self, substitutions: Sequence[Substitution]) -> Scores:
+            started = time.process_time()
+            while time.process_time() - started < 0.05:
+                pass
+            time.sleep(0.5)  # waiting costs nothing
+            return super().scores(substitutions)
+
+    (slow,) = evaluate_scorers(ITEMS, {"slow": Slow(NOISY)}, resamples=20).measured
+    assert slow.ms_per_substitution is not None and slow.seconds > 0.5
+    assert 50 <= slow.ms_per_substitution * len(ITEMS) < 500
+
+
 def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
     def measure(seed: int) -> dict[str, object]:
         scorers = {"noisy": TableScorer(NOISY, provenance={"made": "up"}), "lexical": TableScorer(YES_OR_NO)}
@@ -159,6 +175,8 @@ def test_the_result_file_holds_everything_and_repeats(tmp_path: Path) -> None:
         read = json.loads((tmp_path / "deep" / "substitution.json").read_text())
         for measured in read["measured"]:
             measured.pop("seconds")
+        for one in [*read["measured"], *read["rows"]]:
+            assert one.pop("ms_per_substitution") > 0
         assert isinstance(read, dict)
         return read
 

@@ -98,6 +98,8 @@ class Measured:
     """Generalized average precision, the mean over targets; None where candidates were not merged."""
     gap_difference: Interval | None = None
     """GAP minus the first detector's, on the same bootstrap samples."""
+    ms_per_substitution: float | None = None
+    """Processor time, of all threads, of scoring an item or wrong word, with all that was read and fitted for it."""
 
     def reading(self, level: str = "most", items: str = "all") -> Reading:
         """Find the reading of a level and subset."""
@@ -123,6 +125,7 @@ class Measured:
             "precision_at_reference_recall": self.precision_at_reference_recall,
             "antonyms_accepted": accepted.get("antonyms"),
             "sisters_accepted": accepted.get("sisters"),
+            "ms_per_substitution": self.ms_per_substitution,
             "chance": reading.chance,
             "num_items": reading.num_items,
             "num_targets": reading.num_targets,
@@ -244,6 +247,7 @@ def evaluate_scorers(
                 provenance=dict(scorer.provenance),
                 gap=table.mean_gap(gaps[name]) if gaps else None,
                 gap_difference=table.mean_gap(gaps[name], gaps[first]) if gaps and name != first else None,
+                ms_per_substitution=1000 * scored[name].processor_seconds / len(table.targets),
             )
         )
     about = {"threshold": threshold, "precision": precision, "folds": folds, "resamples": resamples, "seed": seed}
@@ -267,6 +271,7 @@ class _Scored:
     threshold: float
     threshold_from: Threshold
     seconds: float
+    processor_seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,18 +322,18 @@ class _Table:
         num = len(self.items)
         substitutions = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
         acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
-        started = time.perf_counter()
+        started = time.perf_counter(), time.process_time()
         both = held_out_scores(scorer, substitutions, acceptability, self.folds)
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started[0], time.process_time() - started[1]
         scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
         if rule == "own" or np.isin(both, (0.0, 1.0)).all():
             accepted = both >= scorer.threshold
-            return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", seconds)
+            return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", *seconds)
         threshold = choose_threshold(is_right, scores, precision)
         by_fold = cross_validated_thresholds(is_right, scores, self.folds[:num], precision)
         # A precision out of reach on all the data may be reached on some folds by luck.
         accepted = both >= (by_fold[self.folds] if math.isfinite(threshold) else threshold)
-        return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", seconds)
+        return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", *seconds)
 
     def mean_gap(self, by_target: Mapping[str, float], minus: Mapping[str, float] | None = None) -> Interval:
         """Average GAP over targets, or its paired difference from another."""
