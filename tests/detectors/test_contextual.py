@@ -104,6 +104,21 @@ def test_long_texts_are_scored_as_the_text_around_the_word(checkpoint: str, reso
     assert scorer.encoder.reader.window <= MAX_LENGTH
 
 
+@pytest.mark.parametrize("options", ["window=24", "window=24,reading=together"])
+@pytest.mark.parametrize("combined", ["{}", "!({} & lexical)"])
+def test_texts_and_words_that_are_cut_are_counted(bert: str, options: str, combined: str, resources: Resources) -> None:
+    scorer = make_scorer(combined.format(f"contextual:{bert}[{options}]"), resources)
+    scorer.scores([at(TEXT[0], "large", "big")])
+    assert sum(scorer.counts.values()) == 0
+    long = " ".join([*TEXT * 3, "the quizzical animal went", *TEXT * 3])
+    scorer.scores([at(long, "quizzical", "odd"), at(long, "animal", "movie")])
+    texts = 2 if "together" in options else 4
+    assert tuple(scorer.counts.get(what, 0) for what in ("texts_cut", "words_cut")) == (texts, 0)
+    word = "q" * 100
+    scorer.scores([at(f"the {word} sat", word, "mouse")])
+    assert tuple(scorer.counts.get(what, 0) for what in ("texts_cut", "words_cut")) == (texts + 1, 1)
+
+
 def test_every_text_is_read_once(bert: str) -> None:
     scorer = ContextualScorer(TextEncoder(bert))
     read: list[Span] = []

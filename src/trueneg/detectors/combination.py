@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeGuard
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals, of_slots
-from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer, sum_of_counts
 
 Operator = Literal["!", "&", "|"]
 
@@ -34,6 +34,11 @@ class CombinedScorer(SubstitutionScorer):
         if self.operator == "!":
             return np.asarray(1.0 - each[0])
         return np.asarray(each.max(0) if self.operator == "|" else each.min(0))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Those of the scorers."""
+        return sum_of_counts(self.scorers)
 
     def reads(self) -> tuple[object, ...]:
         """Return what the scorers read."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,8 @@ class SpanReader:
     def __init__(self, tokenizer: PreTrainedTokenizerFast, window: int) -> None:
         self.tokenizer = tokenizer
         self.window = window
+        self.counts = Counter[str]()
+        """Texts that were cut to the window (``texts_cut``), and words that were cut themselves (``words_cut``)."""
         self._room = window - tokenizer.num_special_tokens_to_add()
         if self._room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
@@ -94,12 +97,15 @@ class SpanReader:
 
         A word longer than the window is cut at its end.
         """
+        whole = span
         # A piece at the edge may be more tokens by itself than it was in its word: then there is less room.
         for room in range(self._room, 0, -1):
             offsets = self._encode([span[0]], special=False)[1][0]
             if len(offsets) <= self._room:
                 break
             span = _cut_to(room, span, offsets)
+        self.counts["texts_cut"] += len(span[0]) < len(whole[0])
+        self.counts["words_cut"] += span[2] - span[1] < whole[2] - whole[1]
         return span
 
     def _encode(self, texts: list[str], special: bool = True) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:

@@ -153,6 +153,19 @@ def test_differences_are_paired() -> None:
     assert gain.high - gain.low < min(high - low for low, high in bounds)
 
 
+def test_what_a_detector_had_to_cut_is_said() -> None:
+    class Narrow(TableScorer):
+        @property
+        def counts(self) -> dict[str, int]:
+            return {"texts_cut": 3 + 7 * self.num_calls, "words_cut": 2}
+
+    said: list[str] = []
+    scorers = {"narrow": Narrow(NOISY), "wide": TableScorer(NOISY)}
+    narrow, wide = evaluate_scorers(ITEMS, scorers, resamples=20, say=said.append).measured
+    assert narrow.counts == {"texts_cut": 7} and wide.counts == {}, "in this measurement"
+    assert said[0].endswith(" s; texts cut: 7") and said[1].endswith(" s")
+
+
 def test_cost_is_processor_time_of_a_substitution() -> None:
     class Slow(TableScorer):
         def scores(self, substitutions: Sequence[Substitution]) -> Scores:

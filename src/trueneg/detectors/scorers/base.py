@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Self
@@ -78,6 +79,11 @@ class SubstitutionScorer(ABC):
         other.provenance = {**self.provenance, **(provenance or {})}
         return other
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What was not read as it was given, since the scorer was made: texts and words that were cut to a window."""
+        return {}
+
     def reads(self) -> tuple[object, ...]:
         """What scores follow from: digests of the weights, vectors and lexicons that are read, and settings.
 
@@ -93,6 +99,11 @@ class SubstitutionScorer(ABC):
 
     def to(self, device: torch.device) -> None:  # noqa: B027  most scorers have nothing to move
         """Move what it computes with to a device, if it has anything."""
+
+
+def sum_of_counts(scorers: Iterable[SubstitutionScorer]) -> dict[str, int]:
+    """Add up what several scorers count."""
+    return dict(sum((Counter(scorer.counts) for scorer in scorers), Counter[str]()))
 
 
 def acceptance(scores: Scores, threshold: float) -> Scores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -101,6 +101,11 @@ class ContextualScorer(SubstitutionScorer):
         first = dict(zip(map(id, asked.values()), np.cumsum([0, *map(len, found)]).tolist(), strict=False))
         units = unit_vectors(np.concatenate(found)) if found else self.encoder.vectors([])
         return units[[first[id(words)] for words, _ in places]], units[[first[id(words)] + at for words, at in places]]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Texts and words that were cut to the window."""
+        return dict(self.encoder.reader.counts)
 
     def reads(self) -> tuple[object, ...]:
         """The encoder, and how words are read with it."""

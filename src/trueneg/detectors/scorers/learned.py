@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from trueneg.corpus.bigrams import Bigrams
-from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
+from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer, sum_of_counts
 from trueneg.detectors.scorers.collocations import FEATURES as COLLOCATION_FEATURES
 from trueneg.detectors.scorers.collocations import Collocations
 from trueneg.detectors.scorers.contextual import READINGS, ContextualScorer
@@ -242,6 +242,12 @@ class LearnedScorer(SubstitutionScorer):
     def made_from(self) -> str:
         """A name of what the features are made from: weights, lexicons, vectors; the same wherever these lie."""
         return fingerprint_of([*self.names, *self._with({}, None).reads()])
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Those of its parts."""
+        parts = (self.contextual, self.prototypes, self.teacher)
+        return sum_of_counts(part for part in parts if part is not None)
 
     def reads(self) -> tuple[object, ...]:
         """What its features are made of, and what was learned."""

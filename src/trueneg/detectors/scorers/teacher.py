@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -99,6 +99,11 @@ class TeacherScorer(SubstitutionScorer):
         tokenizer = self.reader.tokenizer
         ids = [int(i) for i in tokenizer(f" {word}" if has_space else word, add_special_tokens=False)["input_ids"]]
         return [] if tokenizer.unk_token_id in ids else ids
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Texts and words that were cut to the window."""
+        return dict(self.reader.counts)
 
     def reads(self) -> tuple[object, ...]:
         """The teacher."""

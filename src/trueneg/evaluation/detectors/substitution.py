@@ -7,6 +7,7 @@ import json
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,8 @@ class Measured:
     """Precision and recall at a sample of thresholds, level "most", all items."""
     seconds: float
     provenance: Mapping[str, str]
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Texts and words that were cut to the detector's window: only what is not 0."""
     gap: Interval | None = None
     """Generalized average precision, the mean over targets; None where candidates were not merged."""
     gap_difference: Interval | None = None
@@ -217,7 +220,8 @@ def evaluate_scorers(
     scored: dict[str, _Scored] = {}
     for name, scorer in scorers.items():
         scored[name] = table.score(scorer, "own" if name in keep_threshold else threshold, precision)
-        say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s")
+        cut = "".join(f"; {what.replace('_', ' ')}: {num:,}" for what, num in scored[name].counts.items())
+        say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s{cut}")
         if math.isinf(scored[name].threshold):
             warnings.warn(f"{name}: no threshold has a precision of {precision:g}", TruenegWarning, stacklevel=2)
         if not needs_fitting(scorer) and _has_seen(scorer, data or {}):
@@ -245,6 +249,7 @@ def evaluate_scorers(
                 curve=_points(table.curve(scored[name])),
                 seconds=scored[name].seconds,
                 provenance=dict(scorer.provenance),
+                counts=scored[name].counts,
                 gap=table.mean_gap(gaps[name]) if gaps else None,
                 gap_difference=table.mean_gap(gaps[name], gaps[first]) if gaps and name != first else None,
                 ms_per_substitution=1000 * scored[name].processor_seconds / len(table.targets),
@@ -272,6 +277,7 @@ class _Scored:
     threshold_from: Threshold
     seconds: float
     processor_seconds: float
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,18 +328,20 @@ class _Table:
         num = len(self.items)
         substitutions = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
         acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
+        before = Counter(scorer.counts)
         started = time.perf_counter(), time.process_time()
         both = held_out_scores(scorer, substitutions, acceptability, self.folds)
         seconds = time.perf_counter() - started[0], time.process_time() - started[1]
+        counts = dict(Counter(scorer.counts) - before)
         scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
         if rule == "own" or np.isin(both, (0.0, 1.0)).all():
             accepted = both >= scorer.threshold
-            return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", *seconds)
+            return _Scored(scores, accepted[:num], accepted[num:], scorer.threshold, "own", *seconds, counts)
         threshold = choose_threshold(is_right, scores, precision)
         by_fold = cross_validated_thresholds(is_right, scores, self.folds[:num], precision)
         # A precision out of reach on all the data may be reached on some folds by luck.
         accepted = both >= (by_fold[self.folds] if math.isfinite(threshold) else threshold)
-        return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", *seconds)
+        return _Scored(scores, accepted[:num], accepted[num:], threshold, "calibrated", *seconds, counts)
 
     def mean_gap(self, by_target: Mapping[str, float], minus: Mapping[str, float] | None = None) -> Interval:
         """Average GAP over targets, or its paired difference from another."""
