@@ -65,7 +65,7 @@ class SpanReader:
         self.tokenizer = tokenizer
         self.window = window
         self.counts = Counter[str]()
-        """Texts that were cut to the window (``texts_cut``), and words that were cut themselves (``words_cut``)."""
+        """Texts (``texts_cut``) and words (``words_cut``) that were cut to the window, once a reading."""
         self._room = window - tokenizer.num_special_tokens_to_add()
         if self._room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
