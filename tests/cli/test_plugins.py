@@ -187,3 +187,23 @@ def test_one_of_each_kind_from_outside(
     assert [(one["task"], one["num_examples"]) for one in evaluated] == [("toy-task", 12)]
     (attacked,) = works(*options, "attack", results / "toy-task", "--attack", "toy-attack", "--json").data["attacked"]
     assert attacked["counts"]["changed"] == attacked["num_examples"] == 12
+
+
+WARNING = """
+import warnings
+from trueneg.errors import TruenegWarning
+
+def warn(message):
+    warnings.warn(message, TruenegWarning)
+
+TRUENEG = {}
+for _ in range(3):
+    warn("mind the gap")
+warn("and the door")
+"""
+
+
+def test_the_same_warning_is_shown_once_a_command(write_plugin: WritePlugin) -> None:
+    for name in ("plugin_warning", "plugin_warning_too"):
+        said = works("--plugin", write_plugin(name, WARNING), "list", "detectors").err
+        assert said.splitlines() == ["warning: mind the gap", "warning: and the door"]

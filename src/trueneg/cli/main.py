@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -320,7 +320,7 @@ def main() -> None:
     Ctrl-C, SIGTERM and a closed terminal interrupt. A reader of what is said may leave: the work goes on.
     """
     with lasting_streams(), _all_like_ctrl_c(), _announced_loading(), warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _warnings_shown_once()
         warnings.simplefilter("always", TruenegWarning)
         try:
             app(prog_name="trueneg")
@@ -398,14 +398,13 @@ def _say(kind: str, message: str) -> None:
     console.print(printable(message), soft_wrap=True, highlight=False, markup=False)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Show our warnings as one line; others concern programmers."""
-    if issubclass(category, TruenegWarning) and is_main_process():
-        _say("warning", str(message))
+def _warnings_shown_once() -> Callable[..., None]:
+    """Show each of our warnings as one line, and the same one once a command; others concern programmers."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        if issubclass(category, TruenegWarning) and is_main_process() and str(message) not in shown:
+            shown.add(str(message))
+            _say("warning", str(message))
+
+    return show

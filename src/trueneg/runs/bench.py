@@ -161,7 +161,7 @@ def _overhead(
     opened = Corpus.open(corpus)
     tokenizer = opened.load_tokenizer()
     device = choose_device(base.train.device)
-    say("annotating the corpus")
+    say(f"annotating the corpus's {opened.num_tokens:,} tokens: a small corpus will do")
     _annotate(opened, tokenizer, base, scratch / "annotations")
 
     def arm(config: PretrainConfig) -> Callable[[], None]:
