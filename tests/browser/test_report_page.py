@@ -138,6 +138,37 @@ def test_corrections_are_searched_filtered_and_sorted(show: Open, path: Path) ->
     count(page, f"none of {all_rows:,}: change what is asked for")
 
 
+def test_on_a_phone_which_shows_no_headings_the_same_columns_sort(show: Open, path: Path) -> None:
+    page = show(path, viewport={"width": 400, "height": 800})
+    page.get_by_label("Each pair of words").uncheck()
+    count(page, f"1–{ROWS} of {2 * NUM:,}")
+    sort = page.get_by_role("combobox", name="Sort by")
+    assert sort.is_visible() and not page.locator("#corrections-table th").first.is_visible()
+    columns = page.locator("#corrections-table th[data-column]").evaluate_all("all => all.map(th => th.dataset.column)")
+    options = sort.locator("option").evaluate_all("all => all.map(one => one.value)")
+    assert sorted(options) == sorted(f"{name} {order}" for name in columns for order in ("ascending", "descending"))
+    shown = "document.querySelector('#corrections-table td:nth-child(%d)').textContent"
+    sort.select_option(label="p(predicted), lowest first")
+    page.wait_for_function(f"{shown % 3} < 0.5")
+    lowest = [float(cell) for cell in page.locator("#corrections-table td:nth-child(3)").all_text_contents()]
+    assert lowest == sorted(lowest) and len(lowest) == ROWS
+    sort.focus()  # and without a pointer
+    page.keyboard.type("gold, Z")
+    page.wait_for_function(f"{shown % 1} === 'stay'")
+    page.get_by_role("button", name="Reset").click()
+    count(page, f"1–{NUM_PAIRS} of {NUM_PAIRS} chosen, of {2 * NUM:,}")
+    assert sort.input_value() == "probability descending"
+
+
+def test_headings_and_the_form_say_the_same_order(show: Open, path: Path) -> None:
+    page = show(path)
+    sort, heading = page.locator("select[name=sort]"), page.locator("th[data-column=credit]")
+    assert not sort.is_visible() and sort.input_value() == "probability descending"
+    for order in ("descending", "ascending"):  # of numbers the highest first
+        heading.get_by_role("button").click()
+        assert (heading.get_attribute("aria-sort"), sort.input_value()) == (order, f"credit {order}")
+
+
 def test_it_is_worked_by_keyboard(show: Open, path: Path) -> None:
     page = show(path)
     page.get_by_label("Each pair of words").focus()

@@ -9,6 +9,8 @@ from trueneg.evaluation.masked_lm.corrections import Correction, FalseNegativeRe
 from trueneg.reporting.tables import NONE, short_names
 from trueneg.terminal.printable import printable
 
+FIRST = "probability"
+"""What corrections are sorted by unless another order is asked for, the highest first."""
 ROWS = 40
 """Rows of a page of the table."""
 SIDE = 160
@@ -42,9 +44,11 @@ def corrections_table(records: Sequence[tuple[str, FalseNegativeRecord]]) -> dic
         "group": len(records) > 1,
     }
     data = _data(found, groups)
+    columns = [(name, *shown) for name, shown in _COLUMNS.items() if is_shown.get(name, True)]
     number = {id(one): group for group, one in found}
     return {
-        "columns": [(name, *shown) for name, shown in _COLUMNS.items() if is_shown.get(name, True)],
+        "columns": columns,
+        "orders": _orders(columns),
         "rows": [
             (_cells(one, groups[number[id(one)]]["name"]), one)
             for one in most_convincing((one for _, one in found), ROWS)
@@ -54,6 +58,22 @@ def corrections_table(records: Sequence[tuple[str, FalseNegativeRecord]]) -> dic
         "has_credit": is_shown["credit"],
         "is_cut": any(len(side) > SIDE for _, one in found for side in (one.before, one.after)),
     }
+
+
+def _orders(columns: Sequence[tuple[str, str, bool]]) -> list[tuple[str, str]]:
+    """Give both orders of each column, as the page's form has them; the one that it begins with first.
+
+    Example:
+        >>> _orders([("gold", "gold", False)])
+        [('gold descending', 'gold, Z to A'), ('gold ascending', 'gold, A to Z')]
+    """
+    said = {False: ("Z to A", "A to Z"), True: ("highest first", "lowest first")}
+    ordered = sorted(columns, key=lambda column: column[0] != FIRST)
+    return [
+        (f"{name} {order}", f"{text}, {how}")
+        for name, text, is_number in ordered
+        for order, how in zip(("descending", "ascending"), said[is_number], strict=True)
+    ]
 
 
 def shortened(side: int) -> Callable[[str], str]:

@@ -49,7 +49,7 @@
     let at = -1, cursor = null;
     const show = (index) => {
       at = Math.max(0, Math.min(places.length - 1, index));
-      const x = places[at], across = left + (x - from) / (to - from) * (right - left);
+      form.elements.sort.value = places[at], across = left + (x - from) / (to - from) * (right - left);
       if (!cursor) {
         cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
         cursor.setAttribute("class", "cursor");
@@ -70,7 +70,7 @@
     };
     const nearest = (event) => {
       const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal;
-      const x = from + ((event.clientX - box.left) / box.width * view.width - left) / (right - left) * (to - from);
+      form.elements.sort.value = from + ((event.clientX - box.left) / box.width * view.width - left) / (right - left) * (to - from);
       let best = 0;
       places.forEach((place, index) => { if (Math.abs(place - x) < Math.abs(places[best] - x)) best = index; });
       show(best);
@@ -127,12 +127,17 @@
   const headings = all("#corrections-table th[data-column]");
   const labels = Object.fromEntries(headings.map((th) => [th.dataset.column, th.textContent.trim()]));
   const used = headings.map((th) => th.dataset.column).filter((name) => name in columns);
-  let lowered = null, shown = [], page = 0, sort = { column: "probability", descending: true };
+  let lowered = null, shown = [], page = 0;
+  // The form is the one place of it, headings or not: a phone shows no headings.
+  const sort = () => {
+    const [column, order] = form.elements.sort.value.split(" ");
+    return { column, descending: order === "descending" };
+  };
 
   const sorted = (() => {
     const orders = new Map();
     return () => {
-      const { column, descending } = sort;
+      const { column, descending } = sort();
       if (!orders.has(column)) {
         const value = columns[column].show, keys = Array.from({ length: num }, (_, row) => value(row));
         const compare = typeof keys.find((key) => key != null) === "number"
@@ -195,8 +200,9 @@
     const [start, previous, next, end] = all(".pages button[data-to]");
     start.disabled = previous.disabled = page === 0;
     next.disabled = end.disabled = page >= pages - 1;
+    const { column, descending } = sort();
     for (const th of headings) {
-      if (th.dataset.column === sort.column) th.setAttribute("aria-sort", sort.descending ? "descending" : "ascending");
+      if (th.dataset.column === column) th.setAttribute("aria-sort", descending ? "descending" : "ascending");
       else th.removeAttribute("aria-sort");
     }
   };
@@ -210,8 +216,9 @@
   form.addEventListener("reset", () => setTimeout(choose));
   for (const th of headings) {
     $("button", th)?.addEventListener("click", () => {
-      const column = th.dataset.column, isText = !columns[column].digits;
-      sort = { column, descending: sort.column === column ? !sort.descending : !isText };
+      const column = th.dataset.column, now = sort();
+      const descending = now.column === column ? !now.descending : "digits" in columns[column];
+      form.elements.sort.value = `${column} ${descending ? "descending" : "ascending"}`;
       choose();
     });
   }
