@@ -17,11 +17,14 @@ from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
+from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, CLINE_TABLE5, TN_TABLE3
-from trueneg.recipes.plan import FINISHED, Job, Output, Plan, Workspace
-from trueneg.recipes.reproduction import ALL, TABLES, plan_tables
+from trueneg.recipes.plan import FINISHED, OUTPUT, Job, Output, Plan, Workspace
+from trueneg.recipes.reproduction import ALL, TABLES, Planned, plan_tables
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
+from trueneg.recipes.true_negatives import FRACTIONS
+from trueneg.reporting.reproduced import reproduced_tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from command_line import fails, trueneg, works
@@ -32,6 +35,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_up_data(tmp_path_factory.mktemp("repro") / "made-up-data")
 
 
+@pytest.fixture(scope="module")
+def named_data(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up data with vectors named as those that were released, which all scales but ``tiny`` look for."""
+    folder = tmp_path_factory.mktemp("named")
+    (folder / "vectors").mkdir()
+    for place in data.iterdir():
+        if place.name != "vectors":
+            (folder / place.name).symlink_to(place)
+    glove = next((data / "vectors").glob("*.50d*")).read_text()
+    for name in ("glove.6B.50d.txt", "counter-fitted-vectors.txt"):
+        (folder / "vectors" / name).write_text(glove)
+    return folder
+
+
 def test_list_names_every_recipe_with_its_source() -> None:
     recipes = {one["recipe"]: one for one in works("reproduce", "list", "--json").data["recipes"]}
     assert {*TABLES, "planted"} == recipes.keys()
@@ -39,15 +56,8 @@ def test_list_names_every_recipe_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("scale", ["tiny", "mini", "small", "paper"])
-def test_every_recipe_can_be_planned_at_every_scale(scale: str, data: Path, tmp_path: Path) -> None:
-    (tmp_path / "vectors").mkdir()
-    for place in data.iterdir():
-        if place.name != "vectors":
-            (tmp_path / place.name).symlink_to(place)
-    glove = next((data / "vectors").glob("*.50d*")).read_text()
-    (tmp_path / "vectors" / "glove.6B.50d.txt").write_text(glove)
-    (tmp_path / "vectors" / "counter-fitted-vectors.txt").write_text(glove)
-    planned = plan_tables(ALL, tmp_path / "repro", scale=scale, data=tmp_path, seeds=1)
+def test_every_recipe_can_be_planned_at_every_scale(scale: str, named_data: Path, tmp_path: Path) -> None:
+    planned = plan_tables(ALL, tmp_path / "repro", scale=scale, data=named_data, seeds=1)
     commands = [planned.workspace.command(name) for name in planned.workspace.plan.jobs]
     # A tiny BERT has no released weights: as released, and after more masked language modelling, it is one model.
     assert len(set(commands)) == len(commands) or scale == "tiny"
@@ -63,7 +73,8 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
     cell = table.cell("ELECTRA-small HC", "F1")
     assert cell is not None and cell.paper == 85.6 and set(cell.by_seed) == {1, 2}
     assert {claim.verdict for claim in table.claims} == {"not comparable"}
-    assert "Not at this scale: ELECTRA-base." in table.notes
+    others = "ELECTRA-base, ELECTRA-base HC, ELECTRA-base SR (this scale has no ELECTRA-base: --scale paper)"
+    assert f"Rows of the paper that are not here: {others}." in table.notes
 
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob(f"jobs/*/{FINISHED}")}
     again = works("reproduce", "tn-table4", *options)
@@ -264,10 +275,60 @@ def test_a_table_says_what_models_were_trained_on_and_what_was_cut(tmp_path: Pat
         write_results(workspace.folder(row), row, {1: {"rte": 200}}, counts={"truncated": num_cut, "rows": 800})
     jobs = {"BERT-base": ["base"], "BERT-base HC": ["HC"]}
     spec = Spec(TN_TABLE3, jobs, [Column("RTE", "glue/rte", "dev", "accuracy")], [])
-    assert read_results(workspace, "tn-table3", "mini", spec).notes == [
+    assert read_results(workspace, "tn-table3", "mini", spec).notes[-2:] == [
         "Training examples: glue/rte 1,000.",
         "glue/rte, dev: 5 of 800 texts cut at 64 tokens (1%).",
     ]
+
+
+def made_up_outputs(planned: Planned) -> None:
+    """Leave what the jobs of Table 2 and of CLINE's Table 7 say, as if they had been run."""
+    shares = {name: {"estimate": 0.1} for name in ("of_rows", "of_mispredicted")}
+    said = {
+        "records": [{"fraction": fraction, "shares": shares} for fraction in FRACTIONS.values()],
+        "triplets": [{"way": way, "curve": [0.1, 0.5]} for way in ("cls", "mean", "bertscore")],
+    }
+    for name in planned.workspace.plan.jobs:
+        folder = planned.workspace.folder(name)
+        folder.mkdir(parents=True)
+        (folder / OUTPUT).write_text(json.dumps(said))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scale", "named"),
+    [
+        ("cline-table7", "mini", ["RoBERTa, CLINE-R (this scale has no RoBERTa-base: --scale small or paper)"]),
+        ("cline-table7", "small", []),
+        ("tn-table2", "mini", ["large Iter., large Pred. (this scale has no BERT-large: --scale paper)"]),
+        ("tn-table2", "paper", []),
+    ],
+)
+def test_what_a_scale_lacks_of_a_papers_table_is_named_with_the_reason(
+    recipe: str, scale: str, named: list[str], data: Path, tmp_path: Path
+) -> None:
+    planned = plan_tables(recipe, tmp_path, scale=scale, data=data, seeds=1)
+    made_up_outputs(planned)
+    table = planned.readers[recipe](planned.workspace, recipe, scale)
+    assert [note.partition(": ")[2].removesuffix(".") for note in table.notes if "of the paper" in note] == named
+    (figures, *_) = reproduced_tables(table)
+    for form in ("terminal", "markdown"):
+        assert all(one.split()[0] in figures.render(form) for one in named)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "mini", "small"])
+@pytest.mark.parametrize("recipe", sorted(TABLES))
+def test_nothing_of_a_papers_table_is_missing_without_a_reason(
+    recipe: str, scale: str, data: Path, named_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row that a recipe has no jobs for, and every column that it does not read, below the papers' scale."""
+    specs: list[Spec] = []
+    for module in (true_negatives, cline, corrections):
+        monkeypatch.setattr(module, "reader", specs.append)
+    plan_tables(recipe, tmp_path, scale=scale, data=data if scale == "tiny" else named_data, seeds=1)
+    for spec in specs:
+        columns = {column.name for column in spec.columns} | ({AVERAGE} if spec.averages else set())
+        left_out = {*spec.printed.rows} - {*spec.rows} | {*spec.printed.columns} - columns
+        assert left_out <= spec.why.keys()
 
 
 def test_one_seed_says_nothing_of_another() -> None:

@@ -20,7 +20,7 @@ from trueneg.recipes.papers import (
 )
 from trueneg.recipes.plan import Argument, Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import Setting
-from trueneg.recipes.tables import Column, Measured, Read, Spec, amounts, assemble, output_of, reader
+from trueneg.recipes.tables import Column, Measured, Read, Spec, amounts, assemble, output_of, reader, without_model
 from trueneg.runs.configuring_finetuning import LEAST_NOISE
 
 ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
@@ -50,16 +50,19 @@ def _model(setting: Setting, name: str, seed: int) -> Argument:
 
 
 def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Give the models of a table that the scale has, and a note of those that it lacks."""
+    """Give the models of a table that the scale has, and a note on what they are."""
     has = [name for name in dict.fromkeys(names) if setting.has(ENCODERS.get(name, ENCODERS[_base(setting)]))]
-    absent = [name for name in names if name not in has]
-    notes = [f"Not at this scale: {', '.join(absent)}."] if absent else []
-    if "CLINE" in names:
-        notes.append(
-            f"CLINE continues {_base(setting)}; the row 'continued' is {_base(setting)} after as many steps of masked "
-            f"language modelling alone: the paper has no such control."
-        )
-    return has, notes
+    control = (
+        f"CLINE continues {_base(setting)}; the row 'continued' is {_base(setting)} after as many steps of masked "
+        f"language modelling alone: the paper has no such control."
+    )
+    return has, [control] if "CLINE" in names else []
+
+
+def _missing(printed: PrintedTable, setting: Setting) -> dict[str, str]:
+    """Say which rows of a table are of an encoder that the scale lacks; CLINE's are of the one that it has."""
+    models = {row: ENCODERS[row.split()[0]] for row in printed.rows if row.split()[0] in ENCODERS}
+    return without_model(models, setting.scale)
 
 
 def _of(printed: PrintedTable, setting: Setting) -> PrintedTable:
@@ -121,7 +124,8 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
         )
     ]
     claims = [(f"{name} FreeLB", name, column.name) for name in names for column in columns]
-    return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=[*notes, _ADVERSARIES]))
+    why = _missing(CLINE_TABLE2, setting)
+    return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=[*notes, _ADVERSARIES], why=why))
 
 
 def table3(setting: Setting, arms: Sequence[str]) -> Read:
@@ -169,7 +173,8 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
     columns = [_adversarial(task, task) for task in tasks]
     pairs = [("CLINE", _base(setting)), ("CLINE FreeLB", f"{_base(setting)} FreeLB")]
     claims = [(*pair, column) for pair in pairs for column in (*tasks, AVERAGE)]
-    return reader(Spec(_of(CLINE_TABLE5, setting), jobs, columns, claims, tasks, [*notes, _ADVERSARIES]))
+    printed, notes = _of(CLINE_TABLE5, setting), [*notes, _ADVERSARIES]
+    return reader(Spec(printed, jobs, columns, claims, tasks, notes, _missing(printed, setting)))
 
 
 def _contrast_columns(tasks: Sequence[str], parts: Mapping[str, str]) -> list[Column]:
@@ -212,7 +217,8 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
     claims = [("CLINE", other, name) for other in others for name in (*CLINE_TABLE4.columns, AVERAGE)]
     revised = [column.name for column in columns if column.metric == "revised"]
     notes.append("Average: of the revised examples (Rev).")
-    return reader(Spec(_of(CLINE_TABLE4, setting), jobs, columns, claims, revised, notes))
+    printed = _of(CLINE_TABLE4, setting)
+    return reader(Spec(printed, jobs, columns, claims, revised, notes, _missing(printed, setting)))
 
 
 PARTS = {"1 %": 0.01, "10 %": 0.1, "100 %": 1.0}
@@ -238,7 +244,8 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
     claims = [("CLINE", _base(setting), name) for name in CLINE_TABLE6.columns]
     consistency = [column.name for column in columns if column.metric == "pair_consistency"]
     claims += [("CLINE", other, name) for other in ablations for name in consistency]
-    return reader(Spec(_of(CLINE_TABLE6, setting), jobs, columns, claims, notes=notes))
+    printed = _of(CLINE_TABLE6, setting)
+    return reader(Spec(printed, jobs, columns, claims, notes=notes, why=_missing(printed, setting)))
 
 
 def table7(setting: Setting, arms: Sequence[str]) -> Read:
@@ -249,7 +256,8 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
         "RoBERTa": ("RoBERTa", ""),
         "CLINE-R": ("RoBERTa", "CLINE"),
     }
-    rows = {row: (name, arm) for row, (name, arm) in rows.items() if setting.has(ENCODERS[name])}
+    why = without_model({row: ENCODERS[name] for row, (name, _) in rows.items()}, setting.scale)
+    rows = {row: of_row for row, of_row in rows.items() if row not in why}
     for name in [name for name, arm in rows.values() if arm]:
         rows[f"{name} continued"] = (name, "continued")
     jobs: dict[tuple[str, int], str] = {}
@@ -273,9 +281,8 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
         pairs = [pair for name, row in names.items() for pair in ((row, name), (row, f"{name} continued"))]
         claims = [(*pair, column) for pair in pairs for column in CLINE_TABLE7.columns]
         notes = ["Hits of the best layer, as in the paper; 'continued': masked language modelling alone."]
-        return assemble(
-            workspace, recipe, scale, CLINE_TABLE7, list(rows), CLINE_TABLE7.columns, measured, claims, notes
-        )
+        columns = CLINE_TABLE7.columns
+        return assemble(workspace, recipe, scale, CLINE_TABLE7, list(rows), columns, measured, claims, notes, why)
 
     return read
 

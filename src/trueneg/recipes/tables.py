@@ -25,7 +25,7 @@ from trueneg.evaluation.statistics.significance import holm
 from trueneg.files.records import read_record
 from trueneg.recipes.papers import AVERAGE, PrintedTable
 from trueneg.recipes.plan import OUTPUT, Output, Workspace
-from trueneg.recipes.scales import find_scale
+from trueneg.recipes.scales import SCALES, Scale, find_scale
 from trueneg.reporting.results import cut_in
 
 ROWS = "rows"
@@ -77,6 +77,8 @@ class Spec:
     averages: Sequence[str] = ()
     """Columns that ``AVERAGE`` is over, in the paper's figures as in ours."""
     notes: Sequence[str] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
+    """Rows and columns of the paper that the scale lacks, to the reason."""
 
 
 @dataclass
@@ -139,8 +141,12 @@ def assemble(
     measured: Measured,
     claims: Sequence[tuple[str, str, str]],
     notes: Sequence[str],
+    why: Mapping[str, str] = {},
 ) -> ReproducedTable:
-    """Put figures and claims together; the claims' p allow for their number (Holm)."""
+    """Put figures and claims together; the claims' p allow for their number (Holm).
+
+    What the paper's table has and this one lacks is named in its notes, with the reason of ``why``.
+    """
     found = [measured.difference(*claim) for claim in claims]
     if find_scale(scale).is_made_up:
         found = [(interval, p, "the data are made up") for interval, p, _ in found]
@@ -162,10 +168,58 @@ def assemble(
             Cell(row, column, printed.figure(row, column), measured.figures.get((row, column), {}))
             for row in rows for column in columns
         ],
-        judged, list(notes),
+        judged, [*lacking(printed, rows, measured, why), *notes],
         {name: workspace.told(name) for name in workspace.plan.jobs},
         {one.name: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
+
+
+def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why: Mapping[str, str]) -> list[str]:
+    """Name the paper's rows that a table lacks, and its columns that it has no figure of, with the reason.
+
+    Example:
+        >>> from trueneg.recipes.papers import TN_TABLE4
+        >>> small = ["ELECTRA-small", "ELECTRA-small HC", "ELECTRA-small SR"]
+        >>> lacking(TN_TABLE4, small, Measured({(small[0], "EM"): {1: 75.0}, (small[0], "F1"): {1: 83.0}}), {})
+        ['Rows of the paper that are not here: ELECTRA-base, ELECTRA-base HC, ELECTRA-base SR (nothing was measured).']
+    """
+    with_figures = {column for _, column in measured.figures}
+    left_out = {
+        "Rows of the paper that are not here": [row for row in printed.rows if row not in rows],
+        # A table without any figure, as one that waits for a server, says so itself.
+        "Columns of the paper without a figure": [
+            column for column in printed.columns if with_figures and column not in with_figures
+        ],
+    }
+    notes = []
+    for what, names in left_out.items():
+        by_reason: dict[str, list[str]] = {}
+        for name in names:
+            by_reason.setdefault(why.get(name, "nothing was measured"), []).append(name)
+        notes += [f"{what}: {', '.join(of_reason)} ({reason})." for reason, of_reason in by_reason.items()]
+    return notes
+
+
+def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
+    """Say of rows and columns whose model a scale lacks that it does, and which scales have it.
+
+    Args:
+        models: Row or column to its model.
+        scale: The scale.
+
+    Example:
+        >>> without_model({"BERT-large HC": "BERT-large", "BERT-base": "BERT-base"}, find_scale("mini"))
+        {'BERT-large HC': 'this scale has no BERT-large: --scale paper'}
+    """
+    having = {
+        model: [name for name, one in SCALES.items() if model in one.backbones and not one.is_made_up]
+        for model in models.values()
+    }
+    return {
+        name: f"this scale has no {model}: --scale {' or '.join(having[model])}"
+        for name, model in models.items()
+        if model not in scale.backbones
+    }
 
 
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
@@ -196,7 +250,7 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
         names.append(AVERAGE)
     claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
     printed = spec.printed.averaged(spec.averages) if spec.averages else spec.printed
-    return assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes)
+    return assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes, spec.why)
 
 
 def amounts(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:

@@ -19,7 +19,7 @@ from trueneg.recipes.papers import (
 )
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import GLUE, RETRIEVED, VECTORS, Setting
-from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader, rows_folder
+from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader, rows_folder, without_model
 from trueneg.reporting.glue_server import FILES, server_scores
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
@@ -52,9 +52,9 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
         claims = [("100 %", "6.25 %", column) for column in TN_TABLE2.columns if column != "large Iter."]
         claims = [claim for claim in claims if (claim[0], claim[2]) in measured.figures]
         notes = ["Claim: the rates rise as training goes on."]
-        return assemble(
-            workspace, recipe, scale, TN_TABLE2, list(TN_TABLE2.rows), TN_TABLE2.columns, measured, claims, notes
-        )
+        why = without_model({name: f"BERT-{name.split()[0]}" for name in TN_TABLE2.columns}, setting.scale)
+        rows, columns = list(TN_TABLE2.rows), TN_TABLE2.columns
+        return assemble(workspace, recipe, scale, TN_TABLE2, rows, columns, measured, claims, notes, why)
 
     return read
 
@@ -81,7 +81,7 @@ def _glue(
     """
     tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
     jobs: dict[str, list[str]] = {}
-    notes = _missing(rows, setting)
+    notes: list[str] = []
     for row, (backbone, arm) in rows.items():
         if not setting.has(backbone):
             continue
@@ -94,15 +94,18 @@ def _glue(
     columns = [column for column in _GLUE_COLUMNS if column.task.removeprefix("glue/") in tasks]
     if any(arm == "HC GloVe" for _, arm in rows.values()):
         notes.append(f"Word vectors of HC GloVe: {setting.file('vectors', VECTORS).name}.")
+    why = _missing(rows, setting)
     if len(tasks) < len(GLUE):
         named = ", ".join(column.name for column in columns)
         notes.append(f"Average of {len(tasks)} of {len(GLUE)} tasks, the paper's too: {named}.")
+        part = f"this scale takes {len(tasks)} of GLUE's {len(GLUE)} tasks: --scale small or paper"
+        why |= {name: part for name, _, _ in GLUE.values() if name not in {column.name for column in columns}}
     baselines = {backbone: row for row, (backbone, arm) in rows.items() if not arm}
     claims = [
         (row, baselines[backbone], AVERAGE) for row, (backbone, arm) in rows.items() if arm and backbone in baselines
     ]
     claims += [(*pair, AVERAGE) for pair in further]
-    return reader(Spec(printed, jobs, columns, claims, [column.name for column in columns], notes))
+    return reader(Spec(printed, jobs, columns, claims, [column.name for column in columns], notes, why))
 
 
 def tuned_as(backbone: str) -> Command:
@@ -110,9 +113,8 @@ def tuned_as(backbone: str) -> Command:
     return ("--preset", "tn-electra" if backbone.startswith("ELECTRA") else "electra-paper")
 
 
-def _missing(rows: Mapping[str, tuple[str, str]], setting: Setting) -> list[str]:
-    absent = dict.fromkeys(backbone for backbone, _ in rows.values() if not setting.has(backbone))
-    return [f"Not at this scale: {', '.join(absent)}."] if absent else []
+def _missing(rows: Mapping[str, tuple[str, str]], setting: Setting) -> dict[str, str]:
+    return without_model({row: backbone for row, (backbone, _) in rows.items()}, setting.scale)
 
 
 def _rows(printed: PrintedTable, backbones: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -159,7 +161,7 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
     rows = _rows(TN_TABLE4, ("ELECTRA-small", "ELECTRA-base"), arms)
     columns = [Column("EM", "squad", "dev", "exact_match"), Column("F1", "squad", "dev", "squad_f1")]
     claims = _claims(rows, [column.name for column in columns])
-    return reader(Spec(TN_TABLE4, _squad_jobs(setting, rows), columns, claims, notes=_missing(rows, setting)))
+    return reader(Spec(TN_TABLE4, _squad_jobs(setting, rows), columns, claims, why=_missing(rows, setting)))
 
 
 def _claims(rows: Mapping[str, tuple[str, str]], columns: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -215,7 +217,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
                 zips[row] = setting.plan.add(Job(safe_name("glue-zip", label), command, after=(tested,), minutes=1))
 
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
-        measured, notes = Measured(), _missing(rows, setting)
+        measured, notes = Measured(), list[str]()
         for row, job in zips.items():
             folder = rows_folder(workspace, recipe, row)
             folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +233,8 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
                 made = workspace.told_path(Output("glue.zip", job))
                 notes.append(f"{row}: hand {made} in at gluebenchmark.com, and write its scores to {place}.")
         claims = [claim for claim in _claims(rows, [AVERAGE]) if {claim[0], claim[1]} <= zips.keys()]
-        return assemble(workspace, recipe, scale, TN_TABLE7, list(zips), TN_TABLE7.columns, measured, claims, notes)
+        columns, why = TN_TABLE7.columns, _missing(rows, setting)
+        return assemble(workspace, recipe, scale, TN_TABLE7, list(zips), columns, measured, claims, notes, why)
 
     return read
 
