@@ -243,14 +243,10 @@ def test_what_cannot_be_compared_is_not_counted_among_comparisons() -> None:
     assert findings.summary([lacking]).startswith("Nothing of what is here can be compared")
 
 
-def test_a_folder_of_recipes_is_all_of_its_tables_and_a_trial_is_sent_to_its_page(tmp_path: Path) -> None:
+def test_a_folder_of_recipes_is_all_of_its_tables(tmp_path: Path) -> None:
     table = ReproducedTable(
         "tn-cost", "t", "s", "mini", ["HC"], ["ratio"], [Cell("HC", "ratio", 1.02)], [], [], {}, {}, {}
     )
     for name in ("tn-cost", "again"):
         save_table(table, tmp_path / "repro" / name)
     assert list(read_sources([tmp_path / "repro"]).tables) == ["repro/again", "repro/tn-cost"]
-    (tmp_path / "try").mkdir()
-    (tmp_path / "try" / "try.json").write_text("{}")
-    with pytest.raises(TruenegError, match=r"try\.html"):
-        read_sources([tmp_path / "try"])

@@ -58,33 +58,40 @@ def show_results(results: Sequence[Result], output: Output, selections: Sequence
 
 
 def is_of_results(folder: Path) -> bool:
-    """Tell whether a folder holds results of fine-tuning, and is no run of pre-training besides."""
+    """Tell whether a folder holds results of fine-tuning, and is no run of pre-training and no experiment besides."""
     from trueneg.evaluation.results.store import find_results
+    from trueneg.reporting.sources import is_experiment
     from trueneg.training.folder import METRICS
 
     is_run = (folder / METRICS).is_file() and not folder.name.startswith("seed-")
-    return not is_run and any(find_results(folder))
+    return not is_run and any(find_results(folder)) and not is_experiment(folder)
 
 
-def report_table(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
-    """Print or write the table of results."""
+def report_tables(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:
+    """Print or write the tables of results and of experiments."""
+    from trueneg.reporting.experiments import data_of, tables_of
     from trueneg.reporting.glue_server import as_data, server_table
     from trueneg.reporting.results import results_table
+    from trueneg.reporting.sources import read_sources
     from trueneg.reporting.tables import JSON, form_of, write_tables
 
     form = form_of(form, out)
-    table, server = results_table(folders), server_table(folders)
-    columns = [column.name for column in table.columns]
-    data = {"columns": columns, "rows": table.rows, "title": table.title, "notes": table.notes, **as_data(server)}
+    results = [folder for folder in folders if is_of_results(folder)]
+    experiments = read_sources([folder for folder in folders if folder not in results])
+    tables, data = tables_of(experiments), data_of(experiments)
+    if results:
+        table, server = results_table(results), server_table(results)
+        columns = [column.name for column in table.columns]
+        data |= {"columns": columns, "rows": table.rows, "title": table.title, "notes": table.notes, **as_data(server)}
+        tables = [table, *([server] if server else []), *tables]
     if out is not None:
-        write_tables([table, server] if server else [table], out, form, data)
+        write_tables(tables, out, form, data)
         output.result({"report": out, "format": form}, str(out))
     elif output.as_json or form == JSON:
         Output(as_json=True).result(data, "")
     else:
-        output.show(table, form)
-        if server:
-            output.show(server, form, after_another=True)
+        for number, table in enumerate(tables):
+            output.show(table, form, after_another=number > 0)
 
 
 def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:

@@ -18,7 +18,7 @@ from trueneg.cli.options import (
     seeds_of,
 )
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify, is_main_process, refuse_given
-from trueneg.cli.results import is_of_results, report_glue_zip, report_table, show_results
+from trueneg.cli.results import is_of_results, report_glue_zip, report_tables, show_results
 from trueneg.config.validation import refuse_idle
 from trueneg.errors import ConfigError, Interrupted, unknown_name
 from trueneg.objectives import OBJECTIVES
@@ -261,14 +261,15 @@ def finetune(
 
 def report(
     folder: Annotated[
-        list[Path], typer.Argument(help="Runs, results and files of measurements, in any mixture; baselines first.")
+        list[Path],
+        typer.Argument(help="Runs, results, experiments and files of measurements, in any mixture; baselines first."),
     ],
     form: Annotated[
         str,
         typer.Option(
             "--format",
-            help="html, a page of everything; of results alone also terminal, markdown, latex, csv, json, or glue-zip "
-            "for GLUE's server. By default as --out is named.",
+            help="html, a page of everything; of results and experiments also their tables: terminal, markdown, latex, "
+            "csv, json; or glue-zip for GLUE's server. By default as --out is named.",
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="The file to write; of a page report.html by default.")] = None,
@@ -280,17 +281,20 @@ def report(
 ) -> None:
     """Write one page: what helped, what did not, what is not known; curves, corrections, detectors, provenance.
 
-    It takes runs, results of fine-tuning and attacks, and what `detect benchmark`, `evaluate` and `attack` write with
-    --out. The first of each kind is the baseline of the others. Of results alone, and without --out, a table is
-    printed.
+    It takes runs, results of fine-tuning and attacks, folders of `reproduce` and `try`, and what `detect benchmark`,
+    `evaluate` and `attack` write with --out. The first of each kind is the baseline of the others. Of results alone,
+    and without --out, a table is printed.
 
     Example: `trueneg report runs/base runs/hc results/base results/hc --out report.html`
 
     Results: `trueneg report results/base results/hc --format markdown`, `trueneg report results/hc --out glue.zip`
+
+    A recipe's table: `trueneg report repro/tn-table3 --out table.csv`
     """
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'report.html'}")
     output = Output(as_json, quiet)
+    from trueneg.reporting.sources import is_experiment
     from trueneg.reporting.tables import form_of
 
     form = form or ("glue-zip" if out is not None and out.suffix.lower() == ".zip" else "")
@@ -300,16 +304,20 @@ def report(
     are_results = all(is_of_results(one) for one in folder)
     is_page = not are_results or out is not None
     form = form_of(form or ("" if are_results or out else "html"), out)
-    if form != "html" and not are_results:
-        other = next(one for one in folder if not is_of_results(one))
-        raise ConfigError(f"--format {form}: '{other}' holds no results of fine-tuning, of which tables are made")
+    if form != "html":
+        for one in folder:
+            if not is_of_results(one) and not is_experiment(one):
+                raise ConfigError(
+                    f"--format {form}: '{one}' holds no results of fine-tuning and no experiment (of reproduce or "
+                    "try), of which tables are made: leave it out, or --format"
+                )
     if form == "html" and is_page:
         from trueneg.reporting.html import write_report
 
         page = write_report(folder, out or Path("report.html"))
         output.result({"report": page}, str(page))
     else:
-        report_table(folder, form, out, output)
+        report_tables(folder, form, out, output)
 
 
 def export(

@@ -23,14 +23,14 @@ from trueneg.config.codec import encode, override
 from trueneg.corpus.glosses import build_gloss_corpus
 from trueneg.corpus.store import CorpusInfo
 from trueneg.errors import ConfigError, Interrupted, LostProcessError, unknown_name
-from trueneg.evaluation.statistics.intervals import Interval, t_interval
+from trueneg.evaluation.statistics.intervals import t_interval
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
 from trueneg.recipes.folder import claim_folder
 from trueneg.recipes.planted_arms import ARMS, ELECTRA, MASKED_LM, Arm, ArmResult, PlantedConfig, run_arm
 from trueneg.recipes.scripts import ScriptedJob
-from trueneg.reporting.tables import text_table
+from trueneg.reporting.planted import LEGEND, PLANTED, PlantedArm, PlantedResults, about, planted_tables
 from trueneg.version import __version__
 from trueneg.workers import follow_parent
 
@@ -61,13 +61,7 @@ GRID = [
 GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid": GRID}
 """Names for several arms; ``grid`` sweeps the detector's precision and recall."""
 
-RUNS, RESULTS, TABLE = "runs", "results.json", "table.md"
-SHOWN = {
-    False: ("masked LM", ("nll", "accuracy", "planted_nll", "planted_accuracy")),
-    True: ("ELECTRA", ("auc", "masked_auc")),
-}
-"""Whether an arm is ELECTRA's, to the name of its table and the metrics in it: see ``ArmResult.metrics``."""
-
+RUNS, RESULTS, TABLE = "runs", PLANTED, "table.md"
 VOCAB_SIZE = 2048
 """Vocabulary of the tokenizer made for WordNet's text: enough for so small a model in so few steps."""
 
@@ -120,9 +114,9 @@ def reproduce(
                 say(f"{number} of {len(missing)}: {result.arm}, seed {result.seed}: {shown} ({result.seconds:.0f} s)")
         except KeyboardInterrupt:
             raise Interrupted(f"the runs that were done are kept in '{folder}': the same command goes on") from None
-        results = summarise(described, load_results(folder))
+        summary = summarise(described, load_results(folder))
+        results, table = dataclasses.asdict(summary), markdown(summary)
         write_json(folder / RESULTS, results)
-        table = markdown(results)
         (folder / TABLE).write_text(table, encoding="utf-8")
         return results, table
 
@@ -332,57 +326,28 @@ def load_result(path: Path) -> ArmResult:
     return read_record(ArmResult, path, ConfigError, "delete it to have the run done again")
 
 
-def summarise(settings: Settings, results: Sequence[ArmResult]) -> dict[str, Any]:
+def summarise(settings: Settings, results: Sequence[ArmResult]) -> PlantedResults:
     """Summarise runs: values, means, and paired differences to each arm's yardstick."""
     by_arm: dict[Arm, dict[int, ArmResult]] = {}
     for result in results:
         by_arm.setdefault(Arm.parse(result.arm), {})[result.seed] = result
     rank = {use: number for number, use in enumerate(ARMS)}
     ordered = sorted(by_arm, key=lambda arm: (rank[arm.use], -arm.precision, -arm.recall))
-    return {
-        "recipe": "planted",
-        "versions": {"trueneg": __version__} | {name: version(name) for name in ("torch", "transformers")},
-        "settings": encode(settings),
-        "planted_share": results[0].planted_share if results else None,
-        "arms": [_summary(arm, by_arm[arm], by_arm.get(arm.yardstick, {})) for arm in ordered],
-    }
+    return PlantedResults(
+        recipe="planted",
+        versions={"trueneg": __version__} | {name: version(name) for name in ("torch", "transformers")},
+        settings=encode(settings),
+        planted_share=results[0].planted_share if results else None,
+        arms=[_summary(arm, by_arm[arm], by_arm.get(arm.yardstick, {})) for arm in ordered],
+    )
 
 
-def markdown(results: dict[str, Any]) -> str:
+def markdown(results: PlantedResults) -> str:
     """Write the results as Markdown: a table of masked language models, and one of discriminators."""
-    settings = results["settings"]["config"]
-    parts = [
-        f"{settings['num_words']} words, {results['planted_share']:.0%} of all tokens, are split into 4 spellings "
-        f"each; {settings['steps']:,} steps.",
-        "Means over seeds. In brackets: difference to the table's first arm, paired by seed, with its 95 % interval.\n",
-    ]
-    for is_electra, (kind, metrics) in SHOWN.items():
-        if rows := [arm for arm in results["arms"] if arm["is_electra"] is is_electra]:
-            names = [kind, "seeds", *(name.replace("_", " ") for name in metrics), "precision", "recall"]
-            parts.append(text_table(names, [_cells(arm, metrics) for arm in rows]).markdown())
-            parts += [note for arm in rows if (note := _unpaired(arm, results["arms"], metrics))]
-    return "\n".join(parts)
+    return "\n".join([about(results), f"{LEGEND}\n", *(table.markdown() for table in planted_tables(results))])
 
 
-def _unpaired(arm: dict[str, Any], arms: Sequence[dict[str, Any]], metrics: Sequence[str]) -> str:
-    """Say over which seeds an arm's differences are, where they are not those of both means; else nothing."""
-    yardstick = next((one for one in arms if one["arm"] == arm["yardstick"] != arm["arm"]), None)
-    if yardstick is None or arm["seeds"].keys() == yardstick["seeds"].keys():
-        return ""
-    paired = [seed for seed in arm["seeds"] if seed in yardstick["seeds"]]
-    beginning = f"{arm['arm']} and {yardstick['arm']} were not run with the same seeds"
-    if len(paired) < 2:
-        return f"{beginning}, and have fewer than two in common: no difference is given.\n"
-    means = [
-        f"{name.replace('_', ' ')} {_mean(one['seeds'][seed][name] for seed in paired):.3f} ({one['arm']})"
-        for name in metrics
-        if name in arm["difference"]
-        for one in (arm, yardstick)
-    ]
-    return f"{beginning}: differences are over seeds {', '.join(paired)} alone, with means {', '.join(means)}.\n"
-
-
-def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResult]) -> dict[str, Any]:
+def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResult]) -> PlantedArm:
     paired = sorted(runs.keys() & yardstick.keys()) if arm != arm.yardstick else []
     measured = [run.metrics for run in [*runs.values(), *(yardstick[seed] for seed in paired)]]
     metrics = [name for name in measured[0] if all(name in values for values in measured)]
@@ -392,31 +357,21 @@ def _summary(arm: Arm, runs: dict[int, ArmResult], yardstick: dict[int, ArmResul
         for name in metrics
         if len(paired) > 1
     }
-    return {
-        "arm": str(arm),
-        "what": ARMS[arm.use],
-        "is_electra": arm.is_electra,
-        "precision": arm.precision,
-        "recall": arm.recall,
-        "seeds": {str(seed): runs[seed].metrics for seed in sorted(runs)},
-        "mean": {name: _mean(run.metrics[name] for run in runs.values()) for name in metrics},
-        "yardstick": str(arm.yardstick),
-        "difference": {name: dataclasses.asdict(interval) for name, interval in differences.items()},
-        "detector": {
+    return PlantedArm(
+        arm=str(arm),
+        what=ARMS[arm.use],
+        is_electra=arm.is_electra,
+        precision=arm.precision,
+        recall=arm.recall,
+        seeds={str(seed): runs[seed].metrics for seed in sorted(runs)},
+        mean={name: _mean(run.metrics[name] for run in runs.values()) for name in metrics},
+        yardstick=str(arm.yardstick),
+        difference=differences,
+        detector={
             name: _mean(run.detector[name] for run in runs.values() if name in run.detector) for name in readings
         },
-        "seconds": sum(run.seconds for run in runs.values()),
-    }
-
-
-def _cells(arm: dict[str, Any], metrics: Sequence[str]) -> list[str]:
-    def value(name: str) -> str:
-        difference = arm["difference"].get(name)
-        mean = f"{arm['mean'][name]:.3f}" if name in arm["mean"] else ""
-        return mean + (f" ({Interval(**difference)})" if difference else "")
-
-    realised = [f"{arm['detector'][name]:.2f}" if name in arm["detector"] else "" for name in ("precision", "recall")]
-    return [arm["arm"], str(len(arm["seeds"])), *map(value, metrics), *realised]
+        seconds=sum(run.seconds for run in runs.values()),
+    )
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -13,10 +13,13 @@ from trueneg.config.fields import names_where
 from trueneg.config.options import PretrainConfig
 from trueneg.evaluation.results.comparison import Compared, Comparison
 from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
+from trueneg.evaluation.results.trial import BASELINE, Trial
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.reporting.charts import Mark, Standing
+from trueneg.reporting.planted import SHOWN
 from trueneg.reporting.sources import Layers, MeasuredOn, Measurement, RunFiles, Similarity, Sources
 from trueneg.reporting.tables import short_names
+from trueneg.reporting.trial import PLAIN, VERDICTS
 from trueneg.tasks.metrics import METRICS
 
 POINTS = "points"
@@ -146,6 +149,47 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
                 mark = _mark(name, gain, standing, POINTS, "points, claims of papers")
                 reason += "; here its sign is turned, as less is better" if is_less else ""
             yield Finding(claim.row, claim.baseline, table.source, measure, mark, reason, "recipes")
+
+
+def of_trials(trials: Mapping[str, Trial]) -> Iterator[Finding]:
+    """Say which arms of trials helped or hurt, against plain continued training with as many steps."""
+    for name, trial in trials.items():
+        for one in trial.answers:
+            if one.against != BASELINE or one.better == "neither":
+                continue
+            mark, is_less = None, one.better == "less"
+            if one.interval is not None and one.verdict != "not judged":
+                gain = _oriented(one.interval, 1, is_less)
+                mark = _mark(
+                    f"{one.arm}: {one.measure}", gain, VERDICTS[one.verdict], one.unit, f"{one.unit}, own text"
+                )
+            measure = one.measure + (" (less is better)" if is_less else "")
+            yield Finding(one.arm, PLAIN, f"own text ({name})", measure, mark, one.reason, "trials")
+
+
+_PLANTED = {"nll": ("negative log-likelihood of the right class (less is better)", 1, NATS, "nats, planted"),
+            "auc": ("area under the ROC curve", 100, POINTS, "")}  # fmt: skip
+"""Metric that arms are judged by, to its name, scale, unit and axis."""
+
+
+def of_planted(measured: Sequence[Measurement]) -> Iterator[Finding]:
+    """Say which ways of using known false negatives helped, each kind of model by one metric."""
+    for file in measured:
+        for arm in file.read.arms:
+            metric = SHOWN[arm.is_electra][1][0]
+            measure, scale, unit, axis = _PLANTED[metric]
+            if arm.arm == arm.yardstick:
+                continue
+            mark, reason = None, "fewer than two seeds in common with the arm that nothing is corrected in: run more"
+            if (difference := arm.difference.get(metric)) is not None:
+                gain = _oriented(difference, scale, is_less=metric == "nll")
+                mark = _mark(f"{arm.arm}: planted, {metric}", gain, _standing(gain), unit, axis)
+                reason = (
+                    f"{difference.num} seeds, Student's t, paired; the interval is not widened for other comparisons"
+                )
+            yield Finding(
+                arm.arm, arm.yardstick, f"planted false negatives ({file.name})", measure, mark, reason, "planted"
+            )
 
 
 def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
@@ -314,7 +358,7 @@ def _paired(name: str, baseline: str, where: str, measure: str, gain: Interval, 
 def _oriented(interval: Interval, scale: float, is_less: bool) -> Interval:
     """Scale an interval, and reverse its sign where less is better."""
     ends = [scale * value for value in (interval.estimate, interval.low, interval.high)]
-    estimate, low, high = [-ends[0], -ends[2], -ends[1]] if is_less else ends
+    estimate, low, high = [0.0 - ends[0], 0.0 - ends[2], 0.0 - ends[1]] if is_less else ends  # no zero gets a minus
     return Interval(estimate, low, high, interval.num)
 
 

@@ -18,6 +18,7 @@ from trueneg.reporting.correction_rows import SIDE, corrections_table, shortened
 from trueneg.reporting.corrections import heading, table_rows
 from trueneg.reporting.findings import Finding
 from trueneg.reporting.page import asset, write_page
+from trueneg.reporting.planted import of_planted
 from trueneg.reporting.provenance import provenance_table
 from trueneg.reporting.recipe_sections import of_recipe
 from trueneg.reporting.result_sections import of_attacks, of_detectors, of_encoders, of_results
@@ -32,14 +33,15 @@ from trueneg.reporting.run_sections import (
 )
 from trueneg.reporting.sources import Sources, read_sources
 from trueneg.reporting.tables import shown_table, text_table
+from trueneg.reporting.trial import trial_parts
 
 
 def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     """Write a self-contained page.
 
     Args:
-        folders: Run folders, folders of results, or files of measurements, in any mixture. Of each kind the first is
-            the baseline of the others.
+        folders: Folders of runs, of results, of recipes and of trials, or files of measurements, in any mixture. Of
+            each kind the first is the baseline of the others.
         out: The HTML file.
 
     Raises:
@@ -56,6 +58,14 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     common, facts = facts_of(sources.runs)
     parts = {
         "recipes": [of_recipe(table, number) for number, table in enumerate(sources.tables.values(), 1)],
+        "trials": [
+            {"name": name, **trial_parts(trial, f"trial-{number}")}
+            for number, (name, trial) in enumerate(sources.trials.items(), 1)
+        ],
+        "planted": [
+            {"name": file.name, **of_planted(file.read, f"planted-{number}")}
+            for number, file in enumerate(sources.files["planted"], 1)
+        ],
         "results": of_results(sources, comparisons),
         "robustness": of_attacks({name: robustness(runs) for name, runs in read.items()}),
         "encoders": of_encoders(sources),
@@ -97,6 +107,8 @@ def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
 
 _SECTIONS = {
     "recipes": "Tables of the papers",
+    "trials": "Trials",
+    "planted": "Planted false negatives",
     "results": "Fine-tuned models",
     "robustness": "Under attack",
     "encoders": "Encoders",
@@ -154,7 +166,9 @@ def _has_labels(seeds: Mapping[int, Any]) -> bool:
 
 
 def _findings(sources: Sources, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
+    yield from findings.of_trials(sources.trials)
     yield from findings.of_tables(sources.tables.values())
+    yield from findings.of_planted(sources.files["planted"])
     for comparison in comparisons:
         yield from findings.of_comparison(comparison)
     yield from findings.of_runs(sources.runs)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.robustness import ATTACK
 from trueneg.evaluation.results.summary import Runs
+from trueneg.evaluation.results.trial import BASELINE
 from trueneg.reporting.sources import Sources
 from trueneg.reporting.tables import Table, text_table
 
@@ -16,6 +17,8 @@ _MADE_UP = "tiny"
 _OF_RECIPES = (
     "Of recipes: DATA is the folder that was given as --data; files that --set names are told by their names alone."
 )
+_OF_TRIALS = "Of trials: further options that all their runs had are in the commands that are listed with them."
+_OF_PLANTED = "Of planted experiments: whether --corpus named another text than WordNet's is not noted."
 COLUMNS = ("what", "kind", "seeds", "trueneg", "revision", "other versions", "made again by")
 
 
@@ -26,7 +29,13 @@ def provenance_table(sources: Sources, read: Mapping[str, Runs]) -> Table:
         sources: What the report is made from.
         read: The results of its fine-tuned models, by name.
     """
-    rows = [*_of_tables(sources), *_of_runs(sources), *_of_results(sources, read), *_of_files(sources)]
+    rows = [
+        *_of_tables(sources),
+        *_of_trials(sources),
+        *_of_runs(sources),
+        *_of_results(sources, read),
+        *_of_files(sources),
+    ]
     *_, others, _ = zip(*rows, strict=True)
     letters = {
         versions: chr(ord("A") + number % 26)
@@ -34,7 +43,8 @@ def provenance_table(sources: Sources, read: Mapping[str, Runs]) -> Table:
     }
     shown = [[*row[:-2], letters.get(row[-2], "–"), row[-1]] for row in dict.fromkeys(rows)]
     notes = [f"{letter}: {versions}." for versions, letter in letters.items()]
-    notes += [_OF_RECIPES] if sources.tables else []
+    told = {_OF_RECIPES: sources.tables, _OF_TRIALS: sources.trials, _OF_PLANTED: sources.files["planted"]}
+    notes += [note for note, of_kind in told.items() if of_kind]
     return text_table(COLUMNS, shown, notes=notes)
 
 
@@ -59,6 +69,30 @@ def _reproduced(table: ReproducedTable, seeds: Sequence[int]) -> Iterator[str]:
         yield from ("--arms", ",".join(table.arms))
     yield from (word for setting in table.settings for word in ("--set", setting))
     yield from ("--out", "OUT")
+
+
+def _of_trials(sources: Sources) -> Iterator[Row]:
+    for name, trial in sources.trials.items():
+        arms, seeds = (",".join(arm for arm in trial.arms if arm != BASELINE), ",".join(map(str, trial.seeds)))
+        command = ["trueneg", "try", *trial.text, "--from", trial.checkpoint, "--arms", arms, "--seeds", seeds]
+        command += ["--set", f"train.steps={trial.steps}", "--out", "AGAIN"]
+        versions = _versions({"trueneg": trial.version, **trial.versions})
+        yield (name, "trial", seeds.replace(",", ", "), *versions, shlex.join(command))
+    for file in sources.files["planted"]:
+        arms = ",".join(arm.arm for arm in file.read.arms)
+        of_runs = sorted({int(seed) for arm in file.read.arms for seed in arm.seeds})
+        command = ["trueneg", "reproduce", "planted", "--arms", arms, "--seeds", str(max(of_runs, default=1))]
+        command += [
+            word for name, value in file.read.settings["config"].items() for word in ("--set", f"{name}={value}")
+        ]
+        versions = _versions(file.read.versions)
+        yield (
+            file.name,
+            "planted experiment",
+            ", ".join(map(str, of_runs)),
+            *versions,
+            shlex.join([*command, "--out", "OUT"]),
+        )
 
 
 def _of_runs(sources: Sources) -> Iterator[Row]:

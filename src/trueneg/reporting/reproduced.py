@@ -6,35 +6,39 @@ import statistics
 from collections.abc import Sequence
 
 from trueneg.evaluation.results.reproduction import Cell, ReproducedTable
-from trueneg.reporting.tables import Column, Table
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.reporting.tables import ENDS, Column, Table, ends_of, told_column
 
-CLAIMS = ("claim", "paper", "ours [95 %]", "p (Holm)", "verdict", "why")
+FIGURE = ("paper", "mean", "standard deviation")
+"""Parts of a figure."""
 
 
 def reproduced_tables(reproduced: ReproducedTable) -> list[Table]:
     """Give the table, each cell as "paper | ours ± standard deviation over seeds", and the one of its claims."""
     has_paper = any(cell.paper is not None for cell in reproduced.cells)
     rows = [
-        [row, *(_cell(reproduced.cell(row, column), has_paper) for column in reproduced.columns)]
+        [(row, row), *(_cell(reproduced.cell(row, column), has_paper) for column in reproduced.columns)]
         for row in reproduced.rows
     ]
     num = max((len(cell.by_seed) for cell in reproduced.cells), default=0)
     title = f"{reproduced.source}: {reproduced.title} ({reproduced.scale})"
     legend = f"{'Paper | ours, mean' if has_paper else 'Mean'} ± standard deviation over seeds ({num})."
-    figures = Table([Column(""), *map(Column, reproduced.columns)], rows, title, [legend, *reproduced.notes])
+    columns = [told_column("", "row"), *(told_column(column, *FIGURE) for column in reproduced.columns)]
+    figures = Table(columns, rows, title, [legend, *reproduced.notes])
     claims = [
         [
             f"{claim.row} against {claim.baseline}, {claim.column}",
-            "" if claim.paper is None else f"{claim.paper:+.2f}",
-            claim.interval
-            and f"{claim.interval.estimate:+.2f} [{claim.interval.low:+.2f}, {claim.interval.high:+.2f}]",
-            None if claim.p is None else f"{claim.p:.3f}",
-            claim.verdict,
-            claim.reason,
+            (claim.paper, "" if claim.paper is None else f"{claim.paper:+.2f}"),
+            claim.interval and (*ends_of(claim.interval), _interval(claim.interval)),
+            *(claim.p, claim.verdict, claim.reason),
         ]
         for claim in reproduced.claims
     ]
-    return [figures, Table([Column(name) for name in CLAIMS], claims, "Claims")] if claims else [figures]
+    names = [
+        *(Column("claim"), told_column("paper", ""), told_column("ours [95 %]", *ENDS)),
+        *(Column("p (Holm)", "{:.3f}".format), Column("verdict"), Column("why")),
+    ]
+    return [figures, Table(names, claims, "Claims")] if claims else [figures]
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -42,13 +46,15 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n".join(table.markdown() for table in tables)
 
 
-def _cell(cell: Cell | None, has_paper: bool) -> str | None:
+def _cell(cell: Cell | None, has_paper: bool) -> tuple[float | None, float | None, float | None, str] | None:
     if cell is None or (cell.paper is None and not cell.by_seed):
         return None
-    paper = "" if cell.paper is None else f"{cell.paper:g}"
-    paper = f"{paper} |" if has_paper else ""
-    if not cell.by_seed:
-        return paper
     values = list(cell.by_seed.values())
-    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{paper} {statistics.fmean(values):.2f}{spread}".strip()
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    paper = f"{'' if cell.paper is None else f'{cell.paper:g}'} |" if has_paper else ""
+    shown = "" if cell.mean is None else f"{cell.mean:.2f}{'' if spread is None else f' ± {spread:.2f}'}"
+    return cell.paper, cell.mean, spread, f"{paper} {shown}".strip()
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"

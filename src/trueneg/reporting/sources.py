@@ -16,16 +16,18 @@ from trueneg.evaluation.masked_lm.corrections import FalseNegativeRecord, load_f
 from trueneg.evaluation.results.provenance import Provenance
 from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table
 from trueneg.evaluation.results.store import find_results
-from trueneg.evaluation.results.trial import TRIAL
+from trueneg.evaluation.results.trial import TRIAL, Trial, load_trial
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.names import tell_apart
 from trueneg.files.records import read_record
+from trueneg.reporting.planted import PLANTED, PlantedResults
 from trueneg.training.folder import CONFIG, FALSE_NEGATIVES, METRICS, PROVENANCE, SIMILARITY
 from trueneg.training.log import read_metrics
 
 KNOWN = (
-    "a run (with metrics.jsonl), results of fine-tuning or attacks, a recipe's folder (with table.json), or "
-    "a .json that detect benchmark or evaluate wrote with --out"
+    "a run (with metrics.jsonl), results of fine-tuning or attacks, the folder of a recipe (with table.json), "
+    "of a trial (try.json) or of reproduce planted (results.json), or a .json that detect benchmark or evaluate "
+    "wrote with --out"
 )
 _REMEDY = "make it again, or leave it out"
 
@@ -172,13 +174,14 @@ class _HeldOut:
     records: list[HeldOut]
 
 
-Kind = Literal["hits", "similarity", "detectors", "held_out"]
+Kind = Literal["hits", "similarity", "detectors", "held_out", "planted"]
 
 _FILES: Mapping[Kind, tuple[type[Any], str, Any]] = {
     "hits": (_Hits, "triplets", None),
     "similarity": (_Similarity, "sts", None),
     "detectors": (_Detectors, "task", "substitution"),
     "held_out": (_HeldOut, "task", "false-negatives"),
+    "planted": (PlantedResults, "recipe", "planted"),
 }
 """Kind of file to its shape, and the key that tells it, with its value if other kinds have that key, too."""
 
@@ -204,12 +207,15 @@ class Sources:
     """Folders of results of fine-tuning and of attacks, by the name of the model."""
     tables: dict[str, ReproducedTable] = field(default_factory=dict)
     """Reproduced tables of papers, by the name of their folder."""
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """Trials on one's own text, likewise."""
     files: dict[Kind, list[Measurement]] = field(default_factory=lambda: {kind: [] for kind in _FILES})
 
     @property
     def num(self) -> int:
         """How many things were found."""
-        return len(self.runs) + len(self.results) + len(self.tables) + sum(map(len, self.files.values()))
+        found = (self.runs, self.results, self.tables, self.trials, *self.files.values())
+        return sum(map(len, found))
 
 
 def read_sources(places: Sequence[str | Path]) -> Sources:
@@ -223,13 +229,14 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
         if (place / TABLE).is_file():  # with all runs and results that it is made of below it
             found.tables[name] = load_table(place)
             continue
+        if (place / TRIAL).is_file():  # likewise
+            found.trials[name] = load_trial(place)
+            continue
         before = found.num
         for table in sorted(place.glob(f"*/{TABLE}")):  # the folder of several recipes
             found.tables[f"{name}/{table.parent.name}"] = load_table(table.parent)
         if before != found.num:
             continue
-        if (place / TRIAL).is_file():
-            raise TruenegError(f"'{place}' is a trial's, which has a page of its own: open '{place / 'try.html'}'")
         if (place / METRICS).is_file() and not place.name.startswith("seed-"):
             found.runs.append(read_run(place, name))
         if place.is_dir() and any(find_results(place)):
@@ -240,19 +247,37 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
     return found
 
 
+def is_experiment(place: Path) -> bool:
+    """Tell whether a place is a recipe's, one of several recipes, a trial's, or the planted experiment's."""
+    if (place / TRIAL).is_file() or (place / TABLE).is_file() or any(place.glob(f"*/{TABLE}")):
+        return True
+    path = place if place.is_file() else place / PLANTED
+    return (
+        path.name == PLANTED
+        and path.is_file()
+        and _is_of(read_record(dict[str, Any], path, TaskError, _REMEDY), "planted")
+    )
+
+
+def _is_of(data: Mapping[str, Any], kind: Kind) -> bool:
+    _, key, value = _FILES[kind]
+    return key in data and value in (None, data[key])
+
+
 def _read_files(place: Path, name: str, found: Sources) -> None:
     """Read a file, or those right in a folder, as far as they are measurements."""
     paths = [place] if place.is_file() else sorted(place.glob("*.json"))
+    read: list[tuple[Kind, Path, Any, Mapping[str, Any]]] = []
     for path in paths:
         if place.is_dir() and path.name in (CONFIG, FALSE_NEGATIVES, SIMILARITY, PROVENANCE):
             continue
         data = read_record(dict[str, Any], path, TaskError, _REMEDY)
-        for kind, (shape, key, value) in _FILES.items():
-            if key in data and value in (None, data[key]):
-                read = read_record(shape, path, TaskError, _REMEDY, ignores_others=True)
-                found.files[kind].append(
-                    Measurement(name if len(paths) == 1 else f"{name}/{path.stem}", path, read, data)
-                )
+        for kind, (shape, *_) in _FILES.items():
+            if _is_of(data, kind):
+                read.append((kind, path, read_record(shape, path, TaskError, _REMEDY, ignores_others=True), data))
+    for kind, path, checked, whole in read:
+        called = name if len(read) == 1 else f"{name}/{path.stem}"
+        found.files[kind].append(Measurement(called, path, checked, whole))
 
 
 def read_run(folder: Path, name: str) -> RunFiles:

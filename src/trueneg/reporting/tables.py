@@ -12,8 +12,9 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, is_dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from rich.cells import cell_len, chop_cells
@@ -21,6 +22,9 @@ from rich.cells import cell_len, chop_cells
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.whole import write_json, write_whole
 from trueneg.terminal.printable import printable, spreadsheet_cell
+
+if TYPE_CHECKING:
+    from trueneg.evaluation.statistics.intervals import Interval
 
 NONE = "–"
 """Shown where there is no value."""
@@ -37,6 +41,28 @@ class Column:
     """Whether it is aligned to the right."""
     parts: tuple[str, ...] = ()
     """Names of the parts of its values, which are tuples or dataclasses: a column each in CSV."""
+
+
+ENDS = ("", "low", "high")
+"""Parts of an interval."""
+
+
+def told_column(name: str, *parts: str, is_number: bool = False) -> Column:
+    """Make a column of tuples: a value for each part, and then what is shown of them.
+
+    Example:
+        >>> spread = Table([told_column("loss", "mean", "sd")], [[(2.5, 0.125, "2.5 ± 0.1")]])
+        >>> print(spread.csv(), spread.markdown().splitlines()[-1])
+        loss mean,loss sd
+        2.5,0.125
+         | 2.5 ± 0.1 |
+    """
+    return Column(name, itemgetter(-1), is_number, parts)
+
+
+def ends_of(interval: Interval) -> tuple[float, float, float]:
+    """Give the values of ``ENDS``."""
+    return interval.estimate, interval.low, interval.high
 
 
 @dataclass(frozen=True)
@@ -57,6 +83,8 @@ class Table:
     """Shown below the table; not in CSV, which holds only values."""
     figure: str = ""
     """Markup of a picture, shown above the table in HTML."""
+    name: str = ""
+    """In CSV a first column of all rows, which tells them from those of other tables; none by default."""
 
     def __post_init__(self) -> None:
         """Refuse rows of another length than the header's: a programming mistake."""
@@ -120,8 +148,10 @@ class Table:
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
+        names = [spreadsheet_cell(self.name)] if self.name else []
         writer.writerow(
-            [
+            ["table"] * len(names)
+            + [
                 spreadsheet_cell(name)
                 for column in self.columns
                 for name in ([f"{column.name} {part}".strip() for part in column.parts] or [column.name])
@@ -129,7 +159,8 @@ class Table:
         )
         for row in self.rows:
             writer.writerow(
-                [
+                names
+                + [
                     spreadsheet_cell(value) if isinstance(value, str) else value
                     for column, cell in zip(self.columns, row, strict=True)
                     for value in _values(column, cell)

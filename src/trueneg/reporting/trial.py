@@ -5,82 +5,29 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Shown, Trial
+from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Trial
 from trueneg.reporting.charts import Chart, Mark, Standing, forest_plot
 from trueneg.reporting.page import write_page
-from trueneg.reporting.tables import Column, Table
+from trueneg.reporting.tables import ENDS, Column, Table, ends_of, shown_table, told_column
 
-TEMPLATE = """{% extends "page" %}
+TEMPLATE = """{% extends "page" %}{% import "trial" as shown %}
 {% block title %}does it help on my text?{% endblock %}
-{% block style %}
-.helps { color: var(--good); font-weight: 600; } .hurts { color: var(--bad); font-weight: 600; }
-.said li { margin: .3rem 0; } mark { background: #d9822b33; color: inherit; padding: 0 .2rem; border-radius: 4px; }
-pre { overflow-x: auto; font-size: .85rem; } td.written { min-width: 9rem; } .gold-word { font-weight: 600; }
-.accepted::after { content: " ✓"; color: var(--good); }
-figure.forest { margin: 1.5rem 0; } figure.forest svg { max-width: 100%; height: auto; }
-figure.forest .narrow { display: none; }
-@media (max-width: 700px) { figure.forest .wide-only { display: none; } figure.forest .narrow { display: block; } }
-{% endblock %}
+{% block style %}{{ asset("trial.css") }}{% endblock %}
 {% block source %}made by trueneg try{% endblock %}
 {% block body %}
 <h1>Does it help on this text?</h1>
-<p class="aside">{{ trial.checkpoint }}, continued on {{ trial.text | join(", ") }}: {{ trial.arms | length }} arms with
-{{ trial.seeds | length }} {{ "seed" if trial.seeds | length == 1 else "seeds" }},
-{{ "{:,}".format(trial.steps) }} steps each.</p>
-<p><strong>{{ headline }}</strong></p>
-<ul class="said">
-{% for answer in judged %}<li>{{ arms[answer.arm] }}: <span class="{{ answer.verdict.split()[0] }}">
-{{- answer.verdict }}</span> against {{ arms[answer.against] }}, {{ answer.measure }}: {{ answer.reason }}
-{%- if answer.p is not none %} (p {{ "%.3f" | format(answer.p) }} by Holm's method){% endif %}.</li>
-{% endfor %}</ul>
-{% if forest %}<figure class="forest"><div class="wide-only">{{ forest.svg | safe }}</div>
-<div class="narrow">{{ forest.narrow | safe }}</div></figure>{% endif %}
-{% for table in tables %}
-<h2>{{ table.title }}</h2>
-<div class="wide"><table class="stacked"><thead><tr>
-{% for column in table.columns %}<th class="{{ "number" if column.is_number }}">{{ column.name }}</th>{% endfor %}
-</tr></thead><tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}
-<td class="{{ "number" if table.columns[loop.index0].is_number }}"
-data-label="{{ table.columns[loop.index0].name }}">{{ "" if cell is none else cell }}</td>
-{% endfor %}</tr>
-{% endfor %}</tbody></table></div>
-{% for note in table.notes %}<p class="aside">{{ note }}</p>{% endfor %}
-{% endfor %}
-{% if examples %}
-<h2>What the models write</h2>
-<p class="aside">Words of held-out text that were masked one at a time, those first at which the arms of seed
-{{ trial.seeds[0] }} differ most. Examples, no evidence. ✓: WordNet's table accepts the word for gold; bold: gold
-itself.</p>
-<div class="wide"><table class="stacked"><thead><tr><th>masked</th>
-{% for arm in columns %}<th>{{ arm }}</th>{% endfor %}</tr></thead><tbody>
-{% for shown in examples %}<tr><td class="context">{{ shown.before }}<mark>{{ shown.gold }}</mark>{{ shown.after }}</td>
-{% for arm in columns %}<td class="written" data-label="{{ arm }}">
-{% for word, probability, is_accepted in shown.written.get(arm, []) %}
-<span class="{{ "accepted" if is_accepted }} {{ "gold-word" if word | lower == shown.gold | lower }}">{{ word }}</span>
-<span class="aside">{{ "%.0f" | format(100 * probability) }} %</span><br>{% endfor %}</td>
-{% endfor %}</tr>
-{% endfor %}</tbody></table></div>
-{% endif %}
-<h2>How it was done</h2>
-<ul>{% for arm, what in trial.arms.items() %}<li>{{ arm }}: {{ what }}.</li>{% endfor %}</ul>
-<p>{{ "{:,}".format(trial.steps) }} steps a run: {{ trial.why_steps }}.</p>
-<ul>{% for note in trial.notes %}<li>{{ note }}</li>{% endfor %}</ul>
-{% if trial.warnings %}<p>Warnings of jobs:</p>
-<ul>{% for warning in trial.warnings %}<li>{{ warning }}</li>{% endfor %}</ul>{% endif %}
-<details><summary>Commands ({{ trial.commands | length }})</summary>
-<pre>{% for name, command in trial.commands.items() %}# {{ name }}
-{{ command }}
-{% endfor %}</pre></details>
-<details><summary>Data and versions</summary>
-<dl>{% for name, value in trial.data.items() %}<dt>{{ name }}</dt><dd>SHA-256 {{ value }}</dd>{% endfor %}
-{% for name, value in trial.versions.items() %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl></details>
+{{ shown.verdicts(t) }}
+{% if t.forest %}<figure class="forest"><div class="wide-only">{{ t.forest.svg | safe }}</div>
+<div class="narrow">{{ t.forest.narrow | safe }}</div></figure>{% endif %}
+{{ shown.details(t, "h2") }}
 {% endblock %}
 """
 
-_STANDINGS: dict[str, Standing] = {"helps": "better", "hurts": "worse", "no difference shown": "open"}
-_NAMES = {BEFORE: "the checkpoint as it was", BASELINE: "plain continued training"}
+VERDICTS: dict[str, Standing] = {"helps": "better", "hurts": "worse", "no difference shown": "open"}
+PLAIN = "plain continued training"
+_NAMES = {BEFORE: "the checkpoint as it was", BASELINE: PLAIN}
 
 
 def headline(trial: Trial) -> str:
@@ -107,51 +54,74 @@ def trial_tables(trial: Trial) -> list[Table]:
     """Give the figures of all arms, and the differences with their verdicts."""
     arms = [BEFORE, *trial.arms]
     rows = [[measure.name, *(_figure(measure, arm) for arm in arms), measure.unit] for measure in trial.measures]
-    heading = [Column("measure"), *(Column(arm, is_number=True) for arm in arms), Column("unit")]
+    heading = [
+        Column("measure"),
+        *(told_column(arm, "mean", "standard deviation", is_number=True) for arm in arms),
+        Column("unit"),
+    ]
     legend = f"Mean ± standard deviation over {len(trial.seeds)} seeds."
     figures = Table(heading, rows, "Figures", [legend])
-    names = ("measure", "arm", "against", "difference [95 %]", "p (Holm)", "verdict")
     answers = [
         [
-            one.measure,
-            one.arm,
-            one.against,
-            "" if one.interval is None else f"{one.interval} {one.unit}",
-            "" if one.p is None else f"{one.p:.3f}",
-            one.verdict,
+            *(one.measure, one.arm, one.against),
+            one.interval and (*ends_of(one.interval), one.unit, f"{one.interval} {one.unit}"),
+            *(one.p, one.verdict),
         ]
         for one in trial.answers
     ]
+    columns = [
+        *map(Column, ("measure", "arm", "against")),
+        told_column("difference [95 %]", *ENDS, "unit"),
+        *(Column("p (Holm)", "{:.3f}".format), Column("verdict")),
+    ]
     note = "Student's t over seeds, paired; p allows for all verdicts together."
-    return [figures, Table([Column(name) for name in names], answers, "Differences", [note])]
+    return [figures, Table(columns, answers, "Differences", [note])]
 
 
-def _figure(measure: Measure, arm: str) -> str | None:
+def _figure(measure: Measure, arm: str) -> tuple[float, float | None, str] | None:
     values = list(measure.by_arm.get(arm, {}).values())
     if not values:
         return None
     digits = 4 if measure.unit == "nats" else 2
-    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(set(values)) > 1 else ""
-    return f"{statistics.fmean(values):,.{digits}f}{spread}"
+    mean, spread = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+    shown = f" ± {spread:.{digits}f}" if len(set(values)) > 1 else ""
+    return mean, spread, f"{mean:,.{digits}f}{shown}"
+
+
+def _examples_table(trial: Trial) -> Table:
+    """Give every prediction by itself, for CSV."""
+    names = ("before", "gold", "after", "arm", "written", "probability", "accepted")
+    rows = [
+        [shown.before, shown.gold, shown.after, arm, word, probability, "yes" if is_accepted else "no"]
+        for shown in trial.examples
+        for arm, written in shown.written.items()
+        for word, probability, is_accepted in written
+    ]
+    return Table([Column(name) for name in names], rows)
+
+
+def trial_parts(trial: Trial, name: str = "trial") -> dict[str, Any]:
+    """Give what the templates of ``trial.html`` show.
+
+    Args:
+        trial: The trial.
+        name: Tells its CSV files from those of others.
+    """
+    return {
+        "trial": trial,
+        "headline": headline(trial),
+        "judged": [one for one in trial.answers if one.better != "neither"],
+        "arms": {arm: _NAMES.get(arm, arm) for arm in (BEFORE, *trial.arms)},
+        "tables": [shown_table(table, f"{name}-{table.title.lower()}") for table in trial_tables(trial)],
+        "examples": shown_table(_examples_table(trial), f"{name}-examples") if trial.examples else None,
+        "columns": [arm for arm in (BEFORE, *trial.arms) if any(arm in shown.written for shown in trial.examples)],
+        "forest": _forest(trial),
+    }
 
 
 def write_trial(trial: Trial, out: Path) -> Path:
     """Write the page."""
-    judged = [one for one in trial.answers if one.better != "neither"]
-    columns = [arm for arm in (BEFORE, *trial.arms) if any(arm in shown.written for shown in trial.examples)]
-    examples: Sequence[Shown] = trial.examples
-    return write_page(
-        TEMPLATE,
-        out,
-        trial=trial,
-        headline=headline(trial),
-        judged=judged,
-        arms={arm: _NAMES.get(arm, arm) for arm in (BEFORE, *trial.arms)},
-        tables=trial_tables(trial),
-        examples=examples,
-        columns=columns,
-        forest=_forest(trial),
-    )
+    return write_page(TEMPLATE, out, t=trial_parts(trial))
 
 
 def _forest(trial: Trial) -> Chart | None:
@@ -163,5 +133,5 @@ def _forest(trial: Trial) -> Chart | None:
             low, high = sorted((sign * one.interval.low, sign * one.interval.high))
             unit = one.unit if sign > 0 else f"{one.unit} less"
             name = f"{one.arm} against {one.against}: {one.measure}"
-            marks.append(Mark(name, sign * one.interval.estimate, low, high, _STANDINGS[one.verdict], unit))
+            marks.append(Mark(name, sign * one.interval.estimate, low, high, VERDICTS[one.verdict], unit))
     return forest_plot("Differences", marks) if marks else None

@@ -1,0 +1,42 @@
+"""Experiments without a page: the tables of recipes, of trials and of the planted experiment, and the same as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+from trueneg.reporting.planted import titled_tables
+from trueneg.reporting.reproduced import reproduced_tables
+from trueneg.reporting.sources import Sources
+from trueneg.reporting.tables import Table
+from trueneg.reporting.trial import trial_tables
+
+
+def tables_of(sources: Sources) -> list[Table]:
+    """Give the tables of all experiments; of several, each one's rows say in CSV which they are of."""
+    found = list(_named(sources))
+    return [replace(table, name=name) if len(found) > 1 else table for name, table in found]
+
+
+def data_of(sources: Sources) -> dict[str, Any]:
+    """Give the same with every seed, for JSON: each kind of experiment by the name of its folder."""
+    found = {
+        "recipes": {name: asdict(table) for name, table in sources.tables.items()},
+        "trials": {name: asdict(trial) for name, trial in sources.trials.items()},
+        "planted": {file.name: file.data for file in sources.files["planted"]},
+    }
+    return {kind: of_kind for kind, of_kind in found.items() if of_kind}
+
+
+def _named(sources: Sources) -> Iterator[tuple[str, Table]]:
+    for name, table in sources.tables.items():
+        figures, *claims = reproduced_tables(table)
+        yield from (
+            (f"{name}: {what}", one) for what, one in zip(("figures", "claims"), (figures, *claims), strict=False)
+        )
+    for name, trial in sources.trials.items():
+        for one in trial_tables(trial):
+            yield f"{name}: {one.title.lower()}", replace(one, title=f"Trial {name}: {one.title.lower()}")
+    for file in sources.files["planted"]:
+        yield from ((f"{file.name}: {one.columns[0].name}", one) for one in titled_tables(file.read))
