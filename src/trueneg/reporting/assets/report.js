@@ -49,7 +49,7 @@
     let at = -1, cursor = null;
     const show = (index) => {
       at = Math.max(0, Math.min(places.length - 1, index));
-      form.elements.sort.value = places[at], across = left + (x - from) / (to - from) * (right - left);
+      const x = places[at], across = left + (x - from) / (to - from) * (right - left);
       if (!cursor) {
         cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
         cursor.setAttribute("class", "cursor");
@@ -70,7 +70,7 @@
     };
     const nearest = (event) => {
       const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal;
-      form.elements.sort.value = from + ((event.clientX - box.left) / box.width * view.width - left) / (right - left) * (to - from);
+      const x = from + ((event.clientX - box.left) / box.width * view.width - left) / (right - left) * (to - from);
       let best = 0;
       places.forEach((place, index) => { if (Math.abs(place - x) < Math.abs(places[best] - x)) best = index; });
       show(best);
