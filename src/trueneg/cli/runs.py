@@ -260,6 +260,7 @@ def finetune(
 
 
 def report(
+    context: typer.Context,
     folder: Annotated[
         list[Path],
         typer.Argument(help="Runs, results, experiments and files of measurements, in any mixture; baselines first."),
@@ -273,6 +274,13 @@ def report(
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="The file to write; of a page report.html by default.")] = None,
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Of a page: a folder among those named that others are compared with. One for all; several: for each "
+            "the first of its encoder and text."
+        ),
+    ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="glue-zip: fill in tasks that are missing, so that the server takes it.")
     ] = False,
@@ -282,8 +290,8 @@ def report(
     """Write one page: what helped, what did not, what is not known; curves, corrections, detectors, provenance.
 
     It takes runs, results of fine-tuning and attacks, folders of `reproduce` and `try`, and what `detect benchmark`,
-    `evaluate` and `attack` write with --out. The first of each kind is the baseline of the others. Of results alone,
-    and without --out, a table is printed.
+    `evaluate` and `attack` write with --out. The first of each kind is the baseline of the others of its task, encoder
+    and text. Of results alone, and without --out, a table is printed.
 
     Example: `trueneg report runs/base runs/hc results/base results/hc --out report.html`
 
@@ -299,6 +307,7 @@ def report(
 
     form = form or ("glue-zip" if out is not None and out.suffix.lower() == ".zip" else "")
     if form == "glue-zip":
+        refuse_given(context, {"baseline"}, "--format glue-zip")
         report_glue_zip(folder, out or Path("glue.zip"), partial, output)
         return
     are_results = all(is_of_results(one) for one in folder)
@@ -314,9 +323,10 @@ def report(
     if form == "html" and is_page:
         from trueneg.reporting.html import write_report
 
-        page = write_report(folder, out or Path("report.html"))
+        page = write_report(folder, out or Path("report.html"), baselines=baseline or ())
         output.result({"report": page}, str(page))
     else:
+        refuse_given(context, {"baseline"}, "a table, which compares nothing (name a page: --out report.html)")
         report_tables(folder, form, out, output)
 
 

@@ -15,6 +15,7 @@ from trueneg.evaluation.results.comparison import Compared, Comparison
 from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
 from trueneg.evaluation.results.trial import BASELINE, Trial
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
+from trueneg.reporting.baselines import lineage_of, lineage_of_checkpoint
 from trueneg.reporting.charts import Mark, Standing
 from trueneg.reporting.planted import SHOWN
 from trueneg.reporting.sources import Layers, MeasuredOn, Measurement, RunFiles, Similarity, Sources
@@ -121,10 +122,24 @@ def of_comparison(comparison: Comparison) -> Iterator[Finding]:
 
 
 def of_runs(runs: Sequence[RunFiles]) -> list[Finding]:
-    """Compare the held-out loss of runs, those that differ in their seed only taken together."""
-    arms = arms_of(runs)
-    (baseline, ours), *others = arms.items() if arms else [("", {})]
-    return [_loss(baseline, ours, name, theirs) for name, theirs in others]
+    """Compare the held-out loss of runs, those that differ in their seed only taken together.
+
+    The baseline of each is the first before it whose losses can be compared with its own.
+    """
+    arms = list(arms_of(runs).items())
+    found: list[Finding] = []
+    led: dict[str, list[str]] = {}
+    for number, (name, theirs) in enumerate(arms[1:], 1):
+        able = (one for one in arms[:number] if not _why_apart([*one[1].values(), *theirs.values()]))
+        baseline, ours = next(able, arms[0])
+        found.append(_loss(baseline, ours, name, theirs))
+        led.setdefault(baseline, []).append(name)
+    return [
+        replace(one, reason=f"{one.reason}; it is the baseline of {' and '.join(led[one.contender])}")
+        if one.gain is None and one.contender in led
+        else one
+        for one in found
+    ]
 
 
 _NEITHER = ("tn-table2", "cline-table3")
@@ -236,17 +251,21 @@ def _of_encoders(
     """Compare each encoder but the first with the first one that was measured on the same, or say that none was."""
     for number, (one, figure) in enumerate(measured[1:], 1):
         name = names[one.checkpoint]
-        alike = [not one.on.is_other(other.on) and figure.num == found.num for other, found in measured]
-        if (at := alike.index(True)) < number:
-            first, yardstick = measured[at]
+        apart = [_why_unlike(measured[number], before) for before in measured[:number]]
+        if "" in apart:
+            first, yardstick = measured[apart.index("")]
             gain = independent_difference(figure, yardstick)
             yield _paired(name, names[first.checkpoint], where, measure, gain, _APART)
         else:
-            told = " and ".join(
-                f"{side.on} ({found.num:,} examples)" for side, found in (measured[number], measured[0])
-            )
-            reason = f"measured on other examples, {told}: cannot be compared; measure both on the same"
-            yield Finding(name, names[measured[0][0].checkpoint], where, measure, None, reason, "encoders")
+            yield Finding(name, names[measured[0][0].checkpoint], where, measure, None, apart[0], "encoders")
+
+
+def _why_unlike(one: tuple[Layers | Similarity, Interval], before: tuple[Layers | Similarity, Interval]) -> str:
+    """Say why the figures of two encoders cannot be compared; empty where they can."""
+    if one[0].on.is_other(before[0].on) or one[1].num != before[1].num:
+        told = " and ".join(f"{side.on} ({figure.num:,} examples)" for side, figure in (one, before))
+        return f"measured on other examples, {told}: cannot be compared; measure both on the same"
+    return lineage_of_checkpoint(one[0].checkpoint).why_other(lineage_of_checkpoint(before[0].checkpoint))
 
 
 def independent_difference(left: Interval, right: Interval) -> Interval:
@@ -311,15 +330,8 @@ def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
     return named
 
 
-def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mapping[int, RunFiles]) -> Finding:
-    def nothing(reason: str) -> Finding:
-        return Finding(name, baseline, "held-out text", "loss of the gold token", None, reason, "training")
-
-    both = sorted(ours.keys() & theirs.keys())
-    if not both:
-        return nothing("they have no seed in common: run both with the same --seed")
-    pairs = [(ours[seed], theirs[seed]) for seed in both]
-    sides = [run for pair in pairs for run in pair]
+def _why_apart(sides: Sequence[RunFiles]) -> str:
+    """Say why the losses of runs cannot be compared; empty where they can."""
     for what, values in (
         ("corpora", {(one.path, one.mixture, one.temperature) for one in (run.config.corpus for run in sides)}),
         ("lengths of rows", {run.config.corpus.length for run in sides}),
@@ -329,7 +341,22 @@ def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mappin
         ("objectives", {run.config.objective.name for run in sides}),
     ):
         if len(values) > 1:
-            return nothing(f"their {what} differ: losses on different text or masks cannot be compared")
+            return f"their {what} differ: losses on different text or masks cannot be compared"
+    encoders = list(dict.fromkeys(lineage_of(run.config).encoder for run in sides))
+    return f"their encoders differ ({' and '.join(encoders)}): the loss would be theirs" if len(encoders) > 1 else ""
+
+
+def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mapping[int, RunFiles]) -> Finding:
+    def nothing(reason: str) -> Finding:
+        return Finding(name, baseline, "held-out text", "loss of the gold token", None, reason, "training")
+
+    both = sorted(ours.keys() & theirs.keys())
+    if not both:
+        return nothing("they have no seed in common: run both with the same --seed")
+    pairs = [(ours[seed], theirs[seed]) for seed in both]
+    sides = [run for pair in pairs for run in pair]
+    if why := _why_apart(sides):
+        return nothing(why)
     last = [[run.last("eval") for run in pair] for pair in pairs]
     if not all(isinstance(one.get("gold_loss"), int | float) for pair in last for one in pair):
         return nothing("not all of them were evaluated on held-out text while they trained")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from trueneg.evaluation.results.comparison import Comparison, compare
 from trueneg.evaluation.results.robustness import ATTACK, robustness
 from trueneg.evaluation.results.summary import Runs, read_runs, refuse_other_data
 from trueneg.reporting import findings
+from trueneg.reporting.baselines import Key, Tuned, group, put_first
 from trueneg.reporting.charts import figures_of, forest_plot
 from trueneg.reporting.correction_rows import SIDE, corrections_table, shortened
 from trueneg.reporting.corrections import heading, table_rows
@@ -36,23 +38,28 @@ from trueneg.reporting.tables import shown_table, text_table
 from trueneg.reporting.trial import trial_parts
 
 
-def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
+def write_report(folders: Sequence[str | Path], out: str | Path, *, baselines: Sequence[str | Path] = ()) -> Path:
     """Write a self-contained page.
 
     Args:
         folders: Folders of runs, of results, of recipes and of trials, or files of measurements, in any mixture. Of
-            each kind the first is the baseline of the others.
+            each kind the first is the baseline of the others, of results and runs the first of the same encoder and
+            text.
         out: The HTML file.
+        baselines: Those of the folders that are looked at first for a baseline. If one of them alone is of results, it
+            is the baseline of all other results, whatever their encoder and text.
 
     Raises:
         TruenegError: if a folder holds none of these, is named twice, or has a damaged file; if results cannot be
             compared because they are of different examples.
     """
-    sources = read_sources(folders)
+    sources = read_sources(put_first(folders, baselines))
     read = {name: read_runs(folder) for name, folder in sources.results.items()}
     refuse_other_data(*read.values())
-    comparisons, notes = _comparisons(sources, read)
-    found = [*notes, *_findings(sources, comparisons)]
+    named = {Path(baseline).resolve() for baseline in baselines}
+    forced = [name for name, folder in sources.results.items() if folder.resolve() in named]
+    comparisons, notes, unlike = _comparisons(sources, read, forced[0] if len(forced) == 1 else "")
+    found = [*notes, *(_with_warning(one, unlike) for one in _findings(sources, comparisons))]
     drawn, left_out = findings.drawn(found)
     records = list(_found(sources))
     common, facts = facts_of(sources.runs)
@@ -138,31 +145,46 @@ def _heading(sources: Sources) -> str:
     return "Fine-tuned models" if sources.results else "Measurements"
 
 
-def _comparisons(sources: Sources, read: Mapping[str, Runs]) -> tuple[list[Comparison], list[Finding]]:
-    """Compare folders of results with the first, and say which share nothing with it."""
-    if len(read) < 2:
-        return [], []
-    (baseline, ours), *others = read.items()
-    shared = [
-        name
-        for name, runs in others
-        if any(key in ours and _has_labels(ours[key]) and _has_labels(runs[key]) for key in runs)
-    ]
-    nothing = "it has no labelled task and split in common with the baseline: fine-tune and evaluate both alike"
+def _comparisons(
+    sources: Sources, read: Mapping[str, Runs], forced: str
+) -> tuple[list[Comparison], list[Finding], dict[tuple[str, str], str]]:
+    """Compare results with the baseline of each, and say what is not compared, and what is although it is unlike."""
+    tuned = {name: Tuned.of(runs) for name, runs in read.items()}
+    groups = group(tuned, forced)
     notes = [
-        Finding(name, baseline, "fine-tuned models", "no figure", None, nothing, "results")
-        for name, _ in others
-        if name not in shared
+        Finding(name, baseline, "fine-tuned models", "no figure", None, why, "results")
+        for name, baseline, why in groups.apart
     ]
-    folders = [sources.results[name] for name in (baseline, *shared)]
-    tasks = {task for task, split in ours if not split.startswith(ATTACK)}
-    counted = [tasks & {task for task, _ in read[name]} for name in shared]
-    has_average = bool(counted) and all(len(of_pair) > 1 for of_pair in counted)
-    return [compare(*folders, average=has_average)] if shared else [], notes
+    found = [_compared(sources, tuned, baseline, of) for baseline, of in groups.contenders.items()]
+    return found, notes, dict(groups.unlike)
 
 
-def _has_labels(seeds: Mapping[int, Any]) -> bool:
-    return all(result.metrics for _, result in seeds.values())
+def _compared(
+    sources: Sources, tuned: Mapping[str, Tuned], baseline: str, contenders: Mapping[str, Sequence[Key]]
+) -> Comparison:
+    """Compare with one baseline, on the splits that it is the baseline of."""
+    names = [baseline, *contenders]
+    plain = {name: {key for key in keys if not key[1].startswith(ATTACK)} for name, keys in contenders.items()}
+    has_average = all(
+        len({task for task, _ in keys}) > 1
+        and {*contenders[name]} == {*tuned[baseline].labelled()} & {*tuned[name].labelled()}
+        for name, keys in plain.items()
+    )
+    found = compare(*(sources.results[name] for name in names), average=has_average)
+    # Its own names tell these folders apart, and not those of another baseline.
+    called = dict(zip([found.baseline, *found.contenders], names, strict=True))
+
+    def renamed(one: Any) -> Any:
+        return replace(one, baseline=baseline, contender=called[one.contender])
+
+    rows = [renamed(row) for row in found.rows if (row.task, row.split) in contenders[called[row.contender]]]
+    averages = [renamed(one) for one in found.averages]
+    return replace(found, baseline=baseline, contenders=names[1:], rows=rows, averages=averages)
+
+
+def _with_warning(finding: Finding, unlike: Mapping[tuple[str, str], str]) -> Finding:
+    why = unlike.get((finding.contender, finding.baseline)) if finding.section == "results" else ""
+    return replace(finding, reason=f"{finding.reason}; {why}") if why else finding
 
 
 def _findings(sources: Sources, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
