@@ -148,6 +148,14 @@ def _perspectrum(path: Path) -> object:
     return make_task(TaskConfig(name="perspectrum", data=str(path.parent))).read("train")
 
 
+def _page_of_file(path: Path) -> object:
+    """Write the page of a folder that holds this file alone."""
+    folder = path.parent / "alone"
+    folder.mkdir(exist_ok=True)
+    (folder / path.name).write_bytes(path.read_bytes())
+    return write_report([folder], path.parent / "page.html")
+
+
 def _page(path: Path) -> object:
     return write_report([path.parent], path.parent / "page.html")
 
@@ -252,6 +260,8 @@ FORMATS = {
                _of_folder(lambda folder: read_origin(folder, ""))),
         Format("sentence-similarity.json", ("evaluation.encoders.similarity_record",), "given/sentence-similarity.json",
                read_similarity),
+        Format("planted: results", ("reporting.sources",), "planted/results.json", _page, cost=15),
+        Format("a trial's page", ("evaluation.results.trial",), "given/try.json", _page_of_file, cost=15),
         Format("measurements of a report", ("reporting.sources",), "given/hits.json",
                lambda path: read_sources([path])),
         Format("modules.json", ("models.sentence_modules",), "sentences/modules.json", _of_folder(read_modules)),

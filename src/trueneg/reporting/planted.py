@@ -52,11 +52,18 @@ class PlantedResults:
     arms: list[PlantedArm] = field(default_factory=list)
 
 
+def config_of(results: PlantedResults) -> dict[str, Any]:
+    """Give the options of all runs."""
+    config = results.settings.get("config")
+    return config if isinstance(config, dict) else {}
+
+
 def about(results: PlantedResults) -> str:
     """Say what was planted, and for how long was trained."""
-    config = results.settings["config"]
+    words, steps = (config_of(results).get(name) for name in ("num_words", "steps"))
     share = "no run yet" if results.planted_share is None else f"{results.planted_share:.0%} of all tokens"
-    return f"{config['num_words']} words, {share}, are split into 4 spellings each; {config['steps']:,} steps."
+    trained = f"{steps:,}" if isinstance(steps, int) else "an unknown number of"
+    return f"{words} words, {share}, are split into 4 spellings each; {trained} steps."
 
 
 def planted_tables(results: PlantedResults) -> list[Table]:
@@ -131,7 +138,7 @@ def _unpaired(arm: PlantedArm, arms: Sequence[PlantedArm], metrics: Sequence[str
     means = [
         f"{name.replace('_', ' ')} {sum(one.seeds[seed][name] for seed in paired) / len(paired):.3f} ({one.arm})"
         for name in metrics
-        if name in arm.difference
+        if name in arm.difference and all(name in one.seeds[seed] for one in (arm, yardstick) for seed in paired)
         for one in (arm, yardstick)
     ]
     return f"{beginning}: differences are over seeds {', '.join(paired)} alone, with means {', '.join(means)}."

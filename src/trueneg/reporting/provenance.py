@@ -9,6 +9,7 @@ from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.robustness import ATTACK
 from trueneg.evaluation.results.summary import Runs
 from trueneg.evaluation.results.trial import BASELINE
+from trueneg.reporting.planted import config_of
 from trueneg.reporting.sources import Sources
 from trueneg.reporting.tables import Table, text_table
 
@@ -80,11 +81,9 @@ def _of_trials(sources: Sources) -> Iterator[Row]:
         yield (name, "trial", seeds.replace(",", ", "), *versions, shlex.join(command))
     for file in sources.files["planted"]:
         arms = ",".join(arm.arm for arm in file.read.arms)
-        of_runs = sorted({int(seed) for arm in file.read.arms for seed in arm.seeds})
+        of_runs = sorted({int(seed) for arm in file.read.arms for seed in arm.seeds if seed.isdecimal()})
         command = ["trueneg", "reproduce", "planted", "--arms", arms, "--seeds", str(max(of_runs, default=1))]
-        command += [
-            word for name, value in file.read.settings["config"].items() for word in ("--set", f"{name}={value}")
-        ]
+        command += [word for name, value in config_of(file.read).items() for word in ("--set", f"{name}={value}")]
         versions = _versions(file.read.versions)
         yield (
             file.name,
