@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trueneg.errors import ConfigError, JobError
+from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
 from trueneg.recipes.scripts import scripted, shell_script, slurm_script
@@ -150,6 +151,61 @@ def test_a_damaged_or_newer_record_is_refused_by_name(text: Path, tmp_path: Path
     assert workspace.state("corpus") == "begun", "as the message says"
 
 
+def rewritten(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_text("another text\n")
+    path.write_bytes(content)
+
+
+def moved_away_and_back(path: Path) -> None:
+    path.rename(path.with_suffix(".kept"))
+    path.write_text("another text\n")
+    path.with_suffix(".kept").replace(path)
+
+
+@pytest.mark.parametrize("meddle", [rewritten, moved_away_and_back])
+def test_a_job_counts_for_nothing_if_its_data_changed_while_it_ran_and_back(
+    meddle: Callable[[Path], None], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, start = Workspace.open(tmp_path / "repro", small_plan(text)), execution._start
+
+    def and_meddle(workspace: Workspace, name: str, context: Any) -> Any:
+        process = start(workspace, name, context)
+        if name == "tokenizer":
+            meddle(text)
+        return process
+
+    monkeypatch.setattr(execution, "_start", and_meddle)
+    with pytest.raises(JobError, match=rf"1 of 3 .*, tokenizer: text: '{text}' was written to while the job ran"):
+        run_jobs(workspace)
+    monkeypatch.undo()
+    assert workspace.digests == workspace.plan.digests()
+    assert workspace.missing() == ["tokenizer", "corpus"], "what reads no data is done"
+    assert workspace.state("tokenizer") == "to do", "which is begun anew and not resumed"
+    assert (Path(f"{workspace.folder('tokenizer')}.set-aside") / "out" / "tok").is_dir()
+    run_jobs(workspace)
+    assert workspace.missing() == []
+
+
+def test_a_job_does_not_start_on_data_that_changed_since_they_were_planned(text: Path, tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "repro", small_plan(text))
+
+    def say(message: str) -> None:
+        if message.startswith("tokenizer: done"):
+            text.write_text("another text\n")
+
+    with pytest.raises(JobError, match=rf"1 of 3 jobs failed; the first, corpus: text: '{text}' changed after"):
+        run_jobs(workspace, 1, say)
+    assert (workspace.state("tokenizer"), workspace.state("corpus")) == ("done", "to do")
+
+
+def test_data_that_were_written_anew_but_not_changed_are_read(text: Path, tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "repro", small_plan(text))
+    rewritten(text)
+    run_jobs(workspace)
+    assert workspace.missing() == []
+
+
 @pytest.mark.timeout(120)
 def test_a_failure_that_all_others_need_ends_the_plan(tmp_path: Path) -> None:
     plan = Plan()
@@ -213,6 +269,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_plan import training_plan
+from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import Workspace
 if __name__ == "__main__":

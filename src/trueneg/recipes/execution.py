@@ -10,22 +10,31 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from trueneg.errors import Interrupted, JobError
+from trueneg.errors import Interrupted, JobError, TruenegError
 from trueneg.files.whole import write_json
-from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Workspace
+from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Input, Stamps, Workspace, check_untouched
 
 _PRELOADED = [
     *("torch", "transformers", "pydantic.type_adapter"),
     *("trueneg.cli.main", "trueneg.runs.pretraining", "trueneg.runs.finetuning"),
 ]
 _SHOWN_LOG = 1000
+_ASIDE = ".set-aside"
+
+
+@dataclass(frozen=True)
+class _Running:
+    name: str
+    data: Mapping[Input, Stamps]
+    """As they were when it started."""
+    started: float
 
 
 def run_jobs(
@@ -36,7 +45,7 @@ def run_jobs(
 ) -> None:
     """Run the jobs of a plan that have not finished.
 
-    What does not need a failed job goes on.
+    What does not need a failed job goes on. A job whose data change before it starts, or while it runs, fails.
 
     Args:
         workspace: The plan and its folder.
@@ -51,7 +60,12 @@ def run_jobs(
     """
     left = workspace.missing()
     total, failed, waiting = len(left), dict[str, str](), set[str]()
-    running: dict[BaseProcess, tuple[str, float]] = {}
+    running: dict[BaseProcess, _Running] = {}
+
+    def fail(name: str, why: str) -> None:
+        failed[name] = why
+        say(f"{name} failed: {why}")
+
     with _server(workers) as context:
         try:
             while left or running:
@@ -60,30 +74,36 @@ def run_jobs(
                     if needs & (failed.keys() | waiting):
                         waiting.add(name)
                         left.remove(name)
-                    elif len(running) < workers and not needs & {*left, *(one for one, _ in running.values())}:
+                    elif len(running) < workers and not needs & {*left, *(one.name for one in running.values())}:
                         if not running:
                             before_each(name)
                         left.remove(name)
                         say(f"{total - len(left)} of {total}: {name}")
-                        running[_start(workspace, name, context)] = (name, time.monotonic())
+                        try:
+                            data = workspace.look(name)
+                        except TruenegError as error:
+                            fail(name, str(error))
+                        else:
+                            running[_start(workspace, name, context)] = _Running(name, data, time.monotonic())
                 # Where all that is left needs a failed job nothing runs, and nothing would ever end.
                 for ended in wait([process.sentinel for process in running]) if running else ():
                     process = next(one for one in running if one.sentinel == ended)
-                    name, started = running.pop(process)
+                    job = running.pop(process)
                     process.join()
-                    if process.exitcode:
-                        failed[name] = _failure(workspace, name, process.exitcode)
-                        say(f"{name} failed: {failed[name]}")
+                    seconds = time.monotonic() - job.started
+                    if why := _set_aside(workspace, job) or _failure(workspace, job.name, process.exitcode):
+                        fail(job.name, why)
                     else:
-                        seconds = time.monotonic() - started
-                        _finish(workspace, name, seconds)
-                        say(f"{name}: done in {seconds:.0f} s")
+                        _finish(workspace, job.name, seconds)
+                        say(f"{job.name}: done in {seconds:.0f} s")
         except KeyboardInterrupt:
             for process in running:
                 if process.pid is not None and process.is_alive():
                     os.kill(process.pid, signal.SIGINT)  # once: it saves
-            for process in running:
+            for process, job in running.items():
                 process.join()
+                if why := _set_aside(workspace, job):
+                    say(f"{job.name}: {why}")
             raise Interrupted(f"what is done is kept in '{workspace.root}': the same command goes on") from None
     if failed:
         first = next(iter(failed))
@@ -152,7 +172,26 @@ def _finish(workspace: Workspace, name: str, seconds: float) -> None:
     write_json(workspace.folder(name) / FINISHED, asdict(finished))
 
 
-def _failure(workspace: Workspace, name: str, code: int) -> str:
+def _set_aside(workspace: Workspace, job: _Running) -> str:
+    """Move what a job left out of the way if its data were written to while it ran; say so.
+
+    Moved, because it may be the work of days: but a later start must not resume it as if nothing had been.
+    """
+    try:
+        check_untouched(job.data)
+    except TruenegError as error:
+        folder = workspace.folder(job.name)
+        aside = folder.with_name(f"{folder.name}{_ASIDE}")
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+        return f"{error}; '{aside}' has what it left, which counts for nothing"
+    return ""
+
+
+def _failure(workspace: Workspace, name: str, code: int | None) -> str:
+    """Say why a job failed; nothing if it did not."""
+    if not code:
+        return ""
     log = workspace.folder(name) / LOG
     said = log.read_text(encoding="utf-8", errors="replace")[-_SHOWN_LOG:].strip() if log.is_file() else ""
     lines = [line for line in said.splitlines() if line.strip()]

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TaskError
 from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.files.records import read_versioned
 from trueneg.files.tree import files_below
@@ -160,28 +160,59 @@ def digest(data: Input) -> str:
         ConfigError: for data that is not there.
     """
     hashed = hashlib.sha256()
-    for part in data.parts or ("",):
-        path = data.path / part if part else data.path
-        if not path.exists():
-            source = f": it comes from {data.source}" if data.source else ""
-            raise ConfigError(f"{data.name}: '{path}' is not there{source}")
-        for file in _files(path):
-            name = f"{part}/{file.relative_to(path)}" if path.is_dir() else part or file.name
-            status = file.stat()
-            hashed.update(f"{name}\0{_checksum(file, status.st_size, status.st_mtime_ns)}\n".encode())
+    for name, file in _files(data):
+        hashed.update(f"{name}\0{_checksum(file, _stamp(file))}\n".encode())
     return hashed.hexdigest()
 
 
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    else:
-        yield from (file for file in files_below(path) if not file.name.startswith("."))
+def _files(data: Input) -> Iterator[tuple[str, Path]]:
+    """Give the files of data, each with the name that it has wherever the data lie."""
+    source = f": it comes from {data.source}" if data.source else ""
+    for part in data.parts or ("",):
+        path = data.path / part if part else data.path
+        if not path.exists():
+            raise ConfigError(f"{data.name}: '{path}' is not there{source}")
+        if path.is_file():
+            yield part or path.name, path
+        else:
+            yield from ((f"{part}/{f.relative_to(path)}", f) for f in files_below(path) if not f.name.startswith("."))
+
+
+Stamp = tuple[int, int, int]
+Stamps = Mapping[Path, Stamp]
+"""File to what changes when it is written to, or another takes its place."""
+
+
+def _stamp(file: Path) -> Stamp:
+    # The time of the file's entry as well: moved away and back, it has its old size and time of writing.
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _stamps(data: Input) -> Stamps:
+    return {file: _stamp(file) for _, file in _files(data)}
+
+
+def _touched(before: Stamps, after: Stamps) -> list[Path]:
+    """List the files that were written to, added or removed between two looks."""
+    return sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
+
+
+def check_untouched(before: Mapping[Input, Stamps]) -> None:
+    """Check that nobody wrote to data since a look: what was read meanwhile is not known, even if all is as it was.
+
+    Raises:
+        TaskError: naming a file that was written to.
+        ConfigError: for data that is not there any more.
+    """
+    for one, stamps in before.items():
+        for file in _touched(stamps, _stamps(one)):
+            raise TaskError(f"{one.name}: '{file}' was written to while the job ran: what it read is not known")
 
 
 @cache
-def _checksum(path: Path, size: int, changed: int) -> str:
-    """Checksum a file once for each of its sizes and times of change."""
+def _checksum(path: Path, stamp: Stamp) -> str:
+    """Checksum a file once for each of its stamps."""
     return checksum(path)
 
 
@@ -193,6 +224,8 @@ class Workspace:
     plan: Plan
     digests: Mapping[Input, str]
     keys: Mapping[str, str]
+    stamps: Mapping[Input, Stamps] = field(default_factory=dict)
+    """Of the data's files, before they were digested."""
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Workspace:
@@ -201,8 +234,23 @@ class Workspace:
         Raises:
             ConfigError: for data that is not there.
         """
+        stamps = {one: _stamps(one) for job in plan.jobs.values() for one in job.inputs}
         digests = plan.digests()
-        return cls(root, plan, digests, plan.keys(digests))
+        return cls(root, plan, digests, plan.keys(digests), stamps)
+
+    def look(self, name: str) -> Mapping[Input, Stamps]:
+        """Check that a job's data are those that its key is of, and give their stamps.
+
+        Raises:
+            TaskError: naming a file that changed.
+            ConfigError: for data that is not there any more.
+        """
+        found = {one: _stamps(one) for one in self.plan.jobs[name].inputs}
+        for one, now in found.items():
+            if digest(one) != self.digests[one]:
+                file = next(iter(_touched(self.stamps[one], now)), one.path)
+                raise TaskError(f"{one.name}: '{file}' changed after the jobs were planned: this job needs a new plan")
+        return found
 
     def folder(self, name: str) -> Path:
         """Name the folder of a job."""
