@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from command_line import World, fails, similar, trueneg, works
 
+from trueneg.evaluation.results.trial import Verdict
 from trueneg.recipes import trial, trial_steps
 
 SMALL = ("--set", "corpus.length=24", "--set", "train.batch_size=4", "--set", "train.precision=fp32", "--seeds", 2)
@@ -36,7 +38,7 @@ def test_a_trial_with_similarity_and_a_probe(world: World, tmp_path: Path) -> No
     found = works(*command, *measured, *probe, "--arms", "lexical", "--json").data
     assert found["steps"] == 3
     assert {one["name"].partition(",")[0] for one in found["measures"]} >= {"loss of the gold token", "probe"}
-    assert {one["verdict"] for one in found["answers"]} <= {"helps", "hurts", "no difference shown", "not judged"}
+    assert {one["verdict"] for one in found["answers"]} <= {*get_args(Verdict)}
     said = works(*command, *measured, *probe, "--arms", "lexical")
     assert "loss of the gold token" in said.out
     assert "difference [95 %]" in said.out

@@ -125,10 +125,19 @@ def test_an_interval_that_excludes_zero_is_not_enough_among_many() -> None:
     assert "Holm" in reason
 
 
-def test_arms_that_are_the_same_are_told_as_such() -> None:
+def test_arms_that_are_the_same_are_told_as_such(tmp_path: Path) -> None:
     verdict, reason = judge(Interval(0.0, 0.0, 0.0, 3), 1.0, "less", "nats")
-    assert verdict == "no difference shown"
-    assert "changed nothing" in reason
+    assert (verdict, reason) == ("no difference at all", "exactly the same figure with every seed")
+    equal = LOSSES | {"twin": LOSSES[BASELINE]}
+    measures = [Measure("loss", "nats", equal, "less"), Measure("right", "points", equal, "neither")]
+    arms, seeds = dict.fromkeys([BASELINE, "twin", "equal"], ""), [1, 2, 3, 4]
+    answers = compare_arms(measures, ["twin", "equal"], seeds)
+    trial = Trial([""], "", arms, seeds, 3, "", 1.0, measures, answers, [], [], [], {}, {}, {})
+    assert headline(trial) == (
+        "No difference is shown for equal. No difference at all for twin: the figures of plain training with every "
+        "seed."
+    )
+    assert "no difference at all" in write_trial(trial, tmp_path / "try.html").read_text()
 
 
 def test_the_same_difference_with_every_seed_shows_nothing() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Trial
+from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Trial, Verdict
 from trueneg.reporting.charts import Chart, Mark, Standing, forest_plot
 from trueneg.reporting.page import write_page
 from trueneg.reporting.tables import ENDS, Column, Table, ends_of, shown_table, told_column
@@ -25,7 +25,10 @@ TEMPLATE = """{% extends "page" %}{% import "trial" as shown %}
 {% endblock %}
 """
 
-VERDICTS: dict[str, Standing] = {"helps": "better", "hurts": "worse", "no difference shown": "open"}
+VERDICTS: dict[Verdict, Standing] = {
+    **{"helps": "better", "hurts": "worse"},
+    **{"no difference shown": "open", "no difference at all": "open"},
+}
 PLAIN = "plain continued training"
 _NAMES = {BEFORE: "the checkpoint as it was", BASELINE: PLAIN}
 
@@ -41,8 +44,11 @@ def headline(trial: Trial) -> str:
         if found:
             parts.append(f"It {verdict}, with {', '.join(found)}.")
     silent = [arm for arm in trial.arms if arm != BASELINE and not _is_judged(arm, against)]
-    if silent:
-        parts.append(f"No difference is shown for {', '.join(silent)}.")
+    equal = [arm for arm in silent if {one.verdict for one in against if one.arm == arm} == {"no difference at all"}]
+    if unclear := [arm for arm in silent if arm not in equal]:
+        parts.append(f"No difference is shown for {', '.join(unclear)}.")
+    if equal:
+        parts.append(f"No difference at all for {', '.join(equal)}: the figures of plain training with every seed.")
     return " ".join(parts)
 
 

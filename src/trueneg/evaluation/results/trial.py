@@ -19,7 +19,7 @@ from trueneg.version import __version__
 BEFORE, BASELINE = "before", "baseline"
 """The checkpoint as it was given, and as plain masked language modelling continues it."""
 
-Verdict = Literal["helps", "hurts", "no difference shown", "not judged"]
+Verdict = Literal["helps", "hurts", "no difference shown", "no difference at all", "not judged"]
 TRIAL = "try.json"
 SCHEMA = 1
 ALPHA = 0.05
@@ -166,7 +166,7 @@ def judge(
         verdict: Verdict = "not judged" if better == "neither" else "no difference shown"
         return verdict, "one seed says nothing about another: give --seeds 3 or more"
     if interval.low == interval.high == 0 and better != "neither":
-        return "no difference shown", "the same figure with every seed: it changed nothing in so few steps"
+        return "no difference at all", "exactly the same figure with every seed"
     found = f"{interval} {unit}"
     if better == "neither":
         return "not judged", f"{found}; neither more nor less is better by itself"
