@@ -37,7 +37,7 @@ from trueneg.models.heads import ReplacedTokenHead
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.models.transformers_logging import quiet_transformers
 from trueneg.models.vocabulary import fit_vocabulary
-from trueneg.tokenizer import hub_answers
+from trueneg.tokenizer import hub_answers, load_tokenizer
 
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
 """Beside a discriminator whose architecture has no such head of its own."""
@@ -193,6 +193,19 @@ def resolve_checkpoint(source: str) -> str:
     if not path.exists() and (source.startswith((".", "/", "~")) or source.count("/") > 1):
         raise ModelError(f"there is no checkpoint at '{source}'")
     return source
+
+
+def check_checkpoint(source: str) -> None:
+    """Check that a run, a folder or a hub name has a configuration, weights and a tokenizer; load no weights.
+
+    Of a hub name, configuration and tokenizer are read, from the cache where the hub cannot be reached.
+
+    Raises:
+        ModelError: naming what is missing.
+    """
+    source = resolve_checkpoint(source)
+    _check_weights(source, config_of(source))
+    load_tokenizer(source)
 
 
 def config_of(source: str) -> PretrainedConfig:

@@ -50,6 +50,25 @@ class Input:
     """Written around it, as in ``neighbours:FILE[k=10]``."""
     source: str = ""
     """Where it comes from, for the message that it is not there."""
+    files: tuple[str, ...] = ()
+    """Patterns of files that a command reads of a folder, one of them at least; several with ``|`` for any of them."""
+
+    def check_there(self) -> None:
+        """Check that the files that a command reads are there.
+
+        Raises:
+            ConfigError: naming one that is not, and where it comes from.
+        """
+        source = f": it comes from {self.source}" if self.source else ""
+        for part in self.parts or ("",):
+            if not (path := self.path / part).exists():
+                raise ConfigError(f"{self.name}: '{path}' is not there{source}")
+        for file in self.files:
+            names = file.split("|")
+            if not any(True for name in names for _ in self.path.glob(name)):
+                raise ConfigError(f"{self.name}: no {names[0]} below '{self.path}'{source}")
+        if not any(True for _ in _files(self)):
+            raise ConfigError(f"{self.name}: '{self.path}' is empty{source}")
 
 
 Argument = str | Output | Input
@@ -128,7 +147,11 @@ class Plan:
         Raises:
             ConfigError: for data that is not there.
         """
-        return {one: digest(one) for one in {one: None for job in self.jobs.values() for one in job.inputs}}
+        return {one: digest(one) for one in self.inputs()}
+
+    def inputs(self) -> list[Input]:
+        """List the data that the jobs read, each once."""
+        return list(dict.fromkeys(one for job in self.jobs.values() for one in job.inputs))
 
     def keys(self, digests: Mapping[Input, str]) -> dict[str, str]:
         """Compute each job's key."""
@@ -159,6 +182,7 @@ def digest(data: Input) -> str:
     Raises:
         ConfigError: for data that is not there.
     """
+    data.check_there()
     hashed = hashlib.sha256()
     for name, file in _files(data):
         hashed.update(f"{name}\0{_checksum(file, _stamp(file))}\n".encode())
@@ -167,11 +191,8 @@ def digest(data: Input) -> str:
 
 def _files(data: Input) -> Iterator[tuple[str, Path]]:
     """Give the files of data, each with the name that it has wherever the data lie."""
-    source = f": it comes from {data.source}" if data.source else ""
     for part in data.parts or ("",):
-        path = data.path / part if part else data.path
-        if not path.exists():
-            raise ConfigError(f"{data.name}: '{path}' is not there{source}")
+        path = data.path / part
         if path.is_file():
             yield part or path.name, path
         else:
@@ -202,8 +223,7 @@ def check_untouched(before: Mapping[Input, Stamps]) -> None:
     """Check that nobody wrote to data since a look: what was read meanwhile is not known, even if all is as it was.
 
     Raises:
-        TaskError: naming a file that was written to.
-        ConfigError: for data that is not there any more.
+        TaskError: naming a file that was written to, or is gone.
     """
     for one, stamps in before.items():
         for file in _touched(stamps, _stamps(one)):
@@ -234,7 +254,7 @@ class Workspace:
         Raises:
             ConfigError: for data that is not there.
         """
-        stamps = {one: _stamps(one) for job in plan.jobs.values() for one in job.inputs}
+        stamps = {one: _stamps(one) for one in plan.inputs()}
         digests = plan.digests()
         return cls(root, plan, digests, plan.keys(digests), stamps)
 

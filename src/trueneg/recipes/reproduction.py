@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.evaluation.results.reproduction import ReproducedTable, save_table
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json, write_whole
+from trueneg.models.loading import check_checkpoint
 from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.made_up_data import made_up_data
+from trueneg.recipes.places import SOURCES
 from trueneg.recipes.plan import Finished, Workspace, changes
 from trueneg.recipes.scales import find_scale
-from trueneg.recipes.setting import ARMS, SOURCES, Setting, Settings
+from trueneg.recipes.setting import ARMS, Setting, Settings
 from trueneg.recipes.tables import Read
 from trueneg.reporting.reproduced import markdown, reproduced_tables
 
@@ -82,7 +84,7 @@ def plan_tables(
         settings: ``encoder=…``, ``text=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
 
     Raises:
-        ConfigError: for unknown names, data that is not there, or a setting that no job takes.
+        ConfigError: for unknown names, data or an encoder that is not there, or a setting that no job takes.
     """
     if recipe not in TABLES and recipe != ALL:
         raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
@@ -107,7 +109,17 @@ def plan_tables(
     names = list(TABLES) if recipe == ALL else [recipe]
     readers = {name: TABLES[name](setting, arms) for name in names}
     setting.refuse_idle(settings, f"{recipe} at --scale {scale}")
+    _check_encoder(setting.settings.encoder)
     return Planned(Workspace.open(folder, setting.plan), readers, scale, arms, [*map(_without_place, settings)])
+
+
+def _check_encoder(name: str) -> None:
+    """Refuse a checkpoint that no job could load; the scales' own are known to be on the hub."""
+    try:
+        if name:
+            check_checkpoint(name)
+    except ModelError as error:
+        raise ConfigError(f"--set encoder={name}: {error}") from error
 
 
 def _without_place(setting: str) -> str:

@@ -12,6 +12,14 @@ from trueneg.config.costs import cost_of
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.config.presets import preset
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.recipes.places import (
+    CLINE_FOLDERS,
+    CONTRAST_FILES,
+    CONTRAST_FOLDERS,
+    SOURCES,
+    files_needed,
+    place_of,
+)
 from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, safe_name, with_settings
 from trueneg.recipes.scales import ENCODER, Scale
 from trueneg.runs.demo import find_encoder
@@ -52,21 +60,6 @@ GLUE = {
     "rte": ("RTE", "dev", "accuracy"),
 }
 """Task to its column in the tables, the split and the metric (Zhang et al. 2023, Table 3)."""
-_FOLDERS = {
-    **{"cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B", "qqp": "QQP", "mnli": "MNLI"},
-    **{"qnli": "QNLI", "rte": "RTE"},
-}
-SOURCES = {
-    "corpus": "your own text: .txt files with a blank line between documents, as trueneg corpus build reads them",
-    "glue": "gluebenchmark.com/tasks: one folder a task, below glue/",
-    "squad": "rajpurkar.github.io/SQuAD-explorer: train-v1.1.json and dev-v1.1.json, below squad/",
-    "cline_eval": "the releases that docs/finetuning.md lists (aclImdb/, snli/, contrast-sets/, …), below cline_eval/",
-    "vectors": "nlp.stanford.edu/projects/glove (glove.6B.50d.txt), and the counter-fitted vectors of Mrkšić et al. "
-    "2016 (counter-fitted-vectors.txt, or a JSON of neighbours), below vectors/",
-    "wikitext": "wikitext-2-raw-v1: wiki.test.raw, below wikitext/",
-    "substitution": "github.com/p-lambda/swords: swords-v1.1_dev.json.gz, below substitution/",
-}
-"""Folder below the data folder to what belongs there."""
 _ADVERSARIES = "adversaries."
 KNOWN = ("encoder", "text", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
 """What ``--set`` changes."""
@@ -186,9 +179,13 @@ class Setting:
             name = self._given("encoder") or str(find_encoder())
         return Input(Path(name), f"encoder {Path(name).name}") if Path(name).exists() else name
 
-    def input(self, place: str, *parts: str, prefix: str = "") -> Input:
-        """Name data below the data folder, by the folder that ``SOURCES`` has."""
-        return Input(self.data / place, place, parts, prefix, source=SOURCES[place.partition("/")[0]])
+    def input(self, place: str, *parts: str, prefix: str = "", files: tuple[str, ...] = ()) -> Input:
+        """Name data below the data folder, by the folder that ``SOURCES`` has, and the files that must be there."""
+        source = SOURCES[place.partition("/")[0]]
+        return Input(self.data / place, place, parts, prefix, source=source, files=files or files_needed(place, parts))
+
+    def _contrast_folder(self, task: str, prefix: str = "") -> Input:
+        return self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}", prefix=prefix, files=CONTRAST_FILES[task])
 
     def file(self, place: str, pattern: str) -> Input:
         """Find the one file of data that a pattern names.
@@ -290,7 +287,7 @@ class Setting:
         settings = dict(self.scale.finetune)
         if long := self.scale.long_tasks.get(task):
             settings |= {"task.length": long.length, "task.max_train_examples": long.max_train_examples}
-        place, parts = _place(task)
+        place, parts = place_of(task)
         several = "glue" if "," in task else task
         command: Command = (
             *("finetune", model, "--task", task, "--data", self.input(place, *parts), "--seed", str(seed)),
@@ -324,13 +321,12 @@ class Setting:
 
     def contrast_set(self, job: str, task: str) -> str:
         """Add the evaluation of a fine-tuned model on its task's contrast set."""
-        place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}")
-        return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", place)
+        return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", self._contrast_folder(task))
 
     def swept(self, task: str) -> Command:
         """Give the arguments that select a learning rate, as CLINE's Table 4 does."""
         rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
-        place = self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}", prefix="contrast-set:")
+        place = self._contrast_folder(task, "contrast-set:")
         select = self._given("select")
         on: Argument = place if select == "contrast-set" else select
         return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
@@ -450,26 +446,6 @@ def _of_steps(arguments: Sequence[str], steps: int) -> tuple[str, ...]:
     return (*words, "--steps", str(steps))
 
 
-def _place(task: str) -> tuple[str, tuple[str, ...]]:
-    """Give the folder of a task's data, or of several of GLUE's, and what it reads there."""
-    family = task.partition("/")[0]
-    if family == "glue":
-        return "glue", tuple(_FOLDERS[name.removeprefix("glue/")] for name in task.split(","))
-    if family == "squad":
-        return "squad", ()
-    return f"cline_eval/{CLINE_FOLDERS[task]}", ()
-
-
-CLINE_FOLDERS = {
-    **{"imdb": "aclImdb", "snli": "snli", "perspectrum": "perspectrum", "boolq": "boolq", "ag": "ag_news_csv"},
-    "mr": "rt-polaritydata",
-}
-"""Task of CLINE's paper to its folder below ``cline_eval/``."""
-CONTRAST_FOLDERS = {
-    **{"imdb": "contrast-sets", "boolq": "contrast-sets", "perspectrum": "contrast-sets"},
-    "snli": "counterfactually-augmented-data",
-}
-"""Task to the folder of its contrast set, below ``cline_eval/``."""
 VICTIM_SEED = 100
 """Of the model that adversarial examples are searched against."""
 _LEARNS = ("--set", "train.steps=60", "--set", "learning_rate=3e-3")
