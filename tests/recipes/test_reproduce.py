@@ -409,6 +409,20 @@ def test_models_that_are_one_at_a_scale_share_their_runs(data: Path, tmp_path: P
     assert runs("paper") == {f"pretrain-ELECTRA-small-512-{arm}s1" for arm in ("", "HC-", "SR-")}
 
 
+@pytest.mark.parametrize("scale", ["tiny", "mini", "paper"])
+def test_the_runs_that_table_2_looks_at_are_those_of_table_3(scale: str, data: Path, tmp_path: Path) -> None:
+    def runs(recipe: str) -> set[Path]:
+        planned = plan_tables(recipe, tmp_path, scale=scale, data=data).workspace
+        names = [name for name in planned.plan.jobs if re.fullmatch(r"pretrain-BERT-\w+(-kept)?-s\d", name)]
+        return {planned.folder(name) for name in names}
+
+    assert runs("tn-table2") == runs("tn-table3")
+    assert len(runs("tn-table2")) == (6 if scale == "paper" else 3)
+    few = plan_tables("tn-table3", tmp_path, scale=scale, data=data, settings=["pretrain.train.steps=8"]).workspace
+    kept = [name for name in few.plan.jobs if "keep_at" in few.command(name)]
+    assert kept == [], "six shares of eight steps are not six steps"
+
+
 @pytest.mark.parametrize(("scale", "rate"), [("mini", "0.0001"), ("paper", "3e-05")])
 def test_the_middle_learning_rate_is_taken_unless_one_is_selected(
     scale: str, rate: str, data: Path, tmp_path: Path

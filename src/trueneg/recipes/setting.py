@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trueneg.config.codec import override
+from trueneg.config.codec import full_name, override
 from trueneg.config.costs import cost_of
 from trueneg.config.options import FinetuneConfig, PretrainConfig
 from trueneg.config.presets import preset
@@ -27,6 +27,11 @@ from trueneg.runs.demo import find_encoder
 VECTORS = "*.50d*.txt"
 """File of GloVe's vectors (footnote 11)."""
 RETRIEVED = "lexical[forms=retrieved]"
+KEPT_AT = (0.0625, 0.125, 0.25, 0.5, 0.8, 1.0)
+"""Shares of its steps at which tn-table2 looks at a run."""
+KEEP = ("--set", f"train.keep_at={','.join(map(str, KEPT_AT))}")
+_KEEPS_FROM = 16
+"""Steps of which these shares are different steps."""
 ARMS: Mapping[str, str] = {
     "": "the baseline",
     "HC": "hard correction with the paper's table (section 3.2)",
@@ -122,6 +127,18 @@ class Settings:
             else:
                 raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, KNOWN)}")
         return found
+
+    def number(self, kind: str, name: str) -> float:
+        """Read an option of a kind of run by its full name; 0 where it is not set.
+
+        Example:
+            >>> Settings.parse(["finetune.epochs=2"]).number("finetune", "epochs")
+            2.0
+        """
+        config = PREFIXES[f"{kind}."]()
+        pairs = [option.split("=", 1) for of_kind, option in self.options if of_kind == kind]
+        found = [value for key, value in pairs if full_name(config, key.strip()) == name]
+        return float(found[-1]) if found else 0.0
 
     def words(self, kind: str) -> tuple[str, ...]:
         """Write the options of a kind of run as arguments."""
@@ -258,6 +275,9 @@ class Setting:
         model = self.scale.backbones[backbone]
         # Two models of the paper that are one at this scale share their runs.
         backbone = next(name for name, one in self.scale.backbones.items() if one == model)
+        asked = self.settings.number("pretrain", "train.steps")
+        if backbone.startswith("BERT") and not (arm or more or label or steps or 0 < asked < _KEEPS_FROM):
+            more, label = KEEP, "kept"  # as tn-table2 has it, so that the run is one: it trains the same
         if steps:
             ratio = steps / (_steps(model.pretrain) or steps)
             model = replace(model, pretrain=_of_steps(model.pretrain, steps), minutes=model.minutes * ratio)

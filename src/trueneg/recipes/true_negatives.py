@@ -18,23 +18,22 @@ from trueneg.recipes.papers import (
     PrintedTable,
 )
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
-from trueneg.recipes.setting import GLUE, RETRIEVED, VECTORS, Setting
+from trueneg.recipes.setting import GLUE, KEEP, KEPT_AT, RETRIEVED, VECTORS, Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader, rows_folder, without_model
 from trueneg.reporting.glue_server import FILES, server_scores
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
-FRACTIONS = {"6.25 %": 0.0625, "12.5 %": 0.125, "25 %": 0.25, "50 %": 0.5, "80 %": 0.8, "100 %": 1.0}
+FRACTIONS = dict(zip(TN_TABLE2.rows, KEPT_AT, strict=True))
 
 
 def table2(setting: Setting, arms: Sequence[str]) -> Read:
     """Rates of false negatives over training (Table 2)."""
     jobs: dict[tuple[str, int], str] = {}
-    keep = ("--set", f"train.keep_at={','.join(map(str, FRACTIONS.values()))}")
     wiki = setting.file("wikitext", "wiki.test.raw")
     sizes = [size for size in ("base", "large") if setting.has(f"BERT-{size}")]
     for size in sizes:
         for seed in setting.all_seeds:
-            run = setting.pretrain(f"BERT-{size}", "", seed, keep, label="kept")
+            run = setting.pretrain(f"BERT-{size}", "", seed, KEEP, label="kept")
             command = (
                 *("evaluate", "masked-lm", run, "--over-training", "--text", wiki, "--sequences", "lines"),
                 *("--detector", RETRIEVED, "--rows", str(setting.scale.limit)),
