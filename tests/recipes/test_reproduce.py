@@ -465,6 +465,41 @@ def test_adversarial_examples_of_ones_own_are_taken(data: Path, tmp_path: Path) 
     assert "--adversarial smart" in planned.workspace.command("finetune-BERT-SMART-imdb-s1")
 
 
+def adversarial_squad(data: Path, path: Path) -> Path:
+    """Write the made-up questions, the first of each paragraph with two versions that have a sentence more."""
+    content = json.loads((data / "squad" / "dev-v1.1.json").read_text())
+    for paragraph in [*content["data"][0]["paragraphs"]]:
+        for question in paragraph["qas"]:
+            question["id"] = question["id"].replace("-", "")
+        first = paragraph["qas"][0]
+        for number in (0, 1):
+            version = first | {"id": f"{first['id']}-high-conf-turk{number}"}
+            context = f"{paragraph['context']} Jeff Dean went to Chicago in 1999."
+            content["data"][0]["paragraphs"].append({"context": context, "qas": [version]})
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_published_adversarial_squad_has_columns_of_its_own(data: Path, tmp_path: Path) -> None:
+    files = [adversarial_squad(data, tmp_path / f"{name}.json") for name in ("AddSent", "AddOneSent")]
+    settings = [f"adversaries.squad={file}" for file in files]
+
+    def keys(settings: list[str]) -> dict[str, str]:
+        return dict(plan_tables("tn-table5", tmp_path, scale="tiny", data=data, settings=settings).workspace.keys)
+
+    before = keys(settings)
+    assert len(before) == len(keys([])) + 2 * 3 * 3, "files, rows, seeds"
+    files[0].write_text(files[0].read_text().replace("Chicago", "Boston"))
+    after = keys(settings)
+    assert {name for name in before if before[name] != after[name]} == {n for n in before if "-AddSent-" in n}
+    with pytest.raises(TaskError, match=r"dev-v1.1.json' has 'dev-0-0' without its original"):
+        keys([f"adversaries.squad={data / 'squad' / 'dev-v1.1.json'}"])
+    with pytest.raises(TaskError, match=r"nowhere"):
+        keys(["adversaries.squad=nowhere"])
+    with pytest.raises(ConfigError, match=r"another is called AddSent, too"):
+        keys([settings[0], settings[0]])
+
+
 def test_arms_beyond_the_paper_have_rows_without_its_figures(data: Path, tmp_path: Path) -> None:
     planned = plan_tables("tn-table6", tmp_path, scale="tiny", data=data, seeds=1, arms=["HC in context", "CLINE"])
     names = planned.workspace.plan.jobs
@@ -481,8 +516,12 @@ def test_no_scale_needs_the_data_of_another(tmp_path: Path) -> None:
 def test_every_table_of_both_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything, at the scale that only shows that it runs."""
     monkeypatch.delenv("WNSEARCHDIR", raising=False)  # AddSent goes by counts of senses, which the small WordNet lacks
-    said = trueneg("reproduce", "all", "--scale", "tiny", "--seeds", 1, "--out", tmp_path, "--workers", 2)
+    published = adversarial_squad(made_up_data(tmp_path / "data"), tmp_path / "AddSent.json")
+    options = ("--scale", "tiny", "--seeds", 1, "--out", tmp_path, "--workers", 2)
+    said = trueneg("reproduce", "all", *options, "--set", f"adversaries.squad={published}")
     assert said.code == 0, said.err[-3000:]
+    cell = load_table(tmp_path / "tn-table5").cell("ELECTRA-small HC", "AddSent drop of F1")
+    assert cell is not None and cell.paper is None and set(cell.by_seed) == {1}
     for name in TABLES:
         table = load_table(tmp_path / name)
         assert any(cell.by_seed for cell in table.cells) or name == "tn-table7", name

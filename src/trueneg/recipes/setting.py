@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trueneg.attacks.published import read_published_squad
 from trueneg.config.codec import full_name, override
 from trueneg.config.costs import cost_of
 from trueneg.config.options import FinetuneConfig, PretrainConfig
@@ -86,7 +87,8 @@ class Settings:
     """What CLINE's Table 4 selects the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
     paper does, which is the test set."""
     adversaries: tuple[tuple[str, str], ...] = ()
-    """Task and a file of adversarial examples, published or saved, to take instead of making them."""
+    """Task and a file of adversarial examples, published or saved, to take instead of making them; of SQuAD besides,
+    and as many as there are."""
     options: tuple[tuple[str, str], ...] = ()
     """Kind of run (``pretrain`` or ``finetune``) and an option of all its runs, as ``--set`` takes it."""
 
@@ -117,8 +119,8 @@ class Settings:
                 found = replace(found, text=value)
             elif key.startswith(_ADVERSARIES) and equals:
                 task = key.removeprefix(_ADVERSARIES)
-                if task not in CLINE_FOLDERS:
-                    raise ConfigError(f"--set {setting}: {unknown_name('task', task, CLINE_FOLDERS)}")
+                if task not in (known := (*CLINE_FOLDERS, "squad")):
+                    raise ConfigError(f"--set {setting}: {unknown_name('task', task, known)}")
                 found = replace(found, adversaries=(*found.adversaries, (task, value)))
             elif key == "select" and equals:
                 if value not in SELECTIONS:
@@ -370,6 +372,20 @@ class Setting:
         )
         name = safe_name("adversaries", backbone, task)
         return Output("adversaries.jsonl", self.plan.add(Job(name, command, minutes=5 * self.scale.minutes)))
+
+    def adversarial_squad(self) -> list[Input]:
+        """Name the files of adversarial SQuAD (Jia and Liang 2017) that the settings have.
+
+        Raises:
+            TruenegError: for one that is not there or none, or two whose columns would have one name.
+        """
+        self.taken.add(f"{_ADVERSARIES}squad")
+        given = [Path(path) for task, path in self.settings.adversaries if task == "squad"]
+        for number, path in enumerate(given):
+            read_published_squad(path)
+            if path.stem in [other.stem for other in given[:number]]:
+                raise ConfigError(f"--set {_ADVERSARIES}squad={path}: another is called {path.stem}, too: rename one")
+        return [Input(path, f"adversarial SQuAD {path.name}") for path in given]
 
     def _cline(self, arguments: Sequence[str], is_control: bool) -> tuple[str, ...]:
         """Make a model's arguments CLINE's, or its control's: the preset of the paper, or the model's own sizes."""
