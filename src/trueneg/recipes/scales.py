@@ -67,9 +67,20 @@ class Scale:
     limit: int = 0
     """Rows, triplets or attacked examples to read; 0 for all."""
     minutes: float = 1.0
-    """Rough time of a fine-tuning."""
+    """Rough time of a fine-tuning that reads ``examples``."""
+    examples: int = 0
+    """Training examples of 128 tokens, times epochs; 0 where all tasks take the same time."""
+    start: float = 0.0
+    """Minutes of these that no example takes."""
+
+    @property
+    def epochs(self) -> float:
+        """Of fine-tuning, where the scale has its own."""
+        return float(str(self.finetune.get("epochs", 1.0)))
 
 
+_MEAN_OF_GLUE = 3 * 120_000
+"""Three epochs of the mean of its eight tasks."""
 _BERT, _ROBERTA = "bert-base-uncased", "roberta-base"
 _TINY_MODEL = (
     *("--steps", "16", "--length", "24", "--batch-size", "4", "--set", "corpus.eval_rows=8"),
@@ -136,6 +147,8 @@ SCALES = {
         correction_steps=1000,
         reads_online=True,
         minutes=1.5,
+        examples=2 * 2000,
+        start=0.5,
     ),
     "small": Scale(
         "hours on one GPU: ELECTRA-small from nothing and BERT-base continued, fewer steps than the papers",
@@ -147,6 +160,8 @@ SCALES = {
         },
         cline_steps=2000,
         minutes=5,
+        examples=_MEAN_OF_GLUE,
+        start=0.5,
     ),
     "paper": Scale(
         "the papers' own sizes: days on several GPUs",
@@ -160,6 +175,8 @@ SCALES = {
         },
         tagger="spacy:en_core_web_sm",
         minutes=30,
+        examples=_MEAN_OF_GLUE,
+        start=1.0,
     ),
 }  # fmt: skip
 

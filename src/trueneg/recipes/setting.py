@@ -9,10 +9,9 @@ from typing import Any
 
 from trueneg.attacks.published import read_published_squad
 from trueneg.config.codec import full_name, override
-from trueneg.config.costs import cost_of
 from trueneg.config.options import FinetuneConfig, PretrainConfig
-from trueneg.config.presets import preset
 from trueneg.errors import ConfigError, unknown_name
+from trueneg.recipes.estimates import PAPERS, of_steps, steps_of, training_minutes, tuning_minutes
 from trueneg.recipes.places import (
     CLINE_FOLDERS,
     CONTRAST_FILES,
@@ -277,12 +276,12 @@ class Setting:
         model = self.scale.backbones[backbone]
         # Two models of the paper that are one at this scale share their runs.
         backbone = next(name for name, one in self.scale.backbones.items() if one == model)
-        asked = self.settings.number("pretrain", "train.steps")
+        asked = int(self.settings.number("pretrain", "train.steps"))
         if backbone.startswith("BERT") and not (arm or more or label or steps or 0 < asked < _KEEPS_FROM):
             more, label = KEEP, "kept"  # as tn-table2 has it, so that the run is one: it trains the same
         if steps:
-            ratio = steps / (_steps(model.pretrain) or steps)
-            model = replace(model, pretrain=_of_steps(model.pretrain, steps), minutes=model.minutes * ratio)
+            minutes = model.minutes * steps / (steps_of(model.pretrain) or steps)
+            model = replace(model, pretrain=of_steps(model.pretrain, steps), minutes=minutes)
         name = safe_name("pretrain", backbone, arm.replace(" ", "-"), label, f"s{seed}")
         is_cline, is_control = arm.startswith("CLINE"), arm == "continued"
         corpus = self.corpus(backbone, is_tagged=is_cline)
@@ -296,7 +295,7 @@ class Setting:
             *more,
             *self._options("pretrain"),
         )
-        minutes = _minutes(arguments) or model.minutes * (3 if is_cline else 1)
+        minutes = training_minutes(arguments, model.minutes * (3 if is_cline else 1), asked)
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
 
     def checkpoint(self, backbone: str, seed: int) -> Argument:
@@ -319,12 +318,7 @@ class Setting:
             *self._options("finetune"),
         )
         name = safe_name("finetune", label.replace(" ", "-"), several, f"s{seed}")
-        minutes = (long.minutes if long else self.scale.minutes) * self._effort(more)
-        return self.plan.add(Job(name, command, resumes=True, minutes=minutes))
-
-    def _effort(self, more: Command) -> float:
-        """Estimate how many times a plain fine-tuning's time another takes: FreeLB passes three times over a step."""
-        return (len(self.scale.learning_rates) if "--sweep" in more else 1) * (3 if "--adversarial" in more else 1)
+        return self.plan.add(Job(name, command, resumes=True, minutes=tuning_minutes(self.scale, task, command)))
 
     def model(self, job: str) -> Output:
         """Name what a fine-tuning leaves: the folder of its task."""
@@ -390,7 +384,7 @@ class Setting:
     def _cline(self, arguments: Sequence[str], is_control: bool) -> tuple[str, ...]:
         """Make a model's arguments CLINE's, or its control's: the preset of the paper, or the model's own sizes."""
         words = list(arguments)
-        if words[0].startswith(_PAPERS):
+        if words[0].startswith(PAPERS):
             words = [words[0].replace("tn-", "cline-")]  # with CLINE's steps, not those of another paper
         if "--objective" in words:
             del words[words.index("--objective") : words.index("--objective") + 2]
@@ -453,33 +447,8 @@ _USES: Mapping[str, tuple[str, ...]] = {
 }
 """How an arm begins to what it does with what its detector accepts."""
 
-_PAPERS = ("tn-", "cline-")
-"""How the names of the papers' presets begin."""
 _JUDGED = ("--set", "objective.judged=argmax")
 """Section 3.2's reading of r_k, which the papers' presets have already."""
-
-
-def _minutes(arguments: Sequence[str]) -> float:
-    """Estimate the minutes of a preset of the papers on a GPU; 0 for another."""
-    if not arguments[0].startswith(_PAPERS):
-        return 0.0
-    config = preset(arguments[0])
-    steps = _steps(arguments) or config.train.steps
-    return round(60 * cost_of(config).gpu_hours * steps / config.train.steps)
-
-
-def _steps(arguments: Sequence[str]) -> int:
-    """Read ``--steps``; 0 where it is not given."""
-    return int(arguments[arguments.index("--steps") + 1]) if "--steps" in arguments else 0
-
-
-def _of_steps(arguments: Sequence[str], steps: int) -> tuple[str, ...]:
-    """Give arguments with other steps."""
-    words = list(arguments)
-    if "--steps" in words:
-        words[words.index("--steps") + 1] = str(steps)
-        return tuple(words)
-    return (*words, "--steps", str(steps))
 
 
 VICTIM_SEED = 100
