@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,22 @@ def test_what_was_not_kept_in_time_is_named(config_of: MakeConfig, tmp_path: Pat
     with pytest.warns(TruenegWarning, match=r"train.keep_at: the run is at step 10 and did not keep 6: only a new run"):
         pretrain(config_of("mlm", KEEP, "train.save_every=5"), tmp_path / "run", resume=True, quiet=True)
     assert list(kept(tmp_path / "run")) == [12, 24]
+
+
+def test_a_finished_run_is_not_asked_for_other_steps(config_of: MakeConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    pretrain(config_of("mlm", KEEP), run, quiet=True)
+    before = (run / "config.json").read_bytes()
+    for other, lost in (("keep_at=0.25,0.75,1", "18"), ("keep_every=10", "10, 20")):
+        said = rf"train.{other.partition('=')[0]}: '.*run' has finished and kept no {lost}, as .* another --out"
+        with pytest.raises(CheckpointError, match=said):
+            pretrain(config_of("mlm", f"train.{other}"), run, resume=True, quiet=True)
+    assert (run / "config.json").read_bytes() == before
+    for fewer in ("train.keep_at=0.25", "train.keep_at="):
+        assert pretrain(config_of("mlm", fewer), run, resume=True, quiet=True).reason == "finished"
+    shutil.rmtree(run / "kept")  # to make room: the same command goes on saying that it has finished
+    with pytest.warns(TruenegWarning, match="did not keep 6"):
+        pretrain(config_of("mlm", "train.keep_at=0.25"), run, resume=True, quiet=True)
 
 
 def test_a_full_disk_is_named(config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

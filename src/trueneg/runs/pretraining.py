@@ -20,7 +20,6 @@ from trueneg.config.codec import decode, encode, save_config
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
 from trueneg.config.stages import Stage, check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
-from trueneg.config.validation import steps_to_keep
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.keyed import mixed_seed
@@ -44,6 +43,7 @@ from trueneg.objectives.smoothing import Smoothing
 from trueneg.runs.automatic import as_recorded, with_attention, with_packing
 from trueneg.runs.configuring import check_has_corpus
 from trueneg.runs.exporting import RECIPE, save_run_model
+from trueneg.runs.keeping import refuse_other_steps_kept, warn_of_steps_not_kept
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
 from trueneg.runs.stages import begun_stages, check_ahead, check_places, stage_table
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
@@ -66,7 +66,6 @@ from trueneg.training.folder import (
     PROVENANCE,
     SIMILARITY,
     kept_folder,
-    kept_models,
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Ending, Loop
@@ -190,6 +189,7 @@ def pretrain(
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
         if found:
             config = as_recorded(config, found[1].config)
+            refuse_other_steps_kept(config, found[1], folder)
         session = _Session(config, folder, processes, device, opened, quiet, verify, precision_note)
         first, num_stages = stage_at(stages_of(config), found[1].step if found else 0), len(stages_of(config))
         for number in range(first, num_stages):
@@ -358,7 +358,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     if is_first and found and processes.is_main:
         # A kill between the checkpoint and its export left an older model, or none, in hf/.
         _export(run, own, tokenizer, folder, folder / HUGGING_FACE)
-        _warn_of_steps_not_kept(session.config, run.step, folder)
+        warn_of_steps_not_kept(session.config, run.step, folder)
     workload = _workload(own, encoders, device)
     if is_first and session.config.stages:
         for line in stage_table(list(describe_stages(session.config))).terminal().splitlines():
@@ -457,20 +457,6 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
             target,
             lambda new: save_run_model(run.module.model, tokenizer, config, folder, run.step, new),
             f"{whole}: make room and continue with --resume",
-        )
-
-
-def _warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> None:
-    """Say which steps of ``train.keep_at`` and ``keep_every`` a resumed run has behind it without having kept them."""
-    lost = [number for number in steps_kept(config) if number <= step and number not in kept_models(folder)]
-    if lost:
-        which = ", ".join(f"{one:,}" for one in lost)
-        asked = "train.keep_at" if config.train.keep_at.strip() else "train.keep_every"
-        asked = asked if steps_to_keep(config.train) else "stages"
-        warnings.warn(
-            f"{asked}: the run is at step {step:,} and did not keep {which}: only a new run can",
-            TruenegWarning,
-            stacklevel=3,
         )
 
 
