@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adversarial_squad import adversarial_squad
 from scipy.stats import ttest_1samp
 
 from trueneg.errors import ConfigError, TaskError
@@ -106,6 +107,12 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table4", "--scale", "tiny", "--set", "select=test"), "contrast-set"),
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imbd=x"), "imdb"),
         (("cline-table2", "--scale", "tiny", "--set", "adversaries.imdb=nowhere.csv"), "nowhere.csv"),
+        (("tn-table3", "--scale", "tiny", "--set", "text.ELECTRA-smal=x"), "ELECTRA-small"),
+        (("tn-table3", "--scale", "tiny", "--set", "text.BERT-base=nowhere"), "--set text.BERT-base=nowhere"),
+        (
+            ("tn-table4", "--scale", "tiny", "--set", "text.BERT-base=x"),
+            "text.BERT-base=x changes nothing of tn-table4",
+        ),
         (("tn-table3", "--scale", "tiny", "--arms", "SMART"), "SMART is a way of fine-tuning"),
         (("pilot",), "cline-table2"),
         (("tn-table3", "--scale", "tiny", "--set", "tagger=pattern"), "tagger=pattern changes nothing of tn-table3"),
@@ -409,20 +416,6 @@ def test_models_that_are_one_at_a_scale_share_their_runs(data: Path, tmp_path: P
     assert runs("paper") == {f"pretrain-ELECTRA-small-512-{arm}s1" for arm in ("", "HC-", "SR-")}
 
 
-@pytest.mark.parametrize("scale", ["tiny", "mini", "paper"])
-def test_the_runs_that_table_2_looks_at_are_those_of_table_3(scale: str, data: Path, tmp_path: Path) -> None:
-    def runs(recipe: str) -> set[Path]:
-        planned = plan_tables(recipe, tmp_path, scale=scale, data=data).workspace
-        names = [name for name in planned.plan.jobs if re.fullmatch(r"pretrain-BERT-\w+(-kept)?-s\d", name)]
-        return {planned.folder(name) for name in names}
-
-    assert runs("tn-table2") == runs("tn-table3")
-    assert len(runs("tn-table2")) == (6 if scale == "paper" else 3)
-    few = plan_tables("tn-table3", tmp_path, scale=scale, data=data, settings=["pretrain.train.steps=8"]).workspace
-    kept = [name for name in few.plan.jobs if "keep_at" in few.command(name)]
-    assert kept == [], "six shares of eight steps are not six steps"
-
-
 @pytest.mark.parametrize(("scale", "rate"), [("mini", "0.0001"), ("paper", "3e-05")])
 def test_the_middle_learning_rate_is_taken_unless_one_is_selected(
     scale: str, rate: str, data: Path, tmp_path: Path
@@ -463,41 +456,6 @@ def test_adversarial_examples_of_ones_own_are_taken(data: Path, tmp_path: Path) 
     assert {"adversaries-BERT-base-snli"} == {n for n in planned.workspace.plan.jobs if n.startswith("adversaries")}
     assert str(given) in planned.workspace.command("adversarial-BERT-SMART-imdb-s1")
     assert "--adversarial smart" in planned.workspace.command("finetune-BERT-SMART-imdb-s1")
-
-
-def adversarial_squad(data: Path, path: Path) -> Path:
-    """Write the made-up questions, the first of each paragraph with two versions that have a sentence more."""
-    content = json.loads((data / "squad" / "dev-v1.1.json").read_text())
-    for paragraph in [*content["data"][0]["paragraphs"]]:
-        for question in paragraph["qas"]:
-            question["id"] = question["id"].replace("-", "")
-        first = paragraph["qas"][0]
-        for number in (0, 1):
-            version = first | {"id": f"{first['id']}-high-conf-turk{number}"}
-            context = f"{paragraph['context']} Jeff Dean went to Chicago in 1999."
-            content["data"][0]["paragraphs"].append({"context": context, "qas": [version]})
-    path.write_text(json.dumps(content))
-    return path
-
-
-def test_published_adversarial_squad_has_columns_of_its_own(data: Path, tmp_path: Path) -> None:
-    files = [adversarial_squad(data, tmp_path / f"{name}.json") for name in ("AddSent", "AddOneSent")]
-    settings = [f"adversaries.squad={file}" for file in files]
-
-    def keys(settings: list[str]) -> dict[str, str]:
-        return dict(plan_tables("tn-table5", tmp_path, scale="tiny", data=data, settings=settings).workspace.keys)
-
-    before = keys(settings)
-    assert len(before) == len(keys([])) + 2 * 3 * 3, "files, rows, seeds"
-    files[0].write_text(files[0].read_text().replace("Chicago", "Boston"))
-    after = keys(settings)
-    assert {name for name in before if before[name] != after[name]} == {n for n in before if "-AddSent-" in n}
-    with pytest.raises(TaskError, match=r"dev-v1.1.json' has 'dev-0-0' without its original"):
-        keys([f"adversaries.squad={data / 'squad' / 'dev-v1.1.json'}"])
-    with pytest.raises(TaskError, match=r"nowhere"):
-        keys(["adversaries.squad=nowhere"])
-    with pytest.raises(ConfigError, match=r"another is called AddSent, too"):
-        keys([settings[0], settings[0]])
 
 
 def test_arms_beyond_the_paper_have_rows_without_its_figures(data: Path, tmp_path: Path) -> None:

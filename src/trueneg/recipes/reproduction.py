@@ -81,7 +81,7 @@ def plan_tables(
         data: The folder with corpus/, glue/, squad/, …; ``tiny`` makes its own.
         seeds: Runs of each arm, with seeds 1, 2, …; of pre-training and of fine-tuning alike.
         arms: Further ways of pre-training from ``ARMS``, which the paper does not have.
-        settings: ``encoder=…``, ``text=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
+        settings: ``encoder=…``, ``text=…``, ``text.MODEL=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
 
     Raises:
         ConfigError: for unknown names, data or an encoder that is not there, or a setting that no job takes.

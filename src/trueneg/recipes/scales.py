@@ -180,6 +180,9 @@ SCALES = {
     ),
 }  # fmt: skip
 
+MODELS = tuple(dict.fromkeys(name for scale in SCALES.values() for name in scale.backbones))
+"""Models of the tables, of any scale."""
+
 
 def find_scale(name: str) -> Scale:
     """Look a scale up.

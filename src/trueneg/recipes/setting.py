@@ -21,7 +21,7 @@ from trueneg.recipes.places import (
     place_of,
 )
 from trueneg.recipes.plan import Argument, Command, Input, Job, Output, Plan, safe_name, with_settings
-from trueneg.recipes.scales import ENCODER, Scale
+from trueneg.recipes.scales import ENCODER, MODELS, Scale
 from trueneg.runs.demo import find_encoder
 
 VECTORS = "*.50d*.txt"
@@ -65,8 +65,8 @@ GLUE = {
     "rte": ("RTE", "dev", "accuracy"),
 }
 """Task to its column in the tables, the split and the metric (Zhang et al. 2023, Table 3)."""
-_ADVERSARIES = "adversaries."
-KNOWN = ("encoder", "text", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
+_ADVERSARIES, _TEXT = "adversaries.", "text."
+KNOWN = ("encoder", "text", "text.MODEL", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
 """What ``--set`` changes."""
 SELECTIONS = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
@@ -82,6 +82,8 @@ class Settings:
     """Who tags words for CLINE, as in ``corpus build``."""
     text: str = ""
     """Text for pre-training instead of the data's corpus/."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """Model of the tables and the text that it alone is trained on."""
     select: str = "held-out"
     """What CLINE's Table 4 selects the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
     paper does, which is the test set."""
@@ -116,6 +118,11 @@ class Settings:
                 found = replace(found, tagger=value)
             elif key == "text" and equals:
                 found = replace(found, text=value)
+            elif key.startswith(_TEXT) and equals:
+                model = key.removeprefix(_TEXT)
+                if model not in MODELS:
+                    raise ConfigError(f"--set {setting}: {unknown_name('model', model, MODELS)}")
+                found = replace(found, texts=(*found.texts, (model, value)))
             elif key.startswith(_ADVERSARIES) and equals:
                 task = key.removeprefix(_ADVERSARIES)
                 if task not in (known := (*CLINE_FOLDERS, "squad")):
@@ -220,12 +227,15 @@ class Setting:
             )
         return Input(found[0], f"{place}/{found[0].name}", source=SOURCES[place])
 
-    def texts(self) -> tuple[Input, ...]:
-        """Name the text of pre-training.
+    def texts(self, backbone: str) -> tuple[Input, ...]:
+        """Name the text of a model's pre-training.
 
         Raises:
             ConfigError: if there is none.
         """
+        if model := self._with_own_text(backbone):
+            path = dict(self.settings.texts)[model]
+            return (Input(Path(path), f"text of {model}", source=f"--set {_TEXT}{model}={path}"),)
         if text := self._given("text"):
             return (Input(Path(text), "text", source="--set text=…"),)
         files = [path for path in sorted((self.data / "corpus").glob("*.txt*")) if ".valid." not in path.name]
@@ -233,19 +243,26 @@ class Setting:
             raise ConfigError(f"no *.txt below '{self.data / 'corpus'}': it is {SOURCES['corpus']}")
         return tuple(Input(path, f"corpus/{path.name}", source=SOURCES["corpus"]) for path in files)
 
+    def _with_own_text(self, backbone: str) -> str:
+        """Name the model whose text a model has: its own, or ELECTRA-small's for ELECTRA-small-512; none of its own."""
+        names = [name for name in sorted(MODELS, key=len, reverse=True) if f"{backbone}-".startswith(f"{name}-")]
+        self.taken.update(f"{_TEXT}{name}" for name in names)
+        return next((name for name in names if name in dict(self.settings.texts)), "")
+
     def tokenizer(self, backbone: str) -> Argument:
         """Give the tokenizer of a model, trained on the text where the scale has none."""
         name = self.scale.backbones[backbone].tokenizer
         if name:
             return self.encoder(name)
-        command: Command = ("tokenizer", "train", *self.texts(), "--vocab-size", "400", "--out", Output("tokenizer"))
-        return Output("tokenizer", self.plan.add(Job("tokenizer", command)))
+        texts, job = self.texts(backbone), safe_name("tokenizer", self._with_own_text(backbone))
+        command: Command = ("tokenizer", "train", *texts, "--vocab-size", "400", "--out", Output("tokenizer"))
+        return Output("tokenizer", self.plan.add(Job(job, command)))
 
     def corpus(self, backbone: str, *, is_tagged: bool = False) -> Output:
         """Add the corpus of a model's tokenizer."""
         tokenizer = self.tokenizer(backbone)
         command: Command = (
-            *("corpus", "build", *self.texts(), "--tokenizer", tokenizer, "--out", Output("corpus")),
+            *("corpus", "build", *self.texts(backbone), "--tokenizer", tokenizer, "--out", Output("corpus")),
             *("--valid", "0.1" if self.scale.is_made_up else "0.01"),
             *self._tagging(is_tagged),
         )

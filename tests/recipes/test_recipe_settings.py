@@ -1,0 +1,76 @@
+"""What ``--set`` changes of a recipe's plan, and what plans share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from adversarial_squad import adversarial_squad
+
+from trueneg.errors import ConfigError, TaskError
+from trueneg.recipes.made_up_data import made_up_data
+from trueneg.recipes.reproduction import plan_tables
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_up_data(tmp_path_factory.mktemp("settings") / "data")
+
+
+@pytest.mark.parametrize("scale", ["tiny", "mini", "paper"])
+def test_the_runs_that_table_2_looks_at_are_those_of_table_3(scale: str, data: Path, tmp_path: Path) -> None:
+    def runs(recipe: str) -> set[Path]:
+        planned = plan_tables(recipe, tmp_path, scale=scale, data=data).workspace
+        names = [name for name in planned.plan.jobs if re.fullmatch(r"pretrain-BERT-\w+(-kept)?-s\d", name)]
+        return {planned.folder(name) for name in names}
+
+    assert runs("tn-table2") == runs("tn-table3")
+    assert len(runs("tn-table2")) == (6 if scale == "paper" else 3)
+    few = plan_tables("tn-table3", tmp_path, scale=scale, data=data, settings=["pretrain.train.steps=8"]).workspace
+    kept = [name for name in few.plan.jobs if "keep_at" in few.command(name)]
+    assert kept == [], "six shares of eight steps are not six steps"
+
+
+def test_published_adversarial_squad_has_columns_of_its_own(data: Path, tmp_path: Path) -> None:
+    files = [adversarial_squad(data, tmp_path / f"{name}.json") for name in ("AddSent", "AddOneSent")]
+    settings = [f"adversaries.squad={file}" for file in files]
+
+    def keys(settings: list[str]) -> dict[str, str]:
+        return dict(plan_tables("tn-table5", tmp_path, scale="tiny", data=data, settings=settings).workspace.keys)
+
+    before = keys(settings)
+    assert len(before) == len(keys([])) + 2 * 3 * 3, "files, rows, seeds"
+    files[0].write_text(files[0].read_text().replace("Chicago", "Boston"))
+    after = keys(settings)
+    assert {name for name in before if before[name] != after[name]} == {n for n in before if "-AddSent-" in n}
+    with pytest.raises(TaskError, match=r"dev-v1.1.json' has 'dev-0-0' without its original"):
+        keys([f"adversaries.squad={data / 'squad' / 'dev-v1.1.json'}"])
+    with pytest.raises(TaskError, match=r"nowhere"):
+        keys(["adversaries.squad=nowhere"])
+    with pytest.raises(ConfigError, match=r"another is called AddSent, too"):
+        keys([settings[0], settings[0]])
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_a_model_may_have_a_text_of_its_own(scale: str, data: Path, tmp_path: Path) -> None:
+    """Zhang et al. train small models on OpenWebText and the others on Wikipedia and BooksCorpus."""
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "a.txt").write_text("the text of the web\n")
+
+    def texts(recipe: str, *settings: str) -> dict[str, set[str]]:
+        planned = plan_tables(recipe, tmp_path, scale=scale, data=data, seeds=1, settings=settings)
+        jobs = planned.workspace.plan.jobs
+        corpora = {
+            job.command[job.command.index("--corpus") + 1] for job in jobs.values() if job.command[0] == "pretrain"
+        }
+        return {one.job: {of.name for of in jobs[one.job].inputs if "encoder" not in of.name} for one in corpora}
+
+    made_up, own = {"corpus/made-up.txt"}, {"text of ELECTRA-small"}
+    web = f"text.ELECTRA-small={tmp_path / 'web'}"
+    assert all(found == made_up for found in texts("tn-table3").values())
+    found = texts("tn-table3", web)
+    assert {name: of == own for name, of in found.items()} == {name: "small" in name for name in found}
+    assert len(found) > 1 and [*texts("tn-table4", web).values()].count(own) == 1, "that of 512 tokens has it, too"
+    jobs = plan_tables("tn-table3", tmp_path, scale=scale, data=data, seeds=1, settings=[web]).workspace.plan.jobs
+    assert ("tokenizer-ELECTRA-small" in jobs) == (scale == "tiny")
