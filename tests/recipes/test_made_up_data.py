@@ -151,3 +151,18 @@ def test_mistakes(tmp_path: Path) -> None:
 def test_it_is_written_without_torch() -> None:
     code = "import sys, trueneg.recipes.made_up_data; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_data_that_are_there_are_left_alone(tmp_path: Path) -> None:
+    """Jobs of another process may read them, and would count for nothing."""
+    folder = made_up_data(tmp_path / "data", num=12)
+    paths = sorted(folder.rglob("*"))
+    before = [path.stat() for path in paths]
+    made_up_data(folder, num=12)
+    assert [path.stat().st_ctime_ns for path in paths] == [one.st_ctime_ns for one in before]
+    changed, further = folder / "squad" / "dev-v1.1.json", folder / "squad" / "further.json"
+    whole = changed.read_bytes()
+    changed.write_bytes(whole[:-9])
+    further.write_text("{}")
+    made_up_data(folder, num=12)
+    assert changed.read_bytes() == whole and not further.exists()
