@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+import trueneg
 from trueneg.errors import ConfigError, JobError
 from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
 from trueneg.recipes.scripts import scripted, shell_script, slurm_script
+from trueneg.recipes.tables import several_versions
 
 WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
 
@@ -118,6 +120,19 @@ def test_jobs_run_once_and_what_changed_runs_again(text: Path, tmp_path: Path) -
     assert [line for line in said if "of 1" in line] == ["1 of 1: corpus"]
     kept = {name: (first.folder(name) / FINISHED).stat().st_mtime_ns for name in first.plan.jobs}
     assert kept == stamps
+
+
+def test_jobs_of_several_versions_are_told(text: Path, tmp_path: Path) -> None:
+    """A key knows nothing of versions: what an earlier one did counts as done, and the table must say so."""
+    workspace = Workspace.open(tmp_path, small_plan(text))
+    assert several_versions(workspace) == [], "nothing is done yet"
+    run_jobs(workspace)
+    assert workspace.versions("doctor")["trueneg"] == trueneg.__version__ and several_versions(workspace) == []
+    for job, versions in (("doctor", {"trueneg": "0.0.9", "torch": "2.0"}), ("corpus", {})):
+        record = workspace.folder(job) / FINISHED
+        record.write_text(json.dumps({**json.loads(record.read_text()), "versions": versions}))
+    (note,) = several_versions(workspace)
+    assert "; trueneg 0.0.9, torch 2.0: 1" in note and "unknown: 1" in note
 
 
 def test_changed_data_are_named(text: Path, tmp_path: Path) -> None:

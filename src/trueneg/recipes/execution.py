@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from trueneg.errors import Interrupted, JobError, TruenegError
+from trueneg.evaluation.results.provenance import versions
 from trueneg.files.whole import write_json
 from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Input, Stamps, Workspace, check_untouched
 
@@ -168,7 +169,7 @@ def _end_with_parent() -> None:
 
 
 def _finish(workspace: Workspace, name: str, seconds: float) -> None:
-    finished = replace(workspace.finished(name), seconds=round(seconds, 3))
+    finished = replace(workspace.finished(name), seconds=round(seconds, 3), versions=versions())
     write_json(workspace.folder(name) / FINISHED, asdict(finished))
 
 

@@ -112,6 +112,8 @@ class Finished:
     """Name of what it read to its digest."""
     seconds: float | None = None
     """That it took, the last time if it was resumed; None where a script ran it."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """What it was done by, as ``results.provenance.versions`` has it; empty where a script ran it."""
     schema: int = SCHEMA
 
 
@@ -320,6 +322,14 @@ class Workspace:
             ConfigError: for a ``job.json`` that is damaged.
         """
         return self._record(name).seconds or 0.0
+
+    def versions(self, name: str) -> Mapping[str, str]:
+        """Tell what a job was done by that has finished; nothing where that was not written.
+
+        Raises:
+            ConfigError: for a ``job.json`` that is damaged.
+        """
+        return self._record(name).versions
 
     def state(self, name: str) -> State:
         """Tell whether a job has finished.

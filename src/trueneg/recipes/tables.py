@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,7 +169,7 @@ def assemble(
             Cell(row, column, printed.figure(row, column), measured.figures.get((row, column), {}))
             for row in rows for column in columns
         ],
-        judged, [*lacking(printed, rows, measured, why), *notes],
+        judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace)],
         {name: workspace.told(name) for name in workspace.plan.jobs},
         {one.name: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
@@ -198,6 +199,18 @@ def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why:
             by_reason.setdefault(why.get(name, "nothing was measured"), []).append(name)
         notes += [f"{what}: {', '.join(of_reason)} ({reason})." for reason, of_reason in by_reason.items()]
     return notes
+
+
+def several_versions(workspace: Workspace) -> list[str]:
+    """Say which versions the jobs of a plan were done by, if they are several: a key knows nothing of versions."""
+    found: Counter[str] = Counter()
+    for name in workspace.plan.jobs.keys() - workspace.missing():
+        known = workspace.versions(name)
+        of_job = [f"{what} {known[what]}" for what in ("trueneg", "revision", "torch", "transformers") if what in known]
+        found[", ".join(of_job) or "unknown"] += 1
+    if len(found) < 2:
+        return []
+    return [f"Jobs were done by several versions: {'; '.join(f'{what}: {num}' for what, num in found.most_common())}."]
 
 
 def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
