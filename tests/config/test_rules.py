@@ -248,6 +248,21 @@ def test_the_released_variant_brings_the_released_views() -> None:
     assert views_of("cline.variant=paper") == views_of()
 
 
+def test_the_released_variant_reads_the_original_masked_whatever_the_preset() -> None:
+    """As the authors' code; the papers' presets read the text itself, as Eq. 5 and 6."""
+
+    def original(*settings: str) -> str:
+        cline = configure("cline-bert-base", settings=settings).objective.cline
+        assert cline.views.preset == ("released" if "cline.variant=released" in settings else "paper")
+        return cline.original
+
+    assert original() == original("cline.variant=paper") == "clean"
+    assert original("cline.variant=released") == "masked"
+    assert original("cline.variant=released", "cline.original=clean") == "clean"
+    without = configure("cline-bert-base", settings=["cline.variant=released", "cline.contrast=false"])
+    assert without.objective.cline.views.preset == "released"
+
+
 def test_a_preset_of_views_in_a_file_stands_for_its_values(tmp_path: Path) -> None:
     saved = override(PretrainConfig(), ["cline.views.preset=paper", "cline.views.senses=first"])
     save_config(saved, tmp_path / "config.json")

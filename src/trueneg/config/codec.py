@@ -146,9 +146,10 @@ def override(config: T, assignments: Sequence[str]) -> T:
     settings = [_setting(config, assignment) for assignment in assignments]
     named = {path for path, _ in settings}
     for path, text in list(settings):
-        brought, _, value = known[path].brings.get(text, "").partition("=")
-        if brought and (other := _joined(path.rpartition(".")[0], brought)) not in named:
-            settings.append((other, value))
+        for brought in known[path].brings.get(text, ()):
+            name, _, value = brought.partition("=")
+            if (other := _joined(path.rpartition(".")[0], name)) not in named:
+                settings.append((other, value))
     for path, text in sorted(settings, key=lambda setting: not known[setting[0]].presets):
         config = _replace(config, path.split("."), text)
     return config

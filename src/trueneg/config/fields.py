@@ -42,8 +42,8 @@ class Rule:
     """Old names of the field, read with a deprecation warning."""
     old_values: Mapping[str, str] = field(default_factory=dict)
     """Old names of values to their current ones, read with a deprecation warning."""
-    brings: Mapping[str, str] = field(default_factory=dict)
-    """Values to a setting ``key=value`` of the same group that comes with them, unless that option is set, too."""
+    brings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values to settings ``key=value`` of the same group that come with them, unless that option is set, too."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Of an option that names the values of its whole group: what each name sets; the others go back to their
     defaults. So a configuration always holds the values that are used."""

@@ -349,9 +349,11 @@ class TripletConfig:
 class ClineConfig:
     """Contrastive learning with semantic negatives (Wang et al. 2021)."""
 
-    variant: Literal["paper", "released"] = option("paper", brings={"released": "views.preset=released"})
-    """Equations 4 and 6, or what the authors' code minimises. ``released`` sets the authors' views, too
-    (``views.preset=released``), unless a preset of views is set."""
+    variant: Literal["paper", "released"] = option(
+        "paper", brings={"released": ("views.preset=released", "original=masked")}
+    )
+    """Equations 4 and 6, or what the authors' code minimises. ``released`` sets the authors' views
+    (``views.preset=released``) and original (``original=masked``), too, each unless it is set besides."""
     rtd: bool = True
     """Find the words that were replaced; False is Table 6's "w/o RTD"."""
     contrast: bool = True
