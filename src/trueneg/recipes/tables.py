@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError
-from trueneg.evaluation.results.comparison import Compared, compare
+from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
+from trueneg.evaluation.results.split_pairs import Compared
 from trueneg.evaluation.results.store import (
     check_predictions,
     find_results,

@@ -11,8 +11,9 @@ from itertools import takewhile
 from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
 from trueneg.config.options import PretrainConfig
-from trueneg.evaluation.results.comparison import Compared, Comparison
+from trueneg.evaluation.results.comparison import Comparison
 from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
+from trueneg.evaluation.results.split_pairs import Compared
 from trueneg.evaluation.results.trial import BASELINE, Trial
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
 from trueneg.reporting.baselines import lineage_of, lineage_of_checkpoint

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueneg.evaluation.results.comparison import AverageCompared, Compared, Comparison
+from trueneg.evaluation.results.average_comparison import AverageCompared
+from trueneg.evaluation.results.comparison import Comparison
+from trueneg.evaluation.results.split_pairs import Compared
 from trueneg.evaluation.results.store import Result
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, refuse_other_data, summarise
 from trueneg.evaluation.statistics.intervals import Interval

@@ -1,0 +1,295 @@
+"""One split of one task as two systems predicted it: the difference of each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from trueneg.config.codec import flatten, with_current_names
+from trueneg.config.fields import names_where
+from trueneg.config.options import FinetuneConfig
+from trueneg.errors import TaskError, unknown_name
+from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
+from trueneg.evaluation.statistics.averages import Pair, error_reduction
+from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.evaluation.statistics.significance import (
+    MIN_SEEDS,
+    Difference,
+    Scores,
+    SignTest,
+    difference,
+    sign_test,
+    stochastic_order,
+)
+from trueneg.tasks.metrics import METRICS, Columns, Metric
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric on one split of one task: the contender's mean over seeds against the baseline's."""
+
+    task: str
+    split: str
+    metric: str
+    is_primary: bool
+    baseline: str
+    contender: str
+    left: dict[int, float]
+    """The baseline's figure by seed."""
+    right: dict[int, float]
+    """The contender's."""
+    is_paired: bool
+    """Whether the difference is taken seed by seed."""
+    num_examples: int
+    num_groups: int
+    """Examples, or groups of them, that vary independently."""
+    difference: Difference
+    """Contender minus baseline."""
+    signs: SignTest
+    eps_min: float | None
+    """How far the contender's seeds are from being stochastically above the baseline's; None with fewer than
+    ``MIN_SEEDS``, which say too little of an order."""
+    p_adjusted: float | None = None
+    """By Holm's method over all primary metrics of the comparison; None for other metrics."""
+    error_reduction: Interval | None = None
+    """The difference as a share of the baseline's errors; None where it makes none."""
+    notes: list[str] = field(default_factory=list)
+    """What else differs between the two: seeds left out, settings."""
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether the difference holds for ways of training, not only for these models."""
+        return self.difference.variance_seeds is not None
+
+
+MeasuredPair: TypeAlias = tuple[Compared, Pair]
+"""What is said of a metric, and the figures it rests on."""
+
+
+class SplitPair:
+    """One split of one task as two systems predicted it, with the seeds that are compared.
+
+    Args:
+        baseline: Its name.
+        contender: Its name.
+        task: As results name it.
+        split: As results name it.
+        left: The baseline's result file of each seed, and what it says.
+        right: The contender's.
+    """
+
+    def __init__(
+        self,
+        baseline: str,
+        contender: str,
+        task: str,
+        split: str,
+        left: Mapping[int, tuple[Path, Result]],
+        right: Mapping[int, tuple[Path, Result]],
+    ) -> None:
+        self.names: dict[str, Any] = {"baseline": baseline, "contender": contender, "task": task, "split": split}
+        common = sorted(left.keys() & right.keys())
+        self.is_paired = len(common) > 1 or left.keys() == right.keys()
+        seeds = (common, common) if self.is_paired else (sorted(left), sorted(right))
+        self.sides = [{seed: side[seed] for seed in chosen} for side, chosen in zip((left, right), seeds, strict=True)]
+        self.notes = [
+            f"seeds {_listed(side.keys() - set(chosen))} of {name} are not used: the other has not run them"
+            for name, side, chosen in zip((baseline, contender), (left, right), seeds, strict=True)
+            if side.keys() - set(chosen)
+        ]
+        if not self.is_paired:
+            self.notes.append(f"unpaired: seeds {_listed(left)} against {_listed(right)}")
+        self.notes += _other_settings(self.sides)
+        self.notes += [
+            note
+            for name, side in zip((baseline, contender), self.sides, strict=True)
+            for found in sorted({_selected_on(result, split) for _, result in side.values()})
+            if found and (note := f"of {name}, {found}")
+        ]
+
+    def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[MeasuredPair]:
+        """Compare each metric that was chosen and that all results have."""
+        results = [result for side in self.sides for _, result in side.values()]
+        first = results[0]
+        known = [name for name in first.metrics if all(name in result.metrics for result in results)]
+        chosen = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
+        chosen = [name for name in chosen if name in known]
+        if unknown := [name for name in chosen if name not in METRICS]:
+            first_path = next(iter(self.sides[0].values()))[0]
+            raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
+        if not chosen:
+            return []
+        if results[0].num_examples < 2:
+            return []
+        predictions = self._predictions()
+        self.notes += self._constants(predictions)
+        return [
+            self._compared(METRICS[name], name == first.primary, predictions, confidence, resamples, seed)
+            for name in chosen
+        ]
+
+    def lacking(self, metric: str) -> list[str]:
+        """Say which of the chosen metrics some results have and others lack, or that there are too few examples."""
+        results = [result for side in self.sides for _, result in side.values()]
+        if not all(result.metrics for result in results):
+            return []
+        if results[0].num_examples < 2:
+            return [f"{self.names['task']} {self.names['split']}: one example, of which nothing is compared"]
+        some = dict.fromkeys(name for result in results for name in result.metrics)
+        chosen = {"all": list(some), "primary": [results[0].primary]}.get(metric, [metric])
+        found = [
+            f"'{name}' is not in the results of {' and '.join(without)}"
+            for name in chosen
+            if name in some
+            and (
+                without := [
+                    self.names[role] + (f" (seeds {_listed(seeds)})" if len(seeds) < len(side) else "")
+                    for role, side in zip(("baseline", "contender"), self.sides, strict=True)
+                    if (seeds := [seed for seed, (_, result) in side.items() if name not in result.metrics])
+                ]
+            )
+        ]
+        where = f"{self.names['task']} {self.names['split']}"
+        return [f"{where}: {', '.join(found)}: evaluate again"] if found else []
+
+    def _predictions(self) -> list[list[Columns]]:
+        """Read each side's predictions by seed, all in the order of the first."""
+        order: dict[str, int] = {}
+        gold: list[Any] = []
+        sides = []
+        for side in self.sides:
+            systems = []
+            for path, _ in side.values():
+                predictions = load_predictions(path)
+                keys = [one.get("key") for one in predictions]
+                if not order:
+                    order = {str(key): number for number, key in enumerate(keys)}
+                    gold = [one.get("gold") for one in predictions]
+                    first = path
+                numbers = [order.get(str(key), -1) for key in keys]
+                if sorted(numbers) != list(range(len(gold))):
+                    strange = sum(number < 0 for number in numbers)
+                    raise TaskError(
+                        f"'{first}' and '{path}' are of different examples ({len(gold):,} and {len(keys):,}, "
+                        f"{strange:,} of them unknown to the first): evaluate both on the same split"
+                    )
+                ordered = [predictions[number] for number in np.argsort(numbers)]
+                if [one.get("gold") for one in ordered] != gold:
+                    raise TaskError(
+                        f"'{first}' and '{path}' differ in their gold labels: evaluate both on the same data"
+                    )
+                systems.append(columns_of(ordered))
+            sides.append(systems)
+        return sides
+
+    def _constants(self, predictions: Sequence[Sequence[Columns]]) -> list[str]:
+        """Say which seeds predict the same of all examples: a fine-tuning that failed."""
+        return [
+            f"{name} predicts the same of everything with seeds {_listed(failed)}"
+            for name, side, systems in zip(
+                (self.names["baseline"], self.names["contender"]), self.sides, predictions, strict=True
+            )
+            if (
+                failed := [
+                    seed
+                    for seed, columns in zip(side, systems, strict=True)
+                    if "predicted" in columns and len(np.unique(columns["predicted"])) == 1
+                ]
+            )
+        ]
+
+    def _compared(
+        self,
+        metric: Metric,
+        is_primary: bool,
+        predictions: Sequence[Sequence[Columns]],
+        confidence: float,
+        resamples: int,
+        seed: int,
+    ) -> MeasuredPair:
+        figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, predictions, strict=True)]
+        by_seed = [np.array(list(side.values())) for side in figures]
+        first = predictions[0][0]
+        bootstrap = Bootstrap.over(first, resamples, seed)
+        samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
+        left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
+        pair = Pair(left, right, bootstrap.num_groups, self.is_paired)
+        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in predictions]
+        upward = -1.0 if metric.less_is_better else 1.0
+        row = Compared(
+            **self.names,
+            metric=metric.name,
+            is_primary=is_primary,
+            left=figures[0],
+            right=figures[1],
+            is_paired=self.is_paired,
+            num_examples=len(first[metric.columns[0]]),
+            num_groups=bootstrap.num_groups,
+            difference=difference(left, right, bootstrap.num_groups, is_paired=self.is_paired, confidence=confidence),
+            signs=sign_test(mean_scores[1] - mean_scores[0], first.get("group")),
+            eps_min=stochastic_order(*(upward * scores for scores in by_seed), seed=seed)
+            if min(map(len, by_seed)) >= MIN_SEEDS
+            else None,
+            error_reduction=error_reduction([pair], less_is_better=metric.less_is_better, confidence=confidence),
+            notes=self.notes,
+        )
+        return row, pair
+
+    def _figures(
+        self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
+    ) -> dict[int, float]:
+        """Compute the metric of each seed from its predictions, which must give what the result file says."""
+        figures = {}
+        for (seed, (path, result)), columns in zip(side.items(), systems, strict=True):
+            figures[seed] = metric(columns)
+            if abs(figures[seed] - result.metrics[metric.name]) > 1e-6:
+                raise TaskError(
+                    f"the predictions behind '{path}' give {metric.name} {figures[seed]:.6f}, the file says "
+                    f"{result.metrics[metric.name]:.6f}: one of them is not of this run, evaluate again"
+                )
+        return figures
+
+
+def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[str]:
+    """Say which settings of the runs differ, beyond the models and seeds that are compared."""
+    found: dict[str, list[set[str]]] = {}
+    for side in sides:
+        flat = [_settings(result) for _, result in side.values()]
+        for name in {name for settings in flat for name in settings}:
+            found.setdefault(name, []).append({str(settings.get(name, "not set")) or "(empty)" for settings in flat})
+    return [
+        f"{name} differs: {' against '.join('/'.join(sorted(values)) for values in by_side)}"
+        for name, by_side in sorted(found.items())
+        if len(by_side) < len(sides) or len(set().union(*by_side)) > 1
+    ]
+
+
+SELECTED = " is the best of "
+
+
+def _selected_on(result: Result, split: str) -> str:
+    """Say which split a result was selected on by a sweep; nothing of examples that no result is reported on."""
+    swept = result.train.get("sweep")
+    if not swept or swept["on"] == HELD_OUT:
+        return ""
+    effect = ", the examples of this comparison: too high" if swept["on"] == split else ""
+    names = " and ".join(swept["settings"])
+    return f"{names}{SELECTED}{swept['num_combinations']} by {swept['metric']} on {swept['on']}{effect}"
+
+
+def _settings(result: Result) -> dict[str, Any]:
+    flat = flatten(with_current_names(FinetuneConfig, result.config))
+    ignored = names_where(FinetuneConfig, lambda rule: not rule.is_compared)
+    settings = {name: value for name, value in flat.items() if name not in ignored}
+    settings |= {name: result.train[name] for name in ("num_examples",) if name in result.train}
+    settings |= {f"data of {split}": digest for split, digest in result.train.get("data", {}).items()}
+    return settings | {"selection": result.selection}
+
+
+def _listed(seeds: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(seeds)))
