@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import World, contents, fails, pretrain_options, trueneg, works
+from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works
 
 import trueneg as trueneg_api
 from trueneg.cli.evaluate import kind_of
+from trueneg.reporting.provenance import provenance_table
+from trueneg.reporting.sources import read_sources
 
 
 def records(*arguments: object) -> list[dict[str, Any]]:
@@ -31,6 +34,31 @@ def test_a_course_of_training_ends_where_the_run_ended(world: World) -> None:
     assert early["readings"]["gold_loss"] != late["readings"]["gold_loss"]
     # An ELECTRA run shows no random tokens: its generator would take them for gold.
     assert whole["config"]["objective"]["masking"]["random_share"] == 0
+
+
+def provenance(file: Path) -> list[str]:
+    """The command that a report names for a file, as a shell has its words, without ``trueneg``."""
+    (row,) = provenance_table(read_sources([file]), {}).rows
+    return shlex.split(str(row[-1]))[1:]
+
+
+def test_a_report_names_the_command_that_makes_a_file_again(world: World, tmp_path: Path) -> None:
+    options = ("--corpus", world.corpus, "--rows", 5, "--sequences", "packed", "--length", 20, "--over-training")
+    detectors = ("--detector", "lexical[forms=retrieved]", "--detector", "first-sense", "--wordnet", WORDNET)
+    made, again = tmp_path / "made.json", tmp_path / "again.json"
+    works("evaluate", "masked-lm", world.run, *options, *detectors, "--set", "masking.rate=0.3", "--out", made)
+    works(*provenance(made), "--out", again)
+    assert json.loads(again.read_text()) == json.loads(made.read_text())
+    assert json.loads(made.read_text())["versions"]["trueneg"] == trueneg_api.__version__
+
+    swords = Path(__file__).parents[1] / "data" / "swords" / "tiny.json"
+    options = ("--data", swords, "--limit", 3, "--no-inflect", "--folds", 2, "--resamples", 9, "--seed", 4)
+    works("detect", "benchmark", *options, "--detector", "lexical", "--wordnet", WORDNET, "--out", tmp_path / "made")
+    command = provenance(tmp_path / "made" / "substitution.json")
+    command[command.index("--data") + 1] = str(swords)  # data are named without their place
+    works(*command, "--wordnet", WORDNET, "--out", tmp_path / "again")
+    first, second = (json.loads((tmp_path / name / "substitution.json").read_text()) for name in ("made", "again"))
+    assert second["options"] == first["options"]
 
 
 def test_a_configuration_is_said_once_with_what_records_differ_in(world: World) -> None:

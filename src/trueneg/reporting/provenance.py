@@ -146,14 +146,31 @@ def _of_files(sources: Sources) -> Iterator[Row]:
             command += ["--rows", str(file.read.rows)] if file.read.rows else []
             yield (file.name, f"encoders: {what}", "–", *_versions(file.read.versions), shlex.join(command))
     for file in sources.files["detectors"]:
-        command = ["trueneg", "detect", "swords", "--data", *file.read.data]
+        command = ["trueneg", "detect", "benchmark", "--data", *file.read.data]
         command += [part for one in file.read.measured for part in ("--detector", one.detector)]
+        command += _of_benchmark(file.read.options)
         seed = str(file.read.options.get("seed", "–"))
         yield (file.name, "detectors", seed, *_versions(file.read.versions), shlex.join(command))
     for file in sources.files["held_out"]:
-        version = str(file.data.get("version", ""))
-        command = ["trueneg", "evaluate", "masked-lm", str(file.data.get("checkpoint", "RUN"))]
-        yield (file.name, "held-out text", "–", *_versions({"trueneg": version}), shlex.join(command))
+        models = dict.fromkeys(record.checkpoint for record in file.read.records)
+        command = ["trueneg", "evaluate", "masked-lm", *models, *file.read.arguments]
+        made_by = _versions({"trueneg": file.read.version, **file.read.versions})
+        yield (file.name, "held-out text", "–", *made_by, shlex.join(command))
+
+
+_BENCHMARK = {
+    **{"threshold": "calibrated", "precision": None, "folds": 10, "resamples": 1000, "seed": 0},
+    **{"phrases": "auto", "limit": 0, "vocabulary": None},
+}
+"""Options of ``detect benchmark`` that its results note, and their defaults."""
+
+
+def _of_benchmark(options: Mapping[str, object]) -> Iterator[str]:
+    for name, default in _BENCHMARK.items():
+        if options.get(name, default) != default:
+            yield from (f"--{name}", str(options[name]))
+    if not options.get("inflect", True):
+        yield "--no-inflect"
 
 
 def _versions(versions: Mapping[str, str]) -> tuple[str, str, str]:

@@ -172,6 +172,10 @@ class HeldOut(FalseNegativeRecord):
 @dataclass(frozen=True)
 class _HeldOut:
     records: list[HeldOut]
+    arguments: list[str] = field(default_factory=list)
+    """Of the command, after the checkpoints; empty in files of versions that did not write them."""
+    version: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 Kind = Literal["hits", "similarity", "detectors", "held_out", "planted"]

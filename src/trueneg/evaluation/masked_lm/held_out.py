@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.codec import encode, flatten, load_config, override
-from trueneg.config.options import ModelConfig, PretrainConfig
+from trueneg.config.codec import encode, flatten, override
+from trueneg.config.options import PretrainConfig
 from trueneg.config.validation import check_options_apply
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
@@ -23,23 +23,23 @@ from trueneg.detectors import make_detector
 from trueneg.detectors.annotated import annotations_of
 from trueneg.detectors.base import Detector
 from trueneg.detectors.specification import check_forms_apply
-from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning, unknown_name
+from trueneg.errors import ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.masked_lm.corrections import Correction, most_convincing
 from trueneg.evaluation.masked_lm.false_negatives import find_false_negatives
+from trueneg.evaluation.masked_lm.kept_checkpoints import CheckpointRef, checkpoints_of, load_checkpoint, run_config
+from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.whole import write_json
 from trueneg.hardware import autocast
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
-from trueneg.objectives import objective_kind, with_objective
+from trueneg.objectives import with_objective
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.terminal.progress import Tell, counted, untold
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.batches import held_out_batches, row_index
-from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.distributed import Processes, choose_device
-from trueneg.training.folder import CHECKPOINTS, CONFIG, FALSE_NEGATIVES, METRICS, kept_models
-from trueneg.training.saved_model import saved_model
+from trueneg.training.folder import FALSE_NEGATIVES
 from trueneg.version import __version__
 
 SEQUENCES = ("documents", "packed", "lines")
@@ -90,6 +90,8 @@ class HeldOutTable:
     """One result per checkpoint, text and detector, as in Table 2."""
 
     records: Sequence[HeldOutResult]
+    arguments: Sequence[str] = ()
+    """Of ``trueneg evaluate masked-lm``, after the checkpoints."""
 
     def summary(self) -> dict[str, Any]:
         """Give plain data: all ``records``, and on top the fields of the first, for evaluations of just one.
@@ -104,7 +106,7 @@ class HeldOutTable:
             settings = flatten(data.pop("config"))
             differs = {name: value for name, value in settings.items() if value != common[name]}
             records.append({**data, "differs": differs})
-        return {**first, "records": records}
+        return {**first, "records": records, "arguments": list(self.arguments), "versions": versions()}
 
     def save(self, path: Path) -> None:
         """Write the results as JSON."""
@@ -124,7 +126,7 @@ class HeldOutTable:
             if run_config(checkpoint) is None:
                 continue
             try:
-                HeldOutTable(last or of_run).save(path)
+                HeldOutTable(last or of_run, self.arguments).save(path)
                 written.append(path)
             except OSError as error:
                 warnings.warn(
@@ -244,7 +246,15 @@ def evaluate_table(
                         say(f"{checkpoint}{step}: {trial.sequences} of {trial.text}")
                     results = evaluator.evaluate(model, trial, checkpoint, ref, num_rows, progress)
                     found += [((number, at, who, when), result) for who, result in enumerate(results)]
-    return HeldOutTable([result for _, result in sorted(found, key=lambda item: item[0])])
+    asked: dict[str, Sequence[object]] = {
+        **{"corpus": corpora, "text": texts, "sequences": sequences, "detector": detectors, "set": settings},
+        **{"wordnet": [wordnet], "rows": [num_rows], "length": [length]},
+    }
+    arguments = [word for name, each in asked.items() for one in each if one for word in (f"--{name}", str(one))]
+    return HeldOutTable(
+        [result for _, result in sorted(found, key=lambda item: item[0])],
+        [*arguments, *(["--over-training"] if over_training else [])],
+    )
 
 
 @dataclass(frozen=True)
@@ -437,61 +447,3 @@ def _trials(
 def _write(data: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, data)
-
-
-@dataclass(frozen=True)
-class CheckpointRef:
-    """A checkpoint of a run, or a model of it that ``train.keep_at`` kept."""
-
-    run: Path
-    path: Path
-    step: int
-    config: PretrainConfig
-    is_model: bool = False
-    """Whether ``path`` is a Hugging Face folder."""
-
-    @property
-    def fraction(self) -> float:
-        """Share of the run's steps done by then."""
-        return self.step / self.config.train.steps
-
-
-def run_config(checkpoint: str) -> PretrainConfig | None:
-    """Load the configuration of a run's folder; None if it is not one."""
-    folder = Path(checkpoint)
-    is_run = (folder / METRICS).is_file()
-    return load_config(PretrainConfig, folder / CONFIG) if is_run else None
-
-
-def checkpoints_of(run: str) -> list[CheckpointRef]:
-    """List a run's checkpoints and the models it kept, oldest first: see ``train.keep`` and ``train.keep_at``.
-
-    Raises:
-        ConfigError: if the folder holds no run.
-        CheckpointError: if the run has no complete checkpoint.
-    """
-    config = run_config(run)
-    if config is None:
-        raise ConfigError(f"'{run}' is not a run, so it has no checkpoints: name a run's folder")
-    models = {step: CheckpointRef(Path(run), path, step, config, True) for step, path in kept_models(Path(run)).items()}
-    saved = [
-        CheckpointRef(Path(run), path, state.step, config)
-        for path, state in kept_checkpoints(Path(run) / CHECKPOINTS)
-        if state.step not in models
-    ]
-    if not (saved or models):
-        raise CheckpointError(f"'{run}' has no complete checkpoint: continue it with --resume")
-    return sorted([*saved, *models.values()], key=lambda ref: ref.step)
-
-
-def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
-    """Load the masked language model of a checkpoint; of an ELECTRA run, the generator.
-
-    Raises:
-        CheckpointError: if its tensors are not those of the run's model.
-        ModelError: see ``saved_model``.
-    """
-    if checkpoint.is_model:
-        return load_masked_lm(ModelConfig(start_from=str(checkpoint.path)), load_tokenizer(checkpoint.path))
-    model = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
-    return objective_kind(checkpoint.config.objective.name).masked_lm(model)

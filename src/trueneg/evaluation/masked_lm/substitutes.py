@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trueneg.errors import ConfigError, ModelError, unknown_name
 from trueneg.evaluation.detectors.candidates import Candidates, Lemmatizer, is_phrase, lemmatizer, merge_candidates
 from trueneg.evaluation.detectors.swords import Benchmark, Item, read_benchmark
-from trueneg.evaluation.masked_lm.held_out import run_config
+from trueneg.evaluation.masked_lm.kept_checkpoints import run_config
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import Result, columns_of, save_result
 from trueneg.evaluation.statistics.bootstrap import Bootstrap
