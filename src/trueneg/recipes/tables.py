@@ -205,7 +205,8 @@ def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why:
 def several_versions(workspace: Workspace) -> list[str]:
     """Say which versions the jobs of a plan were done by, if they are several: a key knows nothing of versions."""
     found: Counter[str] = Counter()
-    for name in workspace.plan.jobs.keys() - workspace.missing():
+    missing = workspace.missing()
+    for name in [name for name in workspace.plan.jobs if name not in missing]:
         known = workspace.versions(name)
         of_job = [f"{what} {known[what]}" for what in ("trueneg", "revision", "torch", "transformers") if what in known]
         found[", ".join(of_job) or "unknown"] += 1
