@@ -64,7 +64,7 @@ def is_of_results(folder: Path) -> bool:
     from trueneg.training.folder import METRICS
 
     is_run = (folder / METRICS).is_file() and not folder.name.startswith("seed-")
-    return not is_run and any(find_results(folder)) and not is_experiment(folder)
+    return not is_run and not is_experiment(folder) and any(find_results(folder))
 
 
 def report_tables(folders: Sequence[Path], form: str, out: Path | None, output: Output) -> None:

@@ -28,7 +28,7 @@ def of_recipe(table: ReproducedTable, number: int) -> dict[str, Any]:
         [
             [
                 *(f"{claim.row} − {claim.baseline}", claim.column, _signed(claim.paper)),
-                NONE if claim.interval is None else _interval(claim.interval),
+                NONE if claim.interval is None else f"{claim.interval:+.2f}",
                 NONE if claim.p is None else p_value(claim.p),
                 *(f"{SIGNS[claim.verdict]} {claim.verdict}", claim.reason),
             ]
@@ -77,7 +77,3 @@ def _values(table: ReproducedTable) -> Table:
 
 def _signed(number: float | None) -> str:
     return NONE if number is None else f"{number:+.2f}"
-
-
-def _interval(interval: Any) -> str:
-    return f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"

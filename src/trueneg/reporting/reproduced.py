@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 
 from trueneg.evaluation.results.reproduction import Cell, ReproducedTable
-from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.reporting.tables import ENDS, Column, Table, ends_of, told_column
 
 FIGURE = ("paper", "mean", "standard deviation")
@@ -29,7 +28,7 @@ def reproduced_tables(reproduced: ReproducedTable) -> list[Table]:
         [
             f"{claim.row} against {claim.baseline}, {claim.column}",
             (claim.paper, "" if claim.paper is None else f"{claim.paper:+.2f}"),
-            claim.interval and (*ends_of(claim.interval), _interval(claim.interval)),
+            claim.interval and (*ends_of(claim.interval), f"{claim.interval:+.2f}"),
             *(claim.p, claim.verdict, claim.reason),
         ]
         for claim in reproduced.claims
@@ -54,7 +53,3 @@ def _cell(cell: Cell | None, has_paper: bool) -> tuple[float | None, float | Non
     paper = f"{'' if cell.paper is None else f'{cell.paper:g}'} |" if has_paper else ""
     shown = "" if cell.mean is None else f"{cell.mean:.2f}{'' if spread is None else f' ± {spread:.2f}'}"
     return cell.paper, cell.mean, spread, f"{paper} {shown}".strip()
-
-
-def _interval(interval: Interval) -> str:
-    return f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"

@@ -111,7 +111,7 @@ def judge(
     """
     if obstacle or interval is None:
         return "not comparable", obstacle or "nothing was measured"
-    found = f"{interval.estimate:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+    found = f"{interval:+.2f}"
     if not paper and not is_ours:
         lacking = "the paper has no such figure" if paper is None else "the paper shows no difference"
         return "not comparable", f"{lacking}; ours: {found}"

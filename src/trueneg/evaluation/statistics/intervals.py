@@ -19,6 +19,8 @@ class Interval:
     Example:
         >>> str(Interval(0.123, 0.101, 0.145, 5))
         '+0.123 [+0.101, +0.145]'
+        >>> f"{Interval(0.123, 0.101, 0.145, 5):+.2f}"
+        '+0.12 [+0.10, +0.14]'
     """
 
     estimate: float
@@ -37,9 +39,14 @@ class Interval:
         """Whether it has no width but for rounding, as of equal values, which have no spread to judge by."""
         return self.high - self.low <= 1e-9 * max(1.0, abs(self.estimate))
 
+    def __format__(self, spec: str) -> str:
+        """Write each of the three numbers by a format; by default with signs, as differences are written."""
+        estimate, low, high = (format(number, spec or "+.3f") for number in (self.estimate, self.low, self.high))
+        return f"{estimate} [{low}, {high}]"
+
     def __str__(self) -> str:
-        """With signs, as differences are written."""
-        return f"{self.estimate:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        """Write it as it is formatted by default."""
+        return format(self)
 
 
 def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
