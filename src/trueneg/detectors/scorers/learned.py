@@ -246,8 +246,7 @@ class LearnedScorer(SubstitutionScorer):
     @property
     def counts(self) -> Mapping[str, int]:
         """Those of its parts."""
-        parts = (self.contextual, self.prototypes, self.teacher)
-        return sum_of_counts(part for part in parts if part is not None)
+        return sum_of_counts(self._readers())
 
     def reads(self) -> tuple[object, ...]:
         """What its features are made of, and what was learned."""
@@ -266,9 +265,12 @@ class LearnedScorer(SubstitutionScorer):
 
     def to(self, device: torch.device) -> None:
         """Move what it has."""
-        for part in (self.contextual, self.prototypes, self.teacher):
-            if part is not None:
-                part.to(device)
+        for part in self._readers():
+            part.to(device)
+
+    def _readers(self) -> list[SubstitutionScorer]:
+        """Those of its parts that read or compute."""
+        return [part for part in (self.contextual, self.prototypes, self.teacher) if part is not None]
 
 
 def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: float = PENALTY) -> Matrix:
