@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from answered_corrections import answer
 
 from trueneg.errors import ConfigError
 from trueneg.recipes.corrections import ONE_HOT
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.plan import OUTPUT, Workspace
 from trueneg.recipes.reproduction import Planned, plan_tables
 
 SEEDS = 4
@@ -54,26 +53,6 @@ def test_prototypes_read_online_where_a_scale_reads_little_of_its_text(data: Pat
         word for word in odd.arguments("pretrain-BERT-base-soft-in-context-s1") if word.startswith("annotated:")
     ]
     assert given.startswith('annotated:"') and given.endswith('/notes"') and "repro (1)" in given
-
-
-def answer(workspace: Workspace, figures: dict[str, list[float]]) -> None:
-    """Write what the evaluations would have written: GAP by arm and seed, and all else the same everywhere."""
-    for name in workspace.plan.jobs:
-        kind, _, rest = name.partition("-")
-        if kind not in ("writes", "vectors", "loss"):
-            continue
-        arm, _, seed = rest.rpartition("-s")
-        metrics = {"f10_lenient_acceptable": 0.1, "f10_lenient_conceivable": 0.2, "gap": figures[arm][int(seed) - 1]}
-        written = [{"config": {"substitution": {"target": way}}, "metrics": metrics} for way in ("masked", "visible")]
-        vectors = [
-            {"pooling": pooling, "spearman": spearman}
-            for spearman in (0.9, 0.4)  # of the encoder that it continues, and its own
-            for pooling in ("cls", "mean")
-        ]
-        said = {"writes": {"results": written}, "vectors": {"sts": vectors}, "loss": {"readings": {"gold_loss": 3.5}}}
-        folder = workspace.folder(name)
-        folder.mkdir(parents=True)
-        (folder / OUTPUT).write_text(json.dumps(said[kind]))
 
 
 def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes import cline, corrections, true_negatives
+from trueneg.recipes.joining import JOINABLE
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3
 from trueneg.recipes.plan import FINISHED, OUTPUT, Job, Output, Plan, Workspace
-from trueneg.recipes.reproduction import ALL, TABLES, Planned, plan_tables
+from trueneg.recipes.reproduction import ALL, MADE_UP, TABLES, Planned, plan_tables
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
 from trueneg.recipes.true_negatives import FRACTIONS
 from trueneg.reporting.reproduced import reproduced_tables
@@ -125,7 +126,11 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("planted", "--dry-run", "--format", "slrm"), "slurm"),
         (("planted", "--seed", "2", "--seeds", "3"), "--seeds"),
         (("planted", "--seed", "-1"), "seed must be at least 1"),
-        (("tn-table3", "--scale", "tiny", "--seed", "2"), "--seed"),
+        (("tn-table3", "--scale", "tiny", "--seed", "2", "--seeds", "3"), "--seeds"),
+        (("tn-table3", "--scale", "tiny", "--seed", "-1"), "seed must be at least 1, got -1"),
+        (("tn-table3", "--scale", "tiny", "--join", "x"), "copy jobs/"),
+        (("corrections", "--scale", "tiny", "--join", "nowhere"), "nowhere"),
+        (("planted", "--join", "x"), "--join"),
         (("tn-table3", "--scale", "tiny", "--corpus", "x"), "--corpus"),
     ],
 )
@@ -475,3 +480,10 @@ def test_every_table_of_both_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         table = load_table(tmp_path / name)
         assert any(cell.by_seed for cell in table.cells) or name == "tn-table7", name
         assert json.loads((tmp_path / name / "table.json").read_text())["commands"]
+    for name in JOINABLE:
+        joined = ("--data", tmp_path / MADE_UP, "--join", tmp_path / name, "--out", tmp_path / "joined")
+        said = works("reproduce", name, *options[:4], *joined)
+        assert (
+            "0 of" not in said.err and load_table(tmp_path / "joined" / name).cells == load_table(tmp_path / name).cells
+        )
+        assert not (tmp_path / "joined" / "jobs").exists()

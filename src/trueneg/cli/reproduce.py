@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 LIST, PLANTED = "list", "planted"
 DEFAULT_OUT = Path("repro")
 TABLE = "table"
-_OF_OTHERS = {"corpus", "wordnet", "seed"}
-_OF_TABLES = {"data"}
+_OF_OTHERS = {"corpus", "wordnet"}
+_OF_TABLES = {"data", "join"}
 
 
 def reproduce(
@@ -45,8 +45,15 @@ def reproduce(
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 3,
     seed: Annotated[
-        int, typer.Option(help="planted: this seed alone, while other processes do other runs of the same folder.")
+        int,
+        typer.Option(help="This seed alone, where others run elsewhere: planted's in one folder, a table's by --join."),
     ] = 0,
+    join: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder of this recipe that another machine wrote: its seeds and rows are taken from its table.json."
+        ),
+    ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help="planted: a corpus with held-out text; by default one of WordNet's.")
     ] = None,
@@ -75,7 +82,7 @@ def reproduce(
     To see that everything runs: `trueneg reproduce all --scale tiny --seeds 2 --out repro-tiny/`
     """
     from trueneg.recipes import planted
-    from trueneg.recipes.reproduction import ALL, PILOT, TABLES, listed
+    from trueneg.recipes.reproduction import ALL, PILOT, TABLES, listed, plan_tables
     from trueneg.recipes.scripts import SCRIPTS
 
     output = Output(as_json, quiet)
@@ -103,7 +110,17 @@ def reproduce(
             output.result(results, table)
     elif recipe in (*TABLES, ALL):
         refuse_given(context, _OF_OTHERS, f"reproduce {recipe}")
-        _tables(recipe, out, scale, data, arms, seeds, workers, settings or [], dry_run, form, output)
+        if seed:
+            refuse_given(context, {"seeds"}, f"reproduce {recipe} --seed")
+        extra = [name.strip() for name in arms.split(",") if name.strip()]
+        planned = plan_tables(
+            recipe, out, scale=scale, data=data, seeds=seeds, seed=seed, join=join or [], arms=extra,
+            settings=settings or [],
+        )  # fmt: skip
+        if dry_run:
+            _show_plan(planned, form, output)
+        else:
+            _run(planned, out, workers, output)
     elif recipe == "pilot":
         raise ConfigError(PILOT)
     else:
@@ -145,27 +162,10 @@ def _seed_of_planted(own: _Planted, seed: int, output: Output) -> None:
     output.table({"runs": [asdict(run) for run in runs]}, ("arm", "metric", f"seed {seed}"), shown)
 
 
-def _tables(
-    recipe: str,
-    out: Path,
-    scale: str,
-    data: str,
-    arms: str,
-    seeds: int,
-    workers: int,
-    settings: list[str],
-    dry_run: bool,
-    form: str,
-    output: Output,
-) -> None:
-    from trueneg.recipes.reproduction import plan_tables, run_tables
+def _run(planned: Planned, out: Path, workers: int, output: Output) -> None:
+    from trueneg.recipes.reproduction import run_tables
     from trueneg.reporting.reproduced import markdown, reproduced_tables
 
-    extra = [name.strip() for name in arms.split(",") if name.strip()]
-    planned = plan_tables(recipe, out, scale=scale, data=data, seeds=seeds, arms=extra, settings=settings)
-    if dry_run:
-        _show_plan(planned, form, output)
-        return
     found = run_tables(planned, workers, output.say)
     texts = [markdown(reproduced_tables(table)) for table in found.values()]
     output.result(
@@ -177,16 +177,19 @@ def _tables(
 def _show_plan(planned: Planned, form: str, output: Output) -> None:
     from trueneg.recipes.scripts import SCRIPTS, scripted
 
-    workspace = planned.workspace
+    workspace, left = planned.workspace, planned.workspace.missing()
     if form != TABLE:
         typer.echo(SCRIPTS[form](scripted(workspace)), nl=False)
         return
     jobs: list[dict[str, Any]] = [
-        {"job": name, "state": workspace.state(name), "minutes": job.minutes, "command": workspace.command(name)}
+        {
+            "job": name,
+            "state": "elsewhere" if name in workspace.elsewhere and name not in left else workspace.state(name),
+            "minutes": job.minutes,
+            "command": workspace.command(name),
+        }
         for name, job in workspace.plan.jobs.items()
     ]
     entries = {f"{job['job']}: {job['state']}, about {job['minutes']:g} min": job["command"] for job in jobs}
     output.definitions({"jobs": jobs, "minutes_left": planned.minutes()}, entries)
-    output.say(
-        f"{len(jobs)} jobs, {len(workspace.missing())} left: about {planned.minutes():,.0f} minutes, one after another"
-    )
+    output.say(f"{len(jobs)} jobs, {len(left)} left: about {planned.minutes():,.0f} minutes, one after another")

@@ -139,8 +139,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured, rows = Measured(), list(CLINE_TABLE3.rows)
         right = {row: _revisions_right(workspace, of_row) for row, of_row in jobs.items()}
-        for seed in setting.all_seeds:
-            plain, adversarial = right["BERT"][seed - 1], right["BERT FreeLB"][seed - 1]
+        for seed, plain, adversarial in zip(setting.all_seeds, right["BERT"], right["BERT FreeLB"], strict=True):
             for row, (one, other) in zip(rows, ((plain, adversarial), (adversarial, plain)), strict=True):
                 share = sum(bool(one[key] > other[key]) for key in one) / len(one)
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
@@ -274,6 +273,9 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (row, seed), job in jobs.items():
+            if job in workspace.elsewhere:
+                measured.take(seed, workspace.elsewhere[job], rows=[row])
+                continue
             for record in output_of(workspace, job)["triplets"]:
                 column = {"cls": "CLS", "mean": "MEAN", "bertscore": "BS"}[record["way"]]
                 measured.figures.setdefault((row, column), {})[seed] = 100 * max(record["curve"][1:])

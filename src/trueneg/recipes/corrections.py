@@ -39,6 +39,9 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (row, seed), (substitutes, vectors, loss) in jobs.items():
+            if substitutes in workspace.elsewhere:
+                measured.take(seed, workspace.elsewhere[substitutes], rows=[row])
+                continue
             figures = {}
             for result in output_of(workspace, substitutes)["results"]:
                 is_visible = result["config"]["substitution"]["target"] == "visible"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.files.records import read_versioned
 from trueneg.files.tree import files_below
@@ -248,6 +249,8 @@ class Workspace:
     keys: Mapping[str, str]
     stamps: Mapping[Input, Stamps] = field(default_factory=dict)
     """Of the data's files, before they were digested."""
+    elsewhere: Mapping[str, ReproducedTable] = field(default_factory=dict)
+    """Job to the table of another folder that has its figures: it is run here only where another job needs it."""
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Workspace:
@@ -351,8 +354,13 @@ class Workspace:
         return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
     def missing(self) -> list[str]:
-        """List the jobs that have not finished, in order."""
-        return [name for name in self.plan.jobs if self.state(name) != "done"]
+        """List the jobs that are left to run, in order."""
+        found, needed = list[str](), set[str]()
+        for name, job in reversed(self.plan.jobs.items()):
+            if self.state(name) != "done" and (name not in self.elsewhere or name in needed):
+                found.append(name)
+                needed.update(job.needs)
+        return found[::-1]
 
 
 def _again(folder: Path) -> str:

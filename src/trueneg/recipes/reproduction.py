@@ -15,6 +15,7 @@ from trueneg.files.whole import write_json, write_whole
 from trueneg.models.loading import check_checkpoint
 from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.execution import run_jobs
+from trueneg.recipes.joining import done_elsewhere
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.places import SOURCES
 from trueneg.recipes.plan import Finished, Workspace, changes
@@ -69,6 +70,8 @@ def plan_tables(
     scale: str = "mini",
     data: str | Path = "",
     seeds: int = 3,
+    seed: int = 0,
+    join: Sequence[str | Path] = (),
     arms: Sequence[str] = (),
     settings: Sequence[str] = (),
 ) -> Planned:
@@ -80,11 +83,16 @@ def plan_tables(
         scale: A name from ``SCALES``.
         data: The folder with corpus/, glue/, squad/, …; ``tiny`` makes its own.
         seeds: Runs of each arm, with seeds 1, 2, …; of pre-training and of fine-tuning alike.
+        seed: This one alone, instead of as many; 0 for these.
+        join: Folders of the same recipe that other machines wrote, or their ``table.json``: what these have the figures
+            of is not done again.
         arms: Further ways of pre-training from ``ARMS``, which the paper does not have.
         settings: ``encoder=…``, ``text=…``, ``text.MODEL=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
 
     Raises:
-        ConfigError: for unknown names, data or an encoder that is not there, or a setting that no job takes.
+        ConfigError: for unknown names, data or an encoder that is not there, a setting that no job takes, or a table
+            to join that is of another plan.
+        TaskError: for a table to join that is not there, or damaged.
     """
     if recipe not in TABLES and recipe != ALL:
         raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
@@ -103,14 +111,18 @@ def plan_tables(
     if not data or not Path(data).is_dir():
         given = f"--data {data}: no such folder" if data else f"--scale {scale} reads --data"
         raise ConfigError(f"{given}: name the folder that holds {', '.join(f'{place}/' for place in SOURCES)}")
-    if seeds < 1:
-        raise ConfigError(f"seeds must be at least 1, got {seeds}")
-    setting = Setting(sizes, Path(data), seeds, Settings.parse(settings))
+    for option, number in (("seeds", seeds), ("seed", seed or 1)):
+        if number < 1:
+            raise ConfigError(f"{option} must be at least 1, got {number}")
+    all_seeds = [seed] if seed else range(1, seeds + 1)
+    setting = Setting(sizes, Path(data), all_seeds, Settings.parse(settings))
     names = list(TABLES) if recipe == ALL else [recipe]
     readers = {name: TABLES[name](setting, arms) for name in names}
     setting.refuse_idle(settings, f"{recipe} at --scale {scale}")
     _check_encoder(setting.settings.encoder)
-    return Planned(Workspace.open(folder, setting.plan), readers, scale, arms, [*map(_without_place, settings)])
+    workspace = Workspace.open(folder, setting.plan)
+    workspace = replace(workspace, elsewhere=done_elsewhere(workspace, recipe, join))
+    return Planned(workspace, readers, scale, arms, [*map(_without_place, settings)])
 
 
 def _check_encoder(name: str) -> None:
@@ -139,8 +151,8 @@ def run_tables(
     """
     workspace = planned.workspace
     with locked(workspace.root, "reproduce"), _noted(workspace, say):
-        missing = len(workspace.missing())
-        say(f"{len(workspace.plan.jobs)} jobs, {len(workspace.plan.jobs) - missing} of them done before")
+        total, missing = len(workspace.plan.jobs), len(workspace.missing())
+        say(f"{total} jobs, {total - missing} of them done before{' or elsewhere' if workspace.elsewhere else ''}")
         run_jobs(workspace, workers, say)
         if workspace.plan.digests() != workspace.digests:
             raise TaskError("the data changed while the jobs ran: run the same again, which redoes what read them")

@@ -159,7 +159,8 @@ class Setting:
 
     scale: Scale
     data: Path
-    seeds: int
+    all_seeds: Sequence[int]
+    """Of pre-training and fine-tuning."""
     settings: Settings = field(default_factory=Settings)
     workers: int = 1
     plan: Plan = field(default_factory=Plan)
@@ -188,11 +189,6 @@ class Setting:
             key = setting.partition("=")[0]
             if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in self.taken):
                 raise ConfigError(f"--set {setting} changes nothing of {recipe}: leave it out")
-
-    @property
-    def all_seeds(self) -> range:
-        """The seeds of pre-training and fine-tuning, from 1."""
-        return range(1, self.seeds + 1)
 
     def has(self, backbone: str) -> bool:
         """Whether the scale has a model of the tables."""

@@ -98,6 +98,12 @@ class Measured:
     differences: dict[tuple[str, str, str], tuple[Interval, float]] = field(default_factory=dict)
     """Claim to a difference that allows for examples as well as seeds, and its p."""
 
+    def take(self, seed: int, table: ReproducedTable, *, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
+        """Take figures of a seed from a table of another folder: of all its rows and columns where none are named."""
+        for cell in table.cells:
+            if seed in cell.by_seed and cell.row in (rows or table.rows) and cell.column in (columns or table.columns):
+                self.figures.setdefault((cell.row, cell.column), {})[seed] = cell.by_seed[seed]
+
     def failures(self) -> list[str]:
         """Say which fine-tunings failed."""
         found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
@@ -170,7 +176,7 @@ def assemble(
             Cell(row, column, printed.figure(row, column), measured.figures.get((row, column), {}))
             for row in rows for column in columns
         ],
-        judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace)],
+        judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace), *joined(workspace)],
         {name: workspace.told(name) for name in workspace.plan.jobs},
         {one.name: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
@@ -205,14 +211,23 @@ def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why:
 def several_versions(workspace: Workspace) -> list[str]:
     """Say which versions the jobs of a plan were done by, if they are several: a key knows nothing of versions."""
     found: Counter[str] = Counter()
-    missing = workspace.missing()
-    for name in [name for name in workspace.plan.jobs if name not in missing]:
+    for name in [name for name in workspace.plan.jobs if workspace.state(name) == "done"]:
         known = workspace.versions(name)
         of_job = [f"{what} {known[what]}" for what in ("trueneg", "revision", "torch", "transformers") if what in known]
         found[", ".join(of_job) or "unknown"] += 1
     if len(found) < 2:
         return []
     return [f"Jobs were done by several versions: {'; '.join(f'{what}: {num}' for what, num in found.most_common())}."]
+
+
+def joined(workspace: Workspace) -> list[str]:
+    """Say how many jobs' figures are of tables of other folders, and what these were made by."""
+    num: Counter[str] = Counter()
+    for name, table in workspace.elsewhere.items():
+        if workspace.state(name) != "done":
+            num[f"trueneg {table.version}, revision {table.versions.get('revision', 'unknown')}"] += 1
+    total = len(workspace.plan.jobs)
+    return [f"Figures of {one} of {total} jobs were made in another folder ({by})." for by, one in num.items()]
 
 
 def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:

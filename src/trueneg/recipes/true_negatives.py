@@ -23,6 +23,8 @@ from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, outpu
 from trueneg.reporting.glue_server import FILES, server_scores
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
+_RATES = {"of_rows": "Iter.", "of_mispredicted": "Pred."}
+"""Share that ``evaluate masked-lm`` measures to what Table 2 calls it."""
 FRACTIONS = dict(zip(TN_TABLE2.rows, KEPT_AT, strict=True))
 
 
@@ -44,6 +46,11 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (size, seed), job in jobs.items():
+            if job in workspace.elsewhere:
+                measured.take(
+                    seed, workspace.elsewhere[job], columns=[f"{size} {figure}" for figure in _RATES.values()]
+                )
+                continue
             for row, shares in _rates(workspace, job).items():
                 for figure, share in shares.items():
                     measured.figures.setdefault((row, f"{size} {figure}"), {})[seed] = share
@@ -63,7 +70,7 @@ def _rates(workspace: Workspace, job: str) -> Mapping[str, Mapping[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for record in output_of(workspace, job)["records"]:
         row = min(FRACTIONS, key=lambda row: abs(FRACTIONS[row] - record["fraction"]))
-        shares = {"Iter.": record["shares"]["of_rows"], "Pred.": record["shares"]["of_mispredicted"]}
+        shares = {figure: record["shares"][share] for share, figure in _RATES.items()}
         found[row] = {name: 100 * share["estimate"] for name, share in shares.items() if share}
     return found
 

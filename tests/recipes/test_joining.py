@@ -1,0 +1,106 @@
+"""Seeds and rows of a table that another machine made: ``trueneg reproduce --join``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answered_corrections import answer
+
+from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table, save_table
+from trueneg.files.whole import write_json
+from trueneg.recipes.made_up_data import made_up_data
+from trueneg.recipes.plan import FINISHED
+from trueneg.recipes.reproduction import Planned, plan_tables
+
+ARMS = ("one-hot", "HC", "smoothing", "self", "soft-in-context", "soft")
+FIGURES = {arm: [0.4 + row / 10 + seed * (row + 1) / 1000 for seed in range(4)] for row, arm in enumerate(ARMS)}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_up_data(tmp_path_factory.mktemp("joining") / "made-up-data")
+
+
+def planned(out: Path, data: Path, **options: Any) -> Planned:
+    return plan_tables("corrections", out, data=data, **options)
+
+
+def made(out: Path, data: Path, **options: Any) -> ReproducedTable:
+    """Answer the jobs that are left, and read the table."""
+    found = planned(out, data, **options)
+    answer(found.workspace, FIGURES)
+    for name in found.workspace.missing():
+        folder = found.workspace.folder(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / FINISHED, asdict(found.workspace.finished(name)))
+    table = found.readers["corrections"](found.workspace, "corrections", "mini")
+    save_table(table, out / "corrections")
+    return table
+
+
+def test_seeds_of_three_machines_are_one_table(data: Path, tmp_path: Path) -> None:
+    whole = made(tmp_path / "whole", data, seeds=4)
+    made(tmp_path / "a", data, seeds=2)
+    made(tmp_path / "b", data, seed=4)
+    parts = [tmp_path / "a" / "corrections", tmp_path / "b" / "corrections" / TABLE]
+    left = planned(tmp_path / "c", data, seeds=4, join=parts).workspace.missing()
+    measured = [name for name in left if name.startswith(("writes-", "pretrain-"))]
+    assert len(measured) == 10 and all(name.endswith("-s3") for name in measured)
+    assert {"corpus-BERT-base", "prototypes-BERT-base"} < {*left}  # which the runs of seed 3 read
+    joined = made(tmp_path / "c", data, seeds=4, join=parts)
+    assert (joined.cells, joined.claims, joined.commands) == (whole.cells, whole.claims, whole.commands)
+    (note,) = set(joined.notes) - set(whole.notes)
+    assert note.startswith(f"Figures of {len(whole.commands) - len(left)} of {len(whole.commands)} jobs were made")
+
+
+def test_a_row_is_added_to_the_rows_of_another_machine(data: Path, tmp_path: Path) -> None:
+    core = made(tmp_path / "core", data, seeds=4)
+    options = {"seeds": 4, "arms": ["soft"], "join": [tmp_path / "core" / "corrections"]}
+    left = planned(tmp_path / "more", data, **options).workspace.missing()
+    assert {name.rpartition("-")[0] for name in left if name.startswith("writes-")} == {"writes-soft"}
+    joined = made(tmp_path / "more", data, **options)
+    assert joined.rows == [*core.rows, "soft"]
+    assert [cell for cell in joined.cells if cell.row != "soft"] == core.cells
+
+
+def test_where_nothing_is_left_nothing_is_needed(data: Path, tmp_path: Path) -> None:
+    made(tmp_path / "a", data, seeds=2)
+    assert planned(tmp_path / "b", data, seeds=2, join=[tmp_path / "a" / "corrections"]).workspace.missing() == []
+
+
+def test_what_is_done_here_counts(data: Path, tmp_path: Path) -> None:
+    """A table beside its own jobs changes nothing."""
+    made(tmp_path / "a", data, seeds=2)
+    again = made(tmp_path / "a", data, seeds=2, join=[tmp_path / "a" / "corrections"])
+    assert not [note for note in again.notes if "another folder" in note]
+
+
+def test_a_table_of_another_plan_is_refused(data: Path, tmp_path: Path) -> None:
+    made(tmp_path / "a", data, seeds=2)
+    join = [tmp_path / "a" / "corrections"]
+    with pytest.raises(ConfigError, match=r"its job 'pretrain-BERT-base-1000-s1' is '.*--lr 1e-4.*', here it is"):
+        planned(tmp_path / "b", data, seeds=2, join=join, settings=["pretrain.optimizer.learning_rate=2e-5"])
+    with pytest.raises(ConfigError, match="a table of corrections at --scale mini, which has no seed of a row"):
+        planned(tmp_path / "b", data, seed=3, join=join)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for place in data.iterdir():
+        if place.name != "glue":
+            (folder / place.name).symlink_to(place)
+    (folder / "glue" / "STS-B").mkdir(parents=True)
+    for file in (data / "glue" / "STS-B").iterdir():
+        (folder / "glue" / "STS-B" / file.name).write_text(file.read_text() + "\n")
+    with pytest.raises(ConfigError, match=r"its job 'vectors-one-hot-s1' read other data \(glue/STS-B\)"):
+        planned(tmp_path / "b", folder, seeds=2, join=join)
+    table = load_table(join[0])
+    save_table(replace(table, recipe="tn-table2"), join[0])
+    with pytest.raises(ConfigError, match="a table of tn-table2"):
+        planned(tmp_path / "b", data, seeds=2, join=join)
+    (join[0] / TABLE).write_text(json.dumps({"schema": 1}))
+    with pytest.raises(TaskError, match=r"table\.json"):
+        planned(tmp_path / "b", data, seeds=2, join=join)
