@@ -274,7 +274,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
         measured = Measured()
         for (row, seed), job in jobs.items():
             if job in workspace.elsewhere:
-                measured.take(seed, workspace.elsewhere[job], rows=[row])
+                measured.take(seed, workspace.elsewhere[job])
                 continue
             for record in output_of(workspace, job)["triplets"]:
                 column = {"cls": "CLS", "mean": "MEAN", "bertscore": "BS"}[record["way"]]

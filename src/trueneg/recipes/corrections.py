@@ -40,7 +40,7 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
         measured = Measured()
         for (row, seed), (substitutes, vectors, loss) in jobs.items():
             if substitutes in workspace.elsewhere:
-                measured.take(seed, workspace.elsewhere[substitutes], rows=[row])
+                measured.take(seed, workspace.elsewhere[substitutes])
                 continue
             figures = {}
             for result in output_of(workspace, substitutes)["results"]:

@@ -98,10 +98,10 @@ class Measured:
     differences: dict[tuple[str, str, str], tuple[Interval, float]] = field(default_factory=dict)
     """Claim to a difference that allows for examples as well as seeds, and its p."""
 
-    def take(self, seed: int, table: ReproducedTable, *, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
-        """Take figures of a seed from a table of another folder: of all its rows and columns where none are named."""
+    def take(self, seed: int, table: ReproducedTable) -> None:
+        """Take the figures of a seed from a table of another folder."""
         for cell in table.cells:
-            if seed in cell.by_seed and cell.row in (rows or table.rows) and cell.column in (columns or table.columns):
+            if seed in cell.by_seed:
                 self.figures.setdefault((cell.row, cell.column), {})[seed] = cell.by_seed[seed]
 
     def failures(self) -> list[str]:

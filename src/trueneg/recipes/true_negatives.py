@@ -23,8 +23,6 @@ from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, outpu
 from trueneg.reporting.glue_server import FILES, server_scores
 
 _GLUE_COLUMNS = [Column(name, f"glue/{task}", split, metric) for task, (name, split, metric) in GLUE.items()]
-_RATES = {"of_rows": "Iter.", "of_mispredicted": "Pred."}
-"""Share that ``evaluate masked-lm`` measures to what Table 2 calls it."""
 FRACTIONS = dict(zip(TN_TABLE2.rows, KEPT_AT, strict=True))
 
 
@@ -47,9 +45,7 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
         measured = Measured()
         for (size, seed), job in jobs.items():
             if job in workspace.elsewhere:
-                measured.take(
-                    seed, workspace.elsewhere[job], columns=[f"{size} {figure}" for figure in _RATES.values()]
-                )
+                measured.take(seed, workspace.elsewhere[job])
                 continue
             for row, shares in _rates(workspace, job).items():
                 for figure, share in shares.items():
@@ -70,7 +66,7 @@ def _rates(workspace: Workspace, job: str) -> Mapping[str, Mapping[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for record in output_of(workspace, job)["records"]:
         row = min(FRACTIONS, key=lambda row: abs(FRACTIONS[row] - record["fraction"]))
-        shares = {figure: record["shares"][share] for share, figure in _RATES.items()}
+        shares = {"Iter.": record["shares"]["of_rows"], "Pred.": record["shares"]["of_mispredicted"]}
         found[row] = {name: 100 * share["estimate"] for name, share in shares.items() if share}
     return found
 
