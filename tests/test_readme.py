@@ -8,10 +8,13 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from preloaded_command import preloaded_command
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -124,12 +127,12 @@ def made_runnable(block: Block, models: dict[str, Path]) -> str:
     return code
 
 
-def failures(markdown: str, folder: Path, models: dict[str, Path]) -> list[str]:
-    """Run a page's blocks in order in ``folder`` and give the first failure, where a reader would stop."""
+def failures(markdown: str, folder: Path, models: dict[str, Path], programs: Sequence[str] = ()) -> list[str]:
+    """Run a page's blocks in order in ``folder``, with further ``programs`` on PATH; give the first failure."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([*programs, str(Path(sys.executable).parent), os.environ["PATH"]])
     interpreters = {
         "sh": ["sh", "-eux", "-c"],
         "bash": ["bash", "-eux", "-c"],
@@ -180,9 +183,32 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"encoder": folder}
 
 
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The folder of a ``trueneg`` that has its imports done."""
+    with preloaded_command(tmp_path_factory.mktemp("program")) as folder:
+        yield str(folder)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, models: dict[str, Path]) -> None:
-    assert failures(page.read_text(encoding="utf-8"), tmp_path, models) == []
+def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, models: dict[str, Path], program: str) -> None:
+    assert failures(page.read_text(encoding="utf-8"), tmp_path, models, [program]) == []
+
+
+def test_a_preloaded_command_does_as_the_installed_one(program: str, tmp_path: Path) -> None:
+    def ended(folder: str, *arguments: str) -> tuple[int, str, str]:
+        command = [f"{folder}/trueneg", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, input="one\n\ntwo\n", capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    installed = str(Path(sys.executable).parent)
+    for arguments in (["list", "presets"], ["corpus", "info", "nowhere"], ["pretrain", "--stps", "3"]):
+        assert ended(program, *arguments) == ended(installed, *arguments)
+    assert [ended(installed, *one)[0] for one in (["--version"], ["corpus", "info", "nowhere"], ["nothing"])] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_the_names_of_how_it_works_are_in_the_files_it_says() -> None:
