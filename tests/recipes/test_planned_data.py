@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from trueneg.config.options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.places import CLINE_FOLDERS, CONTRAST_FILES, CONTRAST_FOLDERS, files_needed, place_of
-from trueneg.recipes.plan import Input
+from trueneg.recipes.places import CLINE_FOLDERS, CONTRAST_FILES, CONTRAST_FOLDERS, GLUE_FOLDERS, files_needed, place_of
+from trueneg.recipes.plan import Input, Job
 from trueneg.recipes.reproduction import plan_tables
 from trueneg.recipes.setting import GLUE
 from trueneg.runs.demo import find_encoder
@@ -66,6 +67,18 @@ def test_the_files_that_a_task_reads_are_asked_for(task: str, data: Path) -> Non
     assert [missing for missing, (is_read, is_asked_for) in found.items() if is_read != is_asked_for] == []
 
 
+@pytest.mark.parametrize("task", GLUE)
+def test_the_test_files_of_glue_are_asked_for(task: str, data: Path) -> None:
+    folder = GLUE_FOLDERS[task]
+    needed = Input(data / "glue", "glue", (folder,), files=files_needed("glue", (folder,), is_tested=True))
+    made = make_task(TaskConfig(name=f"glue/{task}", data=str(data / "glue")))
+    splits = ("test_matched", "test_mismatched") if task == "mnli" else ("test",)
+    for missing in [[], *([file] for file in (data / "glue" / folder).iterdir())]:
+        with without(*missing):
+            is_read = [not fails(partial(made.read, split), TaskError) for split in splits]
+            assert fails(needed.check_there, ConfigError) == (not all(is_read)), missing
+
+
 @pytest.mark.parametrize("task", CONTRAST_FILES)
 def test_every_file_of_a_contrast_set_is_asked_for(task: str, data: Path) -> None:
     place = data / "cline_eval" / CONTRAST_FOLDERS[task]
@@ -95,6 +108,22 @@ def test_an_empty_folder_is_refused_when_planned(
     (tmp_path / "data" / emptied).mkdir()
     with pytest.raises(ConfigError, match=named):
         plan_tables(recipe, tmp_path / "repro", scale="tiny", data=tmp_path / "data", seeds=1)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_missing_test_splits_of_glue_are_refused_when_planned(scale: str, data: Path, tmp_path: Path) -> None:
+    def plan(recipe: str, out: Path) -> Mapping[str, Job]:
+        return plan_tables(recipe, out, scale=scale, data=data, seeds=1).workspace.plan.jobs
+
+    with without(data / "glue" / "RTE" / "test.tsv"):
+        plan("tn-table6", tmp_path)
+        with pytest.raises(ConfigError, match=r"glue: no RTE/test.tsv below '.*glue': it comes from gluebenchmark.com"):
+            plan("tn-table7", tmp_path)
+    tested = {name: job.command for name, job in plan("tn-table7", tmp_path).items() if name.startswith("test-")}
+    splits = ("--split", "test_matched", "--split", "test_mismatched")
+    of_mnli = [name for name, command in tested.items() if command[-4:] == splits]
+    assert {*of_mnli} == {name for name in tested if name.endswith("-mnli")}
+    assert len(of_mnli) == (6 if scale == "paper" else 0), "tiny has no MNLI"
 
 
 def test_an_empty_folder_of_text_is_refused_when_planned(data: Path, tmp_path: Path) -> None:

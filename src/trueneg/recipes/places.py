@@ -38,8 +38,12 @@ def _named(suffix: str, *splits: str) -> tuple[str, ...]:
 
 
 _REVIEWS = tuple(f"{split}/{side}/*.txt" for split in ("train", "test") for side in ("pos", "neg"))
-_OF_MNLI = ("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv")
-_OF_MRPC = ("train.tsv|msr_paraphrase_train.txt", "dev.tsv")
+_GLUE_TRAINED = {
+    "MNLI": ("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"),
+    "MRPC": ("train.tsv|msr_paraphrase_train.txt", "dev.tsv"),
+}
+_GLUE_TESTED = {"MNLI": ("test_matched.tsv", "test_mismatched.tsv"), "MRPC": ("test.tsv|msr_paraphrase_test.txt",)}
+"""Task to its files where they are called otherwise than others'."""
 FILES: Mapping[str, tuple[str, ...]] = {
     "squad": ("train-v1.1.json", "dev-v1.1.json"),
     "glue/STS-B": ("dev.tsv",),
@@ -62,8 +66,13 @@ CONTRAST_FILES = {
 """Task to the files of its contrast set."""
 
 
-def files_needed(place: str, parts: tuple[str, ...] = ()) -> tuple[str, ...]:
+def files_needed(place: str, parts: tuple[str, ...] = (), *, is_tested: bool = False) -> tuple[str, ...]:
     """List the files that a command reads in a folder, or in parts of it.
+
+    Args:
+        place: Below the data folder.
+        parts: GLUE's tasks.
+        is_tested: Those of their test splits, and not those that training reads.
 
     Example:
         >>> files_needed("glue", ("CoLA", "MRPC"))
@@ -71,11 +80,9 @@ def files_needed(place: str, parts: tuple[str, ...] = ()) -> tuple[str, ...]:
     """
     if not parts:
         return FILES.get(place, ())
-    of_part = {"MNLI": _OF_MNLI, "MRPC": _OF_MRPC}
+    named, usual = (_GLUE_TESTED, ("test.tsv",)) if is_tested else (_GLUE_TRAINED, ("train.tsv", "dev.tsv"))
     return tuple(
-        "|".join(f"{part}/{name}" for name in file.split("|"))
-        for part in parts
-        for file in of_part.get(part, ("train.tsv", "dev.tsv"))
+        "|".join(f"{part}/{name}" for name in file.split("|")) for part in parts for file in named.get(part, usual)
     )
 
 

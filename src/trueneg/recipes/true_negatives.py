@@ -17,6 +17,7 @@ from trueneg.recipes.papers import (
     TN_TABLE7,
     PrintedTable,
 )
+from trueneg.recipes.places import GLUE_FOLDERS, files_needed
 from trueneg.recipes.plan import Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import GLUE, KEEP, KEPT_AT, RETRIEVED, VECTORS, Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, output_of, reader, rows_folder, without_model
@@ -211,19 +212,19 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
     """GLUE's test sets (Table 7): predictions to hand in, which the server alone can score."""
     rows = _rows(TN_TABLE7, ("ELECTRA-small", "ELECTRA-base"), arms)
     tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
+    parts = tuple(GLUE_FOLDERS[task] for task in tasks)
+    setting.input("glue", *parts, files=files_needed("glue", parts, is_tested=True)).check_there()
     zips: dict[str, str] = {}
     for row, (backbone, arm) in rows.items():
         if setting.has(backbone):
             run, label = setting.pretrain(backbone, arm, 1), f"{backbone} {arm}".strip().replace(" ", "-")
             names = ",".join(f"glue/{task}" for task in tasks)
             tuned = setting.finetune(run, label, names, 1, tuned_as(backbone))
-            models = (Output(task, tuned) for task in tasks)
-            command: Command = ("evaluate", "task", *models, "--split", "test")
-            tested = setting.plan.add(Job(safe_name("test", label), command, minutes=len(tasks)))
-            zips[row] = tested
+            tested = _tested(setting, label, tuned, tasks)
+            zips[row] = tested[0]
             if not setting.scale.is_made_up:  # the server takes files of GLUE's own examples alone
-                command = ("report", Output("", tuned), "--out", Output("glue.zip"), "--partial")
-                zips[row] = setting.plan.add(Job(safe_name("glue-zip", label), command, after=(tested,), minutes=1))
+                command: Command = ("report", Output("", tuned), "--out", Output("glue.zip"), "--partial")
+                zips[row] = setting.plan.add(Job(safe_name("glue-zip", label), command, after=tested, minutes=1))
 
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured, notes = Measured(), list[str]()
@@ -246,6 +247,23 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
         return assemble(workspace, recipe, scale, TN_TABLE7, list(zips), columns, measured, claims, notes, why)
 
     return read
+
+
+_TEST_SPLITS = {"mnli": ("test_matched", "test_mismatched")}
+
+
+def _tested(setting: Setting, label: str, tuned: str, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Answer the test splits of tasks by a fine-tuning of all of them; those of MNLI have names of their own."""
+    by_splits: dict[tuple[str, ...], list[str]] = {}
+    for task in tasks:
+        by_splits.setdefault(_TEST_SPLITS.get(task, ("test",)), []).append(task)
+    jobs = []
+    for splits, of_splits in by_splits.items():
+        words = (word for split in splits for word in ("--split", split))
+        command = ("evaluate", "task", *(Output(task, tuned) for task in of_splits), *words)
+        name = safe_name("test", label, "" if splits == ("test",) else "-".join(of_splits))
+        jobs.append(setting.plan.add(Job(name, command, minutes=len(of_splits))))
+    return tuple(jobs)
 
 
 _SERVER = {"SST-2": "SST", "STS-B": "STS", "MNLI-m": "MNLI"}
