@@ -74,3 +74,30 @@ def test_a_model_may_have_a_text_of_its_own(scale: str, data: Path, tmp_path: Pa
     assert len(found) > 1 and [*texts("tn-table4", web).values()].count(own) == 1, "that of 512 tokens has it, too"
     jobs = plan_tables("tn-table3", tmp_path, scale=scale, data=data, seeds=1, settings=[web]).workspace.plan.jobs
     assert ("tokenizer-ELECTRA-small" in jobs) == (scale == "tiny")
+
+
+@pytest.mark.parametrize("recipe", ["cline-table2", "cline-table3", "cline-table5", "cline-table6"])
+def test_other_tables_than_clines_fourth_select_a_learning_rate_if_they_are_told_to(
+    recipe: str, data: Path, tmp_path: Path
+) -> None:
+    def tuned(recipe: str, *settings: str) -> dict[str, str]:
+        planned = plan_tables(recipe, tmp_path, scale="tiny", data=data, seeds=2, settings=settings).workspace
+        names = [name for name in planned.plan.jobs if name.startswith("finetune-") and not name.endswith("-s100")]
+        return {str(planned.folder(name).name): planned.command(name) for name in names}
+
+    plain, held_out = tuned(recipe), tuned(recipe, "select=held-out")
+    assert len(plain) == len(held_out), "as many as without, but for the model that is attacked"
+    assert not any("--sweep" in command for command in plain.values())
+    assert all(command.count("--sweep") == 1 and "--select-on held-out" in command for command in held_out.values())
+    assert not any("--set optimizer.learning_rate" in command for command in held_out.values())
+    contrast = tuned(recipe, "select=contrast-set")
+    on = {name: "--select-on contrast-set:" in command for name, command in contrast.items()}
+    assert on == {name: "-ag-" not in name and "-mr-" not in name for name in contrast}, "which have no contrast set"
+    of_table4 = held_out.keys() & tuned("cline-table4", "select=held-out").keys()
+    assert of_table4 == {name for name in held_out if is_of_table4(name)}
+
+
+def is_of_table4(name: str) -> bool:
+    """Whether a fine-tuning is trained plainly, on all examples of a task that Table 4 has, and of a model of it."""
+    others = ("FreeLB", "1pct", "10pct", "-ag-", "-mr-", "w-o")
+    return not any(other in name for other in others)

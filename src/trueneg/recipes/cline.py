@@ -18,8 +18,9 @@ from trueneg.recipes.papers import (
     CLINE_TABLE7,
     PrintedTable,
 )
+from trueneg.recipes.places import CONTRAST_FOLDERS
 from trueneg.recipes.plan import Argument, Command, Job, Output, Workspace, safe_name
-from trueneg.recipes.setting import Setting
+from trueneg.recipes.setting import HELD_OUT, Setting
 from trueneg.recipes.tables import Column, Measured, Read, Spec, amounts, assemble, output_of, reader, without_model
 from trueneg.runs.configuring_finetuning import LEAST_NOISE
 
@@ -71,11 +72,40 @@ def _of(printed: PrintedTable, setting: Setting) -> PrintedTable:
     return replace(printed, baselines={f"{base}{way}": f"RoBERTa{way}" for way in ("", " FreeLB")})
 
 
-def _tuned(setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "") -> str:
+def _tuned(
+    setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "", select: str = ""
+) -> str:
+    """Fine-tune with the middle of the learning rates, or with the one that is selected as settings or table say."""
+    select = setting.selection(select)
+    chosen = setting.swept(task, select) if select else ("--set", f"optimizer.learning_rate={_middle(setting):g}")
+    label = " ".join(filter(None, (name, label, "swept" if select else "")))
+    return setting.finetune(_model(setting, name, seed), label, task, seed, ("--preset", "cline", *chosen, *more))
+
+
+def _middle(setting: Setting) -> float:
     rates = setting.scale.learning_rates
-    rate = () if "--sweep" in more else ("--set", f"optimizer.learning_rate={rates[len(rates) // 2]:g}")
-    more = ("--preset", "cline", *rate, *more)
-    return setting.finetune(_model(setting, name, seed), f"{name} {label}".strip(), task, seed, more)
+    return rates[len(rates) // 2]
+
+
+def _selection(setting: Setting, tasks: Sequence[str], select: str = "") -> str:
+    """Say how a table's learning rates were chosen.
+
+    Args:
+        setting: The plan's.
+        tasks: The table's.
+        select: What they are selected on where the settings do not say.
+    """
+    rates = ", ".join(f"{rate:g}" for rate in setting.scale.learning_rates)
+    select = setting.selection(select)
+    if not select:
+        return f"Learning rate {_middle(setting):g}, without a choice: --set select=held-out selects one of {rates}."
+    if select == HELD_OUT:
+        how = "held-out training examples; the paper selects on the contrast set: --set select=contrast-set"
+    else:
+        without = [task for task in tasks if NAMES[task] not in CONTRAST_FOLDERS]
+        others = f"; of {' and '.join(without)}, which have none, on held-out training examples" if without else ""
+        how = f"the contrast set itself, as in the paper: figures on it are too high{others}"
+    return f"Learning rate ({rates}) selected on {how}."
 
 
 FREELB = ("--adversarial", "freelb", "--set", "freelb.step_size=0.1", "--set", "freelb.magnitude=0.1")
@@ -124,8 +154,8 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
         )
     ]
     claims = [(f"{name} FreeLB", name, column.name) for name in names for column in columns]
-    why = _missing(CLINE_TABLE2, setting)
-    return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=[*notes, _ADVERSARIES], why=why))
+    notes, why = [*notes, _ADVERSARIES, _selection(setting, tasks)], _missing(CLINE_TABLE2, setting)
+    return reader(Spec(CLINE_TABLE2, jobs, columns, claims, notes=notes, why=why))
 
 
 def table3(setting: Setting, arms: Sequence[str]) -> Read:
@@ -148,6 +178,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
         read_of = [read_runs(workspace.path(one)) for of_row in jobs.values() for one in of_row]
         notes = [
             *amounts(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
+            _selection(setting, ["IMDB"]),
             f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv",
         ]
         return assemble(workspace, recipe, scale, CLINE_TABLE3, rows, ["IMDB Rev"], measured, claims, notes)
@@ -172,7 +203,7 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
     columns = [_adversarial(task, task) for task in tasks]
     pairs = [("CLINE", _base(setting)), ("CLINE FreeLB", f"{_base(setting)} FreeLB")]
     claims = [(*pair, column) for pair in pairs for column in (*tasks, AVERAGE)]
-    printed, notes = _of(CLINE_TABLE5, setting), [*notes, _ADVERSARIES]
+    printed, notes = _of(CLINE_TABLE5, setting), [*notes, _ADVERSARIES, _selection(setting, tasks)]
     return reader(Spec(printed, jobs, columns, claims, tasks, notes, _missing(printed, setting)))
 
 
@@ -199,19 +230,10 @@ def table4(setting: Setting, arms: Sequence[str]) -> Read:
     for name in names:
         for task in tasks:
             for seed in setting.all_seeds:
-                job = _tuned(setting, name, NAMES[task], seed, setting.swept(NAMES[task]), "swept")
+                job = _tuned(setting, name, NAMES[task], seed, select=HELD_OUT)
                 jobs.setdefault(name, []).append(setting.contrast_set(job, NAMES[task]))
     columns = _contrast_columns(tasks, {"": ""})
-    rates = ", ".join(f"{rate:g}" for rate in setting.scale.learning_rates)
-    if setting.settings.select == "contrast-set":
-        notes.append(
-            f"Learning rate ({rates}) selected on the contrast set itself, as in the paper: figures are too high."
-        )
-    else:
-        notes.append(
-            f"Learning rate ({rates}) selected on held-out training examples; the paper selects on the contrast set: "
-            f"--set select=contrast-set."
-        )
+    notes.append(_selection(setting, tasks, HELD_OUT))
     others = (_base(setting), "continued")
     claims = [("CLINE", other, name) for other in others for name in (*CLINE_TABLE4.columns, AVERAGE)]
     revised = [column.name for column in columns if column.metric == "revised"]
@@ -234,8 +256,11 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
         for task in tasks:
             for part, share in PARTS.items():
                 for seed in setting.all_seeds:
-                    more = ("--train-fraction", str(share))
-                    job = _tuned(setting, name, NAMES[task], seed, more, folders[part])
+                    # With a choice of rates, those that are trained on all examples are Table 4's.
+                    is_of_table4 = share == 1 and bool(setting.selection())
+                    more: Command = () if is_of_table4 else ("--train-fraction", str(share))
+                    label = "" if is_of_table4 else folders[part]
+                    job = _tuned(setting, name, NAMES[task], seed, more, label)
                     of_part = setting.contrast_set(job, NAMES[task]), f"{NAMES[task]}-{folders[part]}"
                     jobs.setdefault(name, []).append(of_part)
     columns = _contrast_columns(tasks, folders)
@@ -243,6 +268,7 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
     claims = [("CLINE", _base(setting), name) for name in CLINE_TABLE6.columns]
     consistency = [column.name for column in columns if column.metric == "pair_consistency"]
     claims += [("CLINE", other, name) for other in ablations for name in consistency]
+    notes.append(_selection(setting, tasks))
     printed = _of(CLINE_TABLE6, setting)
     return reader(Spec(printed, jobs, columns, claims, notes=notes, why=_missing(printed, setting)))
 

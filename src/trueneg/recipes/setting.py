@@ -68,7 +68,7 @@ GLUE = {
 _ADVERSARIES, _TEXT = "adversaries.", "text."
 KNOWN = ("encoder", "text", "text.MODEL", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
 """What ``--set`` changes."""
-SELECTIONS = ("held-out", "contrast-set")
+SELECTIONS = HELD_OUT, CONTRAST_SET = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 
 
@@ -84,9 +84,9 @@ class Settings:
     """Text for pre-training instead of the data's corpus/."""
     texts: tuple[tuple[str, str], ...] = ()
     """Model of the tables and the text that it alone is trained on."""
-    select: str = "held-out"
-    """What CLINE's Table 4 selects the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
-    paper does, which is the test set."""
+    select: str = ""
+    """What CLINE's tables select the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
+    paper does, which is the test set. Empty: ``held-out`` in Table 4, and one learning rate in the others."""
     adversaries: tuple[tuple[str, str], ...] = ()
     """Task and a file of adversarial examples, published or saved, to take instead of making them; of SQuAD besides,
     and as many as there are."""
@@ -352,8 +352,19 @@ class Setting:
         """Add the evaluation of a fine-tuned model on its task's contrast set."""
         return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", self._contrast_folder(task))
 
-    def swept(self, task: str) -> Command:
-        """Give the arguments that select a learning rate, as CLINE's Table 4 does."""
+    def selection(self, default: str = "") -> str:
+        """Tell what learning rates are selected on; empty where one is taken without a choice.
+
+        Args:
+            default: Where the settings do not say.
+        """
+        return self._given("select") or default
+
+    def swept(self, task: str, select: str) -> Command:
+        """Give the arguments that select a learning rate, as CLINE's section 4.3 does.
+
+        A task without a contrast set is selected on held-out training examples.
+        """
         rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
         place = self._contrast_folder(task, "contrast-set:")
         select = self._given("select")
