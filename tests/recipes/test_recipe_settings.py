@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from adversarial_squad import adversarial_squad
 
+from trueneg.config.codec import override
+from trueneg.config.options import PretrainConfig
+from trueneg.config.presets import preset as preset_of
 from trueneg.errors import ConfigError, TaskError
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.reproduction import plan_tables
@@ -101,3 +106,35 @@ def is_of_table4(name: str) -> bool:
     """Whether a fine-tuning is trained plainly, on all examples of a task that Table 4 has, and of a model of it."""
     others = ("FreeLB", "1pct", "10pct", "-ag-", "-mr-", "w-o")
     return not any(other in name for other in others)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "mini", "paper"])
+@pytest.mark.parametrize("name", ["objective.cline.variant", "cline.variant"])
+def test_the_released_variant_of_cline_brings_its_views_and_original_and_is_of_clines_runs_alone(
+    scale: str, name: str, data: Path, tmp_path: Path
+) -> None:
+    def runs(*settings: str) -> dict[str, str]:
+        planned = plan_tables("cline-table7", tmp_path, scale=scale, data=data, seeds=1, settings=settings).workspace
+        return {job: planned.command(job) for job in planned.plan.jobs if job.startswith("pretrain-")}
+
+    plain, released = runs(), runs(f"pretrain.{name}=released")
+    of_cline = {job: command for job, command in released.items() if "CLINE" in job}
+    assert of_cline and {job: command for job, command in released.items() if job not in of_cline} == {
+        job: command for job, command in plain.items() if job not in of_cline
+    }, "the control would refuse it"
+    for command in of_cline.values():
+        cline = configured(command).objective.cline
+        assert (cline.variant, cline.original, cline.views.preset) == ("released", "masked", "released")
+    own = runs(f"pretrain.{name}=released", "pretrain.cline.views.preset=paper")
+    for command in (command for job, command in own.items() if job in of_cline):
+        assert configured(command).objective.cline.views.preset == "paper", "what is set besides wins"
+    with pytest.raises(ConfigError, match=rf"--set pretrain.{name}=released changes nothing of tn-table4"):
+        plan_tables("tn-table4", tmp_path, scale=scale, data=data, seeds=1, settings=[f"pretrain.{name}=released"])
+
+
+def configured(command: str) -> PretrainConfig:
+    """What a command of a plan sets of CLINE."""
+    words = shlex.split(command)
+    settings = [setting for option, setting in pairwise(words) if option == "--set" and "cline." in setting]
+    preset = words[2] if words[2].startswith("cline-") else ""
+    return override(preset_of(preset) if preset else PretrainConfig(), settings)

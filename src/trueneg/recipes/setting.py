@@ -70,6 +70,8 @@ KNOWN = ("encoder", "text", "text.MODEL", "tagger", "select", "adversaries.TASK"
 """What ``--set`` changes."""
 SELECTIONS = HELD_OUT, CONTRAST_SET = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
+_OF_CLINE = "pretrain.objective.cline."
+"""Options that runs with another objective refuse."""
 
 
 @dataclass(frozen=True)
@@ -136,21 +138,29 @@ class Settings:
                 raise ConfigError(f"--set {setting}: {unknown_name('setting of recipes', key, KNOWN)}")
         return found
 
-    def number(self, kind: str, name: str) -> float:
-        """Read an option of a kind of run by its full name; 0 where it is not set.
+    def value(self, kind: str, name: str) -> str:
+        """Read an option of a kind of run by its full name; empty where it is not set.
 
         Example:
-            >>> Settings.parse(["finetune.epochs=2"]).number("finetune", "epochs")
-            2.0
+            >>> Settings.parse(["finetune.epochs=2"]).value("finetune", "epochs")
+            '2'
         """
-        config = PREFIXES[f"{kind}."]()
-        pairs = [option.split("=", 1) for of_kind, option in self.options if of_kind == kind]
-        found = [value for key, value in pairs if full_name(config, key.strip()) == name]
-        return float(found[-1]) if found else 0.0
+        given = [option for of, option in self.options if _full_name(f"{of}.{option}") == f"{kind}.{name}"]
+        return given[-1].partition("=")[2].strip() if given else ""
 
-    def words(self, kind: str) -> tuple[str, ...]:
-        """Write the options of a kind of run as arguments."""
-        return tuple(word for of_kind, option in self.options if of_kind == kind for word in ("--set", option))
+    def words(self, kind: str, *, with_cline: bool = False) -> tuple[str, ...]:
+        """Write the options of a kind of run as arguments, with those of CLINE's objective or without."""
+        given = [option for of, option in self.options if of == kind]
+        left_out = () if with_cline else (_OF_CLINE,)
+        chosen = [option for option in given if not _full_name(f"{kind}.{option}").startswith(left_out)]
+        return tuple(word for option in chosen for word in ("--set", option))
+
+
+def _full_name(setting: str) -> str:
+    """Name what a setting sets: options of all runs by their full names, of which users leave first parts out."""
+    key = setting.partition("=")[0].strip()
+    prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
+    return prefix + full_name(PREFIXES[prefix](), key.removeprefix(prefix)) if prefix else key
 
 
 @dataclass
@@ -171,9 +181,9 @@ class Setting:
         self.taken.add(name)
         return str(getattr(self.settings, name))
 
-    def _options(self, kind: str) -> tuple[str, ...]:
-        self.taken.add(f"{kind}.")
-        return self.settings.words(kind)
+    def _options(self, kind: str, *, with_cline: bool = False) -> tuple[str, ...]:
+        self.taken |= {f"{kind}.", *([_OF_CLINE] if with_cline else [])}
+        return self.settings.words(kind, with_cline=with_cline)
 
     def refuse_idle(self, settings: Sequence[str], recipe: str) -> None:
         """Refuse settings that no job of the plan takes.
@@ -186,8 +196,9 @@ class Setting:
             ConfigError: naming the first.
         """
         for setting in settings:
-            key = setting.partition("=")[0]
-            if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in self.taken):
+            key = _full_name(setting)
+            taken = self.taken - {"pretrain."} if key.startswith(_OF_CLINE) else self.taken
+            if not any(key == name or (name.endswith(".") and key.startswith(name)) for name in taken):
                 raise ConfigError(f"--set {setting} changes nothing of {recipe}: leave it out")
 
     def has(self, backbone: str) -> bool:
@@ -289,7 +300,7 @@ class Setting:
         model = self.scale.backbones[backbone]
         # Two models of the paper that are one at this scale share their runs.
         backbone = next(name for name, one in self.scale.backbones.items() if one == model)
-        asked = int(self.settings.number("pretrain", "train.steps"))
+        asked = int(float(self.settings.value("pretrain", "train.steps") or 0))
         if backbone.startswith("BERT") and not (arm or more or label or steps or 0 < asked < _KEEPS_FROM):
             more, label = KEEP, "kept"  # as tn-table2 has it, so that the run is one: it trains the same
         if steps:
@@ -306,7 +317,7 @@ class Setting:
             *self._arm(arm, backbone, corpus),
             *(_JUDGED if arm and "electra-mini" in model.pretrain else ()),
             *more,
-            *self._options("pretrain"),
+            *self._options("pretrain", with_cline=is_cline),
         )
         minutes = training_minutes(arguments, model.minutes * (3 if is_cline else 1), asked)
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
@@ -366,9 +377,8 @@ class Setting:
         A task without a contrast set is selected on held-out training examples.
         """
         rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
-        place = self._contrast_folder(task, "contrast-set:")
-        select = self._given("select")
-        on: Argument = place if select == "contrast-set" else select
+        is_contrast = select == CONTRAST_SET and task in CONTRAST_FOLDERS
+        on: Argument = self._contrast_folder(task, f"{CONTRAST_SET}:") if is_contrast else HELD_OUT
         return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
 
     def adversaries(self, backbone: str, task: str) -> Argument:
@@ -416,7 +426,10 @@ class Setting:
             words += ["--steps", str(self.scale.cline_steps)]
         if is_control:
             return (*words, "--objective", "mlm")
-        return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *self.scale.cline)
+        # The released variant brings views and original of its own, unless these are set.
+        is_released = self.settings.value("pretrain", "objective.cline.variant") == "released"
+        own = () if is_released else self.scale.cline
+        return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *own)
 
     def _arm(self, arm: str, backbone: str, corpus: Output) -> tuple[Argument, ...]:
         if arm == "SMART":
