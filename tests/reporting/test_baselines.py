@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,19 @@ def test_each_encoder_has_its_own_baseline_and_names_tell_them_apart(tmp_path: P
     assert "electra/base against bert/base, fine-tuned models: no figure" in page
     assert "another encoder: 14 parameters, and not 110; it is the baseline of electra/hc" in page
     assert "electra/hc against bert" not in page
+
+
+def test_notes_name_folders_as_the_page_does(tmp_path: Path) -> None:
+    """By more than the last part, which tells the folders of one comparison apart and not all of them."""
+    folders = [
+        tuned(tmp_path / encoder / way, RTE, *more, parameters=parameters)
+        for encoder, parameters in (("bert", 110), ("electra", 14))
+        for way, more in (("base", [MRPC]), ("hc", []))
+    ]
+    shutil.rmtree(tmp_path / "electra" / "hc" / "rte" / "seed-3")
+    page = words(tmp_path, *folders)
+    assert "seeds 3 of electra/base are not used" in page and "of base " not in page
+    assert "only in bert/base: glue/mrpc dev" in page and "in base:" not in page
 
 
 def test_a_single_model_of_another_encoder_is_compared_only_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -170,16 +170,8 @@ def _compared(
         and {*contenders[name]} == {*tuned[baseline].labelled()} & {*tuned[name].labelled()}
         for name, keys in plain.items()
     )
-    found = compare(*(sources.results[name] for name in names), average=has_average)
-    # Its own names tell these folders apart, and not those of another baseline.
-    called = dict(zip([found.baseline, *found.contenders], names, strict=True))
-
-    def renamed(one: Any) -> Any:
-        return replace(one, baseline=baseline, contender=called[one.contender])
-
-    rows = [renamed(row) for row in found.rows if (row.task, row.split) in contenders[called[row.contender]]]
-    averages = [renamed(one) for one in found.averages]
-    return replace(found, baseline=baseline, contenders=names[1:], rows=rows, averages=averages)
+    found = compare(*(sources.results[name] for name in names), average=has_average, names=names)
+    return replace(found, rows=[row for row in found.rows if (row.task, row.split) in contenders[row.contender]])
 
 
 def _with_warning(finding: Finding, unlike: Mapping[tuple[str, str], str]) -> Finding:

@@ -36,6 +36,7 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
     average: bool = False,
+    names: Sequence[str] = (),
 ) -> Comparison:
     """Compare folders of results with the first of them, task by task and split by split.
 
@@ -51,6 +52,7 @@ def compare(
         seed: The bootstrap's.
         average: Compare averages over tasks, too: GLUE's (``summary.GLUE_AVERAGE``) and, where there are other tasks,
             that of all primary metrics, one split a task.
+        names: What the folders are called; by default, by as much of their paths as tells them apart.
 
     Raises:
         ConfigError: for no contender, or options that nothing can have.
@@ -67,7 +69,7 @@ def compare(
         raise ConfigError(f"resamples must be at least 2, got {resamples}")
     if average and metric not in ("primary", "all"):
         raise ConfigError(f"--metric {metric}: --average is over primary metrics: leave one of them out")
-    names = tell_apart([left, *right])
+    names = names or tell_apart([left, *right])
     ours = read_runs(left)
     rows: list[Compared] = []
     notes: list[str] = []
@@ -90,7 +92,7 @@ def compare(
     if not rows:
         reason = "; ".join(notes) or f"none has the metric '{metric}'"
         raise TaskError(f"'{left}' and the others have no labelled split in common: {reason}")
-    return Comparison(names[0], names[1:], confidence, _adjusted(rows), notes, averages_adjusted(averages))
+    return Comparison(names[0], [*names[1:]], confidence, _adjusted(rows), notes, averages_adjusted(averages))
 
 
 def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
