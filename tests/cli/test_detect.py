@@ -69,6 +69,14 @@ def test_detectors_are_measured(tmp_path: Path) -> None:
     ]
 
 
+def test_a_report_names_all_that_the_results_were_made_with(tmp_path: Path) -> None:
+    works(*swords(tmp_path / "out", "--detector", "lexical", "--no-inflect", "--precision", 0.3))
+    works("report", tmp_path / "out", "--out", tmp_path / "page.html")
+    options = "--threshold calibrated --precision 0.3 --folds 5 --resamples 20 --seed 0 --phrases auto --limit 0"
+    page = (tmp_path / "page.html").read_text()
+    assert f"trueneg detect benchmark --data {TINY.name} --detector lexical {options} --no-inflect<" in page
+
+
 def test_gap(tmp_path: Path) -> None:
     """As by the formula, with the shares of those who are sure: "film" and "work of art" have 8 and 1 of 9."""
     detector = ("--detector", "made-up")

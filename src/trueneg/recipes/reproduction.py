@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
+from trueneg.errors import ConfigError, ModelError, unknown_name
 from trueneg.evaluation.results.reproduction import ReproducedTable, save_table
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
@@ -146,7 +146,7 @@ def run_tables(
 
     Raises:
         JobError: naming jobs that failed.
-        TaskError: if the data changed meanwhile.
+        TaskError: for results that are damaged.
         Interrupted: after Ctrl-C; what is done is kept.
     """
     workspace = planned.workspace
@@ -154,8 +154,6 @@ def run_tables(
         total, missing = len(workspace.plan.jobs), len(workspace.missing())
         say(f"{total} jobs, {total - missing} of them done before{' or elsewhere' if workspace.elsewhere else ''}")
         run_jobs(workspace, workers, say)
-        if workspace.plan.digests() != workspace.digests:
-            raise TaskError("the data changed while the jobs ran: run the same again, which redoes what read them")
         found = {}
         for name, read in planned.readers.items():
             table = read(workspace, name, planned.scale)

@@ -260,7 +260,7 @@ def _tested(setting: Setting, label: str, tuned: str, tasks: Sequence[str]) -> t
     jobs = []
     for splits, of_splits in by_splits.items():
         words = (word for split in splits for word in ("--split", split))
-        command = ("evaluate", "task", *(Output(task, tuned) for task in of_splits), *words)
+        command: Command = ("evaluate", "task", *(Output(task, tuned) for task in of_splits), *words)
         name = safe_name("test", label, "" if splits == ("test",) else "-".join(of_splits))
         jobs.append(setting.plan.add(Job(name, command, minutes=len(of_splits))))
     return tuple(jobs)

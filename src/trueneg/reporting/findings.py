@@ -16,7 +16,7 @@ from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_bet
 from trueneg.evaluation.results.split_pairs import Compared
 from trueneg.evaluation.results.trial import BASELINE, Trial
 from trueneg.evaluation.statistics.intervals import Interval, t_interval
-from trueneg.reporting.baselines import lineage_of, lineage_of_checkpoint
+from trueneg.reporting.baselines import lineage_of_checkpoint
 from trueneg.reporting.charts import Mark, Standing
 from trueneg.reporting.planted import SHOWN
 from trueneg.reporting.sources import Layers, MeasuredOn, Measurement, RunFiles, Similarity, Sources
@@ -250,9 +250,13 @@ def _of_encoders(
     measured: Sequence[tuple[Layers | Similarity, Interval]], names: Mapping[str, str], where: str, measure: str
 ) -> Iterator[Finding]:
     """Compare each encoder but the first with the first one that was measured on the same, or say that none was."""
+    lineages = [lineage_of_checkpoint(one.checkpoint) for one, _ in measured]
     for number, (one, figure) in enumerate(measured[1:], 1):
         name = names[one.checkpoint]
-        apart = [_why_unlike(measured[number], before) for before in measured[:number]]
+        apart = [
+            _why_other_examples(measured[number], before) or lineages[number].why_other(lineage)
+            for before, lineage in zip(measured[:number], lineages, strict=False)
+        ]
         if "" in apart:
             first, yardstick = measured[apart.index("")]
             gain = independent_difference(figure, yardstick)
@@ -261,12 +265,12 @@ def _of_encoders(
             yield Finding(name, names[measured[0][0].checkpoint], where, measure, None, apart[0], "encoders")
 
 
-def _why_unlike(one: tuple[Layers | Similarity, Interval], before: tuple[Layers | Similarity, Interval]) -> str:
-    """Say why the figures of two encoders cannot be compared; empty where they can."""
+def _why_other_examples(one: tuple[Layers | Similarity, Interval], before: tuple[Layers | Similarity, Interval]) -> str:
+    """Say why two figures are not of the same examples; empty where they are."""
     if one[0].on.is_other(before[0].on) or one[1].num != before[1].num:
         told = " and ".join(f"{side.on} ({figure.num:,} examples)" for side, figure in (one, before))
         return f"measured on other examples, {told}: cannot be compared; measure both on the same"
-    return lineage_of_checkpoint(one[0].checkpoint).why_other(lineage_of_checkpoint(before[0].checkpoint))
+    return ""
 
 
 def independent_difference(left: Interval, right: Interval) -> Interval:
@@ -343,7 +347,7 @@ def _why_apart(sides: Sequence[RunFiles]) -> str:
     ):
         if len(values) > 1:
             return f"their {what} differ: losses on different text or masks cannot be compared"
-    encoders = list(dict.fromkeys(lineage_of(run.config).encoder for run in sides))
+    encoders = list(dict.fromkeys(run.encoder for run in sides))
     return f"their encoders differ ({' and '.join(encoders)}): the loss would be theirs" if len(encoders) > 1 else ""
 
 

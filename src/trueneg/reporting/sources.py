@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from trueneg.evaluation.results.trial import TRIAL, Trial, load_trial
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.files.names import tell_apart
 from trueneg.files.records import read_record
+from trueneg.reporting.baselines import lineage_of
 from trueneg.reporting.planted import PLANTED, PlantedResults
 from trueneg.training.folder import CONFIG, FALSE_NEGATIVES, METRICS, PROVENANCE, SIMILARITY
 from trueneg.training.log import read_metrics
@@ -47,6 +49,11 @@ class RunFiles:
     def last(self, kind: str) -> Mapping[str, Any]:
         """Find the last record of a kind, ``train`` or ``eval``; empty if there is none."""
         return next((record for record in reversed(self.records) if record.get("kind") == kind), {})
+
+    @cached_property
+    def encoder(self) -> str:
+        """What it began with, traced back through the runs that it continues."""
+        return lineage_of(self.config).encoder
 
     @property
     def step(self) -> int:
