@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from trueneg.errors import ConfigError, JobError
 from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
-from trueneg.recipes.scripts import scripted, shell_script, slurm_script
+from trueneg.recipes.scripts import check_seen, scripted, seen, shell_script, slurm_script
 from trueneg.recipes.tables import several_versions
 
 WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
@@ -232,17 +234,49 @@ def test_a_failure_that_all_others_need_ends_the_plan(tmp_path: Path) -> None:
         run_jobs(Workspace.open(tmp_path, plan))
 
 
-def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None:
-    workspace = Workspace.open(tmp_path / "it's here", small_plan(text))
+def run_script(workspace: Workspace, tmp_path: Path, meddle: Callable[[], object] = lambda: None) -> tuple[int, str]:
+    """Run a script of a plan, with something done after it is written; give its exit code and what it says."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     program = bin_folder / "trueneg"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m trueneg "$@"\n')
     program.chmod(0o755)
-    path = f"{bin_folder}:{os.environ['PATH']}"
-    subprocess.run(["sh", "-c", shell_script(scripted(workspace))], check=True, env=os.environ | {"PATH": path})
+    script, environment = shell_script(scripted(workspace)), os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    meddle()
+    ended = subprocess.run(["sh", "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
+    return ended.returncode, ended.stderr
+
+
+def test_the_shell_script_does_the_same_jobs(text: Path, tmp_path: Path) -> None:
+    """On data that are written anew after the script, with what they held."""
+    workspace = Workspace.open(tmp_path / "it's here", small_plan(text))
+    assert run_script(workspace, tmp_path, lambda: rewritten(text))[0] == 0
     assert workspace.missing() == []
     assert "job.json" not in shell_script(scripted(workspace))
+
+
+@pytest.mark.parametrize(
+    ("meddle", "named"),
+    [
+        (lambda text: text.write_text("another text\n"), "text: '.*' changed after this script was written"),
+        (lambda text: text.unlink(), "text: '.*' is not there"),
+    ],
+)
+def test_a_job_of_a_script_does_not_start_on_data_that_changed_since(
+    meddle: Callable[[Path], object], named: str, text: Path, tmp_path: Path
+) -> None:
+    workspace = Workspace.open(tmp_path / "repro", small_plan(text))
+    code, said = run_script(workspace, tmp_path, lambda: meddle(text))
+    assert code == 1 and re.search(named, said)
+    assert workspace.missing() == [*workspace.plan.jobs] and not workspace.folder("tokenizer").exists()
+
+
+def test_a_script_does_not_read_data_whose_files_nobody_touched(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = json.dumps([asdict(one) for one in seen(Workspace.open(tmp_path, small_plan(text)), "corpus")])
+    monkeypatch.setattr("trueneg.recipes.scripts.digest", lambda data: pytest.fail(f"{data.name} is read"))
+    check_seen(described)
 
 
 def test_the_shell_script_stops_at_a_failure_and_goes_on(text: Path, tmp_path: Path) -> None:
@@ -253,10 +287,11 @@ def test_the_shell_script_stops_at_a_failure_and_goes_on(text: Path, tmp_path: P
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     assert subprocess.run(["sh", str(script)], env=environment).returncode == 1
-    assert (tmp_path / "given").read_text().split() == ["tokenizer", "corpus"]
+    given = ["check-data", "tokenizer", "check-data", "corpus"]
+    assert (tmp_path / "given").read_text().split() == given
     (tmp_path / "works").touch()
     assert subprocess.run(["sh", str(script)], env=environment).returncode == 0
-    assert (tmp_path / "given").read_text().split() == ["tokenizer", "corpus", "corpus", "list"]
+    assert (tmp_path / "given").read_text().split() == [*given, "check-data", "corpus", "list"]
 
 
 def test_the_slurm_script_hands_dependencies_on(text: Path, tmp_path: Path) -> None:

@@ -309,6 +309,7 @@ for panel, groups in GROUPS.items():
     for group, verbs in groups.items():
         app.add_typer(verbs, name=group, rich_help_panel=panel)
 app.command("try", rich_help_panel=START)(try_text.try_text)
+app.command("check-data", hidden=True)(reproduce.check_data)
 for panel, functions in VERBS.items():
     for function in functions:
         app.command(rich_help_panel=panel)(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,6 +126,16 @@ def reproduce(
         raise ConfigError(PILOT)
     else:
         raise ConfigError(unknown_name("recipe", recipe, [LIST, ALL, *TABLES, PLANTED]))
+
+
+def check_data() -> None:
+    """Fail where the data of a job changed since its script was written: `reproduce --format` describes them.
+
+    Example: `printf '%s' '[]' | trueneg check-data`
+    """
+    from trueneg.recipes.scripts import check_seen
+
+    check_seen(sys.stdin.read())
 
 
 @dataclass(frozen=True)

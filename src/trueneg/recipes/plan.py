@@ -213,7 +213,8 @@ def _stamp(file: Path) -> Stamp:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _stamps(data: Input) -> Stamps:
+def stamps_of(data: Input) -> Stamps:
+    """Look at the files of data without reading them."""
     return {file: _stamp(file) for _, file in _files(data)}
 
 
@@ -229,7 +230,7 @@ def check_untouched(before: Mapping[Input, Stamps]) -> None:
         TaskError: naming a file that was written to, or is gone.
     """
     for one, stamps in before.items():
-        for file in _touched(stamps, _stamps(one)):
+        for file in _touched(stamps, stamps_of(one)):
             raise TaskError(f"{one.name}: '{file}' was written to while the job ran: what it read is not known")
 
 
@@ -259,7 +260,7 @@ class Workspace:
         Raises:
             ConfigError: for data that is not there.
         """
-        stamps = {one: _stamps(one) for one in plan.inputs()}
+        stamps = {one: stamps_of(one) for one in plan.inputs()}
         digests = plan.digests()
         return cls(root, plan, digests, plan.keys(digests), stamps)
 
@@ -270,7 +271,7 @@ class Workspace:
             TaskError: naming a file that changed.
             ConfigError: for data that is not there any more.
         """
-        found = {one: _stamps(one) for one in self.plan.jobs[name].inputs}
+        found = {one: stamps_of(one) for one in self.plan.jobs[name].inputs}
         for one, now in found.items():
             if now != self.stamps.get(one) and digest(one) != self.digests[one]:
                 file = next(iter(_touched(self.stamps[one], now)), one.path)

@@ -6,8 +6,12 @@ import json
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Workspace
+from trueneg.errors import ConfigError, TaskError
+from trueneg.files.digests import fingerprint_of
+from trueneg.files.records import parse_record
+from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Input, Stamps, Workspace, digest, stamps_of
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,50 @@ class ScriptedJob:
     lines: str
     needs: Sequence[str] = ()
     """Names of jobs that must have finished; those that are not in the script have."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Data of a job as they were when its script was written."""
+
+    name: str
+    path: str
+    parts: list[str]
+    digest: str
+    """Its first digits: a job may read hundreds of files, and a command line has an end."""
+    stamps: str
+    """Digest of the sizes and times of their files."""
+
+
+def seen(workspace: Workspace, name: str) -> list[Seen]:
+    """Describe the data of a job, for ``check_seen``."""
+    return [
+        Seen(one.name, str(one.path), [*one.parts], workspace.digests[one][:16], _digest_of(workspace.stamps[one]))
+        for one in workspace.plan.jobs[name].inputs
+    ]
+
+
+def check_seen(text: str) -> None:
+    """Check that data are those that a script was written for; read only where sizes or times changed.
+
+    Args:
+        text: What ``seen`` gave, as JSON.
+
+    Raises:
+        TaskError: naming data that changed.
+        ConfigError: for data that are not there, or another text.
+    """
+    for one in parse_record(list[Seen], text, "the description of data", ConfigError, "write the script anew"):
+        data = Input(Path(one.path), one.name, tuple(one.parts))
+        if _digest_of(stamps_of(data)) != one.stamps and not digest(data).startswith(one.digest):
+            raise TaskError(
+                f"{one.name}: '{one.path}' changed after this script was written: write it anew, by the same command; "
+                f"what does not need these data stays done"
+            )
+
+
+def _digest_of(stamps: Stamps) -> str:
+    return fingerprint_of(sorted((str(file), stamp) for file, stamp in stamps.items()))
 
 
 _HEADER = [
@@ -64,8 +112,10 @@ def _scripted(workspace: Workspace, name: str) -> ScriptedJob:
     record = json.dumps(asdict(workspace.finished(name)))
     whole, made = shlex.quote(str(folder)), shlex.quote(str(folder / OUT))
     out, log, finished = (shlex.quote(str(folder / file)) for file in (OUTPUT, LOG, FINISHED))
+    data = json.dumps([asdict(one) for one in seen(workspace, name)])
     lines = [
         f"if [ ! -f {finished} ]; then",
+        *([f"  printf '%s' {shlex.quote(data)} | trueneg check-data || exit 1"] if job.inputs else []),
         f"  mkdir -p {made} || exit 1" if job.resumes else f"  rm -rf {whole} && mkdir -p {made} || exit 1",
         f"  {workspace.command(name)}{' --resume' if job.resumes else ''} > {out} 2> {log} || exit 1",
         f"  printf '%s' {shlex.quote(record)} > {finished}",
