@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 ENGLISH = frozenset(
-    ("lexical", "first-sense", "antonym", "sister", "hypernym", "calendar", "number", "name", "fits", "learned")
+    "lexical first-sense antonym sister hypernym calendar number name derived proper fits learned".split()  # noqa: SIM905
 )
 """Detectors that read WordNet, or know how English inflects."""
 

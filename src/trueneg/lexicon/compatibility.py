@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from trueneg.lexicon.english import CARDINALS, LARGE, MONTHS, ORDINALS, TENS, WEEKDAYS
 from trueneg.lexicon.morphology import penn_tags
-from trueneg.lexicon.wordnet import WordNet
+from trueneg.lexicon.wordnet import Synset, WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH, PartOfSpeech
 
 MONTHS_AND_DAYS = frozenset(word.lower() for word in (*MONTHS, *WEEKDAYS))
@@ -101,4 +101,24 @@ def is_number(word: str) -> bool:
 def is_individual(word: str, wordnet: WordNet) -> bool:
     """Whether WordNet lists a word, and only as an individual: "Sweden", not "turkey"."""
     synsets = wordnet.synsets(word)
-    return bool(synsets) and all(any(pointer.symbol == "@i" for pointer in s.pointers) for s in synsets)
+    return bool(synsets) and all(map(is_instance, synsets))
+
+
+def is_proper(word: str, wordnet: WordNet) -> bool:
+    """Whether a word, in whatever case, is mostly a name: "philippines", "yankees", "japanese", not "turkey" or "polish".
+
+    WordNet writes the first meaning of each of its base forms and parts of speech with a capital. An individual has no
+    plural: "gods" are none. Months and days do not count: "may" is more than one.
+    """
+    form = word.lower()
+    firsts: dict[tuple[PartOfSpeech, str], bool] = {}
+    for pos, offset, base in () if form in MONTHS_AND_DAYS else wordnet.senses(form):
+        synset = wordnet.synset(pos, offset)
+        if base == form or not is_instance(synset):
+            firsts.setdefault((pos, base), all(lemma[0].isupper() for lemma in synset.lemmas if lemma.lower() == base))
+    return bool(firsts) and all(firsts.values())
+
+
+def is_instance(synset: Synset) -> bool:
+    """Whether a meaning is an individual."""
+    return any(pointer.symbol == "@i" for pointer in synset.pointers)

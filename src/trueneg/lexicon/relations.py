@@ -87,13 +87,15 @@ class Relations:
                 if p not in first_seen:
                     found[lemma.lower()].add("first synonym")
             first_seen.add(p)
-            self._read_pointers(synset, base, found)
+            self._read_pointers(synset, found)
         for indirect, name in ((False, "antonym"), (True, "opposite")):
             for lemma in self.wordnet.antonyms(word, pos, indirect=indirect):
                 found[lemma.lower()].add(name)  # type: ignore[arg-type]
+        for lemma in self.wordnet.derived(word, pos):
+            found[lemma.lower()].add("derived")
         return {lemma: frozenset(names) for lemma, names in found.items() if lemma not in bases and lemma != word}
 
-    def _read_pointers(self, synset: Synset, base: str, found: dict[str, set[Relation]]) -> None:
+    def _read_pointers(self, synset: Synset, found: dict[str, set[Relation]]) -> None:
         lemmas = self.wordnet.lemmas
         for pointer in synset.pointers:
             if name := _BY_SYMBOL.get(pointer.symbol):
@@ -109,11 +111,6 @@ class Relations:
                     for fellow in self.wordnet.synset(pointer.pos, pointer.offset).pointers:
                         if fellow.symbol == "&":
                             self._add(found, lemmas(fellow.pos, fellow.offset), "similar")
-            elif pointer.symbol in ("+", "\\"):
-                named = lemmas(pointer.pos, pointer.offset)
-                source = synset.lemmas[pointer.source - 1].lower() if pointer.source else base
-                if source == base:
-                    self._add(found, named[pointer.target - 1 : pointer.target] if pointer.target else named, "derived")
 
     @staticmethod
     def _add(found: dict[str, set[Relation]], lemmas: tuple[str, ...], name: Relation) -> None:

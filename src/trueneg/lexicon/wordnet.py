@@ -266,12 +266,32 @@ class WordNet:
             holders = [synset]
             if indirect and synset.is_satellite:
                 holders += [self.synset(q.pos, q.offset) for q in synset.pointers if q.symbol == "&"]
-            own = {n for n, lemma in enumerate(synset.lemmas, 1) if lemma.lower() == base}
+            own = _places(base, synset)
             for pointer in (q for holder in holders for q in holder.pointers if q.symbol == "!"):
                 if indirect or pointer.source in own:
-                    opposite = self.lemmas(pointer.pos, pointer.offset)
-                    found.update(opposite[pointer.target - 1 : pointer.target] if pointer.target else opposite)
+                    found.update(self._pointed_at(pointer))
         return frozenset(found)
+
+    def derived(self, word: str, pos: PartOfSpeech | None = None) -> frozenset[str]:
+        """Words related by derivation, and what an adjective or adverb is made from: "Japan" of "Japanese"."""
+        found: set[str] = set()
+        for p, offset, base in self.senses(word, pos):
+            synset = self.synset(p, offset)
+            own = _places(base, synset) | {0}
+            for pointer in synset.pointers:
+                if pointer.symbol in ("+", "\\") and pointer.source in own:
+                    found.update(self._pointed_at(pointer))
+        return frozenset(found)
+
+    def are_synonyms(self, word: str, other: str) -> bool:
+        """Whether two words, in any form, have a meaning in common."""
+        meanings = {(pos, offset) for pos, offset, _ in self.senses(word)}
+        return any((pos, offset) in meanings for pos, offset, _ in self.senses(other))
+
+    def _pointed_at(self, pointer: Pointer) -> tuple[str, ...]:
+        """The word that a pointer names, or all of its synset."""
+        lemmas = self.lemmas(pointer.pos, pointer.offset)
+        return lemmas[pointer.target - 1 : pointer.target] if pointer.target else lemmas
 
     def all_synsets(self) -> Iterator[Synset]:
         """Every synset in the order of the files: nouns, verbs, adjectives, adverbs."""
@@ -287,6 +307,11 @@ class WordNet:
         for synset in self.all_synsets():
             definition, examples = split_gloss(synset.gloss)
             yield Gloss(synset.lemmas, synset.pos, definition, examples)
+
+
+def _places(base: str, synset: Synset) -> set[int]:
+    """Numbers, from 1, of a synset's words that are written so."""
+    return {n for n, lemma in enumerate(synset.lemmas, 1) if lemma.lower() == base}
 
 
 def _key(word: str) -> str:
