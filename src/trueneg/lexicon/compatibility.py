@@ -105,7 +105,7 @@ def is_individual(word: str, wordnet: WordNet) -> bool:
 
 
 def is_proper(word: str, wordnet: WordNet) -> bool:
-    """Whether a word, in whatever case, is mostly a name: "philippines", "yankees", "japanese", not "turkey" or "polish".
+    """Whether a word, in any case, is mostly a name: "philippines", "yankees", "japanese", not "turkey" or "polish".
 
     WordNet writes the first meaning of each of its base forms and parts of speech with a capital. An individual has no
     plural: "gods" are none. Months and days do not count: "may" is more than one.

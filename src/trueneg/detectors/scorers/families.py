@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import permutations
 from typing import Literal
 
@@ -35,6 +36,7 @@ class FamilyScorer(SubstitutionScorer):
     def __init__(self, kind: Literal["derived", "proper"], wordnet: WordNet) -> None:
         self._kind = kind
         self._families = Families(wordnet)
+        self._is_name = lru_cache(maxsize=1 << 17)(partial(is_proper, wordnet=wordnet))
         self.provenance = {"class": kind, "wordnet": wordnet.version}
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
@@ -48,8 +50,8 @@ class FamilyScorer(SubstitutionScorer):
     def _applies(self, word: str, other: str) -> bool:
         if self._kind == "derived":
             return self._families.are_related(word, other)
-        wordnet = self._families.wordnet
-        return (is_proper(word, wordnet) or is_proper(other, wordnet)) and not wordnet.are_synonyms(word, other)
+        is_name = self._is_name(word) or self._is_name(other)
+        return is_name and not self._families.wordnet.are_synonyms(word, other)
 
 
 class ProperDetector(Detector):
