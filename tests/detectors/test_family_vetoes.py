@@ -17,15 +17,17 @@ from trueneg.lexicon.surface import surfaces
 
 @pytest.fixture(scope="module")
 def wordnet(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The hand-made WordNet where "painter" is derived, and a river and a city are names."""
+    """The hand-made WordNet where "painter" is derived, "chief" is of "bigwig", and a river and a city are names."""
     module = runpy.run_path(str(WORDNET / "make.py"))
     module["SYNSETS"] |= {
         "painter": ("n", "painter", [("+", "picture", "0101")], "who paints"),
         "picture": ("n", "picture", [("+", "painter", "0101")], "what is painted"),
         "River": ("n", "River City", [("@i", "town", "0000")], "a place"),
         "town": ("n", "City metropolis", [("@", "thing", "0000")], "another"),
-        "nearby": ("n", "riverbed", [], "a place"),
+        "bigwig": ("n", "bigwig", [], "who leads"),
+        "wig": ("n", "wig", [], "what a judge wears"),
     }
+    module["EXCEPTIONS"]["noun"] += "chief bigwig\n"
     folder: Path = tmp_path_factory.mktemp("wordnet")
     for name, text in module["build"]().items():
         (folder / name).write_text(text)
@@ -36,7 +38,11 @@ def wordnet(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("name", "yes", "no"),
     [
-        ("derived", [("picture", "painter"), ("painter", "picture")], [("animals", "animal"), ("film", "movie")]),
+        (
+            "derived",
+            [("picture", "painter"), ("painter", "picture"), ("chief", "big")],
+            [("animals", "animal"), ("film", "movie")],
+        ),
         ("proper", [("river", "film"), ("city", "mouse")], [("river", "city"), ("film", "mouse")]),
     ],
 )

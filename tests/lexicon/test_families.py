@@ -28,7 +28,7 @@ SYNSETS: Synsets = {
     "song": ("n", "song", [("+", "sing", "0101")], "what is sung"),
     "maker": ("n", "maker", [], "who makes"),
     "filmmaker": ("n", "filmmaker", [], "who makes films"),
-    "filmic": ("a", "filmic", [], "of films"),
+    "filmdom": ("n", "filmdom", [], "all films"),
     "historic": ("a", "historic", [("\\", "past", "0101")], "of note"),
     "of history": ("a", "historic historical", [("\\", "past", "0201")], "of what was"),
     "past": ("n", "history", [], "what was"),
@@ -51,7 +51,7 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Families:
         ("films", "film", False),  # forms of one word
         ("filmmakers", "films", True),
         ("filmmakers", "maker", False),  # its head
-        ("filmic", "film", False),  # what is left is no word
+        ("filmdom", "film", False),  # what is left is no word
         ("filmmakers", "movies", False),
         ("historic", "history", True),
         ("historic", "historical", False),  # synonyms
