@@ -34,11 +34,14 @@ def planned(out: Path, data: Path, *arms: str, scale: str = "tiny", recipe: str 
         ("self", ["smoothing.source=self"], ["--hard-correction", "share"]),
         ("soft in context", ["@0.62 & fits", "correction.use=soft_targets"], ["smoothing"]),
         ("soft in context 0.5", ["@0.5 & fits", "correction.use=soft_targets"], ["smoothing"]),
+        ("soft in context vetoed", ["@0.62 & fits & !derived & !proper", "use=soft_targets"], ["smoothing"]),
         ("self in context", ["@0.62 & fits", "use=restrict", "source=self", "share=0.5"], ["soft_targets"]),
     ],
 )
 def test_an_arm_is_its_options(arm: str, given: list[str], not_given: list[str], data: Path, tmp_path: Path) -> None:
-    found = planned(tmp_path, data, "soft", "soft in context 0.5", "self in context", scale="mini").workspace
+    found = planned(
+        tmp_path, data, "soft", "soft in context 0.5", "soft in context vetoed", "self in context", scale="mini"
+    ).workspace
     command = found.command("-".join(filter(None, ("pretrain-BERT-base", arm.replace(" ", "-"), "1000-s3"))))
     assert "--steps 1000" in command and "--seed 3" in command
     assert all(one in command for one in given) and not any(one in command for one in not_given)

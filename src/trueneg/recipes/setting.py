@@ -43,6 +43,7 @@ ARMS: Mapping[str, str] = {
     "soft": "the target spread over the paper's table",
     "soft in context": "the target spread over what prototypes accept",
     "soft in context 0.5": "the same with a lower threshold, which accepts more",
+    "soft in context vetoed": "soft in context without names and derived words",
     "smoothing": "a tenth of the target spread over the vocabulary",
     "self": "a tenth of the target spread over what the model itself says (Self-Evolution, Zhong et al. 2023)",
     "self in context": "the same with a half of the target, over what prototypes accept",
@@ -440,8 +441,8 @@ class Setting:
             vectors = self.file("vectors", VECTORS)
             return ("--hard-correction", replace(vectors, prefix='neighbours:"', suffix='"[among=whole-vocabulary]'))
         if " in context" in arm:
-            use, _, threshold = arm.partition(" in context")
-            return ("--hard-correction", self._in_context(backbone, corpus, threshold.strip()), *_USES[use])
+            use, _, what = arm.partition(" in context")
+            return ("--hard-correction", self._in_context(backbone, corpus, what.strip()), *_USES[use])
         plain: dict[str, tuple[Argument, ...]] = {
             "HC": ("--hard-correction", RETRIEVED),
             "HC agree": ("--hard-correction", "lexical[forms=agree]"),
@@ -455,7 +456,7 @@ class Setting:
         }
         return plain.get(arm, ())
 
-    def _in_context(self, backbone: str, corpus: Output, threshold: str) -> Output:
+    def _in_context(self, backbone: str, corpus: Output, what: str) -> Output:
         """Add prototypes of the scale's encoder, and what they accept in a corpus where a scale reads much of it."""
         released = self.scale.backbones[backbone].checkpoint or self.scale.backbones[backbone].tokenizer
         encoder = self.encoder(released) if released else self.pretrain(backbone, "", 1)
@@ -463,18 +464,17 @@ class Setting:
         command: Command
         command = ("detect", "prototypes", "--encoder", encoder, "--corpus", corpus, *rows, "--out", _PROTOTYPES)
         prototypes = self.plan.add(Job(safe_name("prototypes", backbone), command, minutes=5))
-        detector = replace(
-            _PROTOTYPES, job=prototypes, prefix='prototypes:"', suffix=f'"@{threshold or _THRESHOLD} & fits'
-        )
+        detector = replace(_PROTOTYPES, job=prototypes, prefix='prototypes:"', suffix=f'"{_ACCEPTED[what]}')
         if self.scale.reads_online:
             return detector
         command = ("corpus", "annotate", corpus, "--detector", detector, "--out", Output("notes"))
-        notes = self.plan.add(Job(safe_name("annotate", backbone, threshold), command, minutes=30))
+        notes = self.plan.add(Job(safe_name("annotate", backbone, what), command, minutes=30))
         return Output("notes", notes, prefix='annotated:"', suffix='"')
 
 
 _PROTOTYPES = Output("prototypes.safetensors")
-_THRESHOLD = "0.62"
+_ACCEPTED = {"": "@0.62 & fits", "0.5": "@0.5 & fits", "vetoed": "@0.62 & fits & !derived & !proper"}
+"""How an arm ends to what it takes of what prototypes accept."""
 _SOFT = ("--set", "objective.correction.use=soft_targets")
 _SELF = ("objective.correction.use=restrict", "objective.smoothing.source=self", "objective.smoothing.share=0.5")
 _USES: Mapping[str, tuple[str, ...]] = {
