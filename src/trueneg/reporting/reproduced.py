@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from trueneg.evaluation.results.reproduction import Cell, ReproducedTable
+from trueneg.reporting.results import p_value
 from trueneg.reporting.tables import ENDS, Column, Table, ends_of, told_column
 
 FIGURE = ("paper", "mean", "standard deviation")
@@ -35,7 +36,7 @@ def reproduced_tables(reproduced: ReproducedTable) -> list[Table]:
     ]
     names = [
         *(Column("claim"), told_column("paper", ""), told_column("ours [95 %]", *ENDS)),
-        *(Column("p (Holm)", "{:.3f}".format), Column("verdict"), Column("why")),
+        *(Column("p (Holm)", p_value), Column("verdict"), Column("why")),
     ]
     return [figures, Table(names, claims, "Claims")] if claims else [figures]
 

@@ -10,6 +10,7 @@ from typing import Any
 from trueneg.evaluation.results.trial import BASELINE, BEFORE, Answer, Measure, Trial, Verdict
 from trueneg.reporting.charts import Chart, Mark, Standing, forest_plot
 from trueneg.reporting.page import write_page
+from trueneg.reporting.results import p_value
 from trueneg.reporting.tables import ENDS, Column, Table, ends_of, shown_table, told_column
 
 TEMPLATE = """{% extends "page" %}{% import "trial" as shown %}
@@ -78,7 +79,7 @@ def trial_tables(trial: Trial) -> list[Table]:
     columns = [
         *map(Column, ("measure", "arm", "against")),
         told_column("difference [95 %]", *ENDS, "unit"),
-        *(Column("p (Holm)", "{:.3f}".format), Column("verdict")),
+        *(Column("p (Holm)", p_value), Column("verdict")),
     ]
     note = "Student's t over seeds, paired; p allows for all verdicts together."
     return [figures, Table(columns, answers, "Differences", [note])]
