@@ -73,6 +73,14 @@ def test_where_nothing_is_left_nothing_is_needed(data: Path, tmp_path: Path) -> 
     assert planned(tmp_path / "b", data, seeds=2, join=[tmp_path / "a" / "corrections"]).workspace.missing() == []
 
 
+def test_in_another_plan_a_shared_job_may_have_another_name(data: Path, tmp_path: Path) -> None:
+    """Models with the same tokenizer share a corpus, which is named after the first of the plan."""
+    made(tmp_path / "a", data, seeds=2)
+    path = tmp_path / "a" / "corrections" / TABLE
+    path.write_text(path.read_text().replace("corpus-BERT-base", "corpus-RoBERTa-base"))
+    assert planned(tmp_path / "b", data, seeds=2, join=[path]).workspace.missing() == []
+
+
 def test_what_is_done_here_counts(data: Path, tmp_path: Path) -> None:
     """A table beside its own jobs changes nothing."""
     made(tmp_path / "a", data, seeds=2)

@@ -195,7 +195,7 @@ def _show_plan(planned: Planned, form: str, output: Output) -> None:
     jobs: list[dict[str, Any]] = [
         {
             "job": name,
-            "state": "elsewhere" if name in workspace.elsewhere and name not in left else workspace.state(name),
+            "state": workspace.state(name) if name in left or workspace.state(name) == "done" else "elsewhere",
             "minutes": job.minutes,
             "command": workspace.command(name),
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from trueneg.errors import ConfigError
 from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table
-from trueneg.recipes.plan import Workspace
+from trueneg.recipes.plan import JOBS, Workspace
 
 JOINABLE = ("corrections", "tn-table2", "cline-table7")
 """Recipes whose claims are judged by the figures of seeds alone; those of fine-tuning need the predictions, too."""
@@ -58,4 +59,9 @@ def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:
         if table.data.get(one.name) != workspace.digests[one]:
             return f"read other data ({one.name})"
     theirs, ours = table.commands[name], workspace.told(name)
-    return "" if theirs == ours else f"is '{theirs}', here it is '{ours}'"
+    return "" if _keyed(theirs) == _keyed(ours) else f"is '{theirs}', here it is '{ours}'"
+
+
+def _keyed(command: str) -> str:
+    """Leave the names of other jobs out of a command, which differ with the plan, but not their keys."""
+    return re.sub(rf"OUT/{JOBS}/[^/]*-([0-9a-f]+)(?=/)", r"\1", command)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -355,12 +356,17 @@ class Workspace:
         return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
     def missing(self) -> list[str]:
-        """List the jobs that are left to run, in order."""
-        found, needed = list[str](), set[str]()
+        """List the jobs that are left to run, in order; not what only jobs with figures elsewhere would need."""
+        found, spared, users = list[str](), set[str](), defaultdict[str, set[str]](set)
         for name, job in reversed(self.plan.jobs.items()):
-            if self.state(name) != "done" and (name not in self.elsewhere or name in needed):
+            for need in job.needs:
+                users[need].add(name)
+            if self.state(name) == "done":
+                continue
+            if (name in self.elsewhere or users[name]) and users[name] <= spared:
+                spared.add(name)
+            else:
                 found.append(name)
-                needed.update(job.needs)
         return found[::-1]
 
 
