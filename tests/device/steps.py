@@ -162,7 +162,7 @@ def named(specification: str) -> Detector:
 DETECTORS: dict[str, Callable[[str], Step]] = {
     "lexical": lambda use: corrected(named("lexical"), use),
     "neighbours": lambda use: corrected(table(), use),
-    "fits": lambda use: corrected(named("fits"), use),
+    **{name: lambda use, name=name: corrected(named(name), use) for name in ("fits", "derived", "proper")},
     "annotated": annotated,
     "prototypes": prototypes,
     "ema": lambda use: corrected(EmaDetector(), use),

@@ -55,6 +55,7 @@ from trueneg.models.sentence_modules import read_modules
 from trueneg.recipes.plan import Job, Plan, Workspace
 from trueneg.recipes.planted import Settings, load_results
 from trueneg.recipes.reproduction import read_plan
+from trueneg.recipes.scripts import read_seen
 from trueneg.recipes.tables import output_of
 from trueneg.recipes.trial_steps import read_chosen
 from trueneg.reporting.glue_server import server_scores
@@ -275,6 +276,8 @@ FORMATS = {
         Format("selection.json of a sweep", ("runs.sweeps",), "given/selection.json", _of_folder(read_selection)),
         Format("job.json", ("recipes.plan",), "given/job.json", _job),
         Format("plan.json of recipes", ("recipes.reproduction",), "given/plan.json", _of_folder(read_plan)),
+        Format("data of a scripted job", ("recipes.scripts",), "given/seen.json",
+               lambda path: read_seen(path.read_bytes().decode(errors="replace"))),
         Format("what a job wrote", ("recipes.tables",), "given/output.txt", _job_output),
         # Options of a table of replacements are in such a head, too.
         Format("head of a file of arrays", ("files.arrays", "corruption.views.rows"), "about/about.json", _about),

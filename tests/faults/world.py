@@ -17,6 +17,7 @@ from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable
 from trueneg.evaluation.results.trial import Answer, Measure, Shown, Trial
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.recipes.plan import Finished
+from trueneg.recipes.scripts import Seen
 from trueneg.recipes.trial_steps import Chosen
 from trueneg.runs.sweeps import Combination, Selection
 
@@ -168,6 +169,7 @@ def _make_given(world: World, path: Path) -> None:
         "steps.json": asdict(Chosen(60, "given", 1.0, ["We see a big film ."])),
         "selection.json": asdict(_SELECTION),
         "job.json": asdict(_JOB),
+        "seen.json": [asdict(Seen("text", "my.txt", [], "0123456789abcdef", "0123456789abcdef"))],
         "plan.json": {"job": asdict(_JOB)},
         "output.txt": {"arms": [{"name": "baseline", "ratio": 1.0}]},
         "hits.json": {"triplets": [hits, hits], "data": "triplets.jsonl", "versions": {"trueneg": "1"}},

@@ -21,7 +21,7 @@ from trueneg.errors import ConfigError, JobError
 from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
-from trueneg.recipes.scripts import check_seen, scripted, seen, shell_script, slurm_script
+from trueneg.recipes.scripts import check_seen, read_seen, scripted, seen, shell_script, slurm_script
 from trueneg.recipes.tables import several_versions
 
 WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
@@ -274,7 +274,8 @@ def test_a_job_of_a_script_does_not_start_on_data_that_changed_since(
 def test_a_script_does_not_read_data_whose_files_nobody_touched(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described = json.dumps([asdict(one) for one in seen(Workspace.open(tmp_path, small_plan(text)), "corpus")])
+    described = seen(Workspace.open(tmp_path, small_plan(text)), "corpus")
+    assert described and read_seen(json.dumps([asdict(one) for one in described])) == described
     monkeypatch.setattr("trueneg.recipes.scripts.digest", lambda data: pytest.fail(f"{data.name} is read"))
     check_seen(described)
 

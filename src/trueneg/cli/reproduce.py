@@ -133,9 +133,9 @@ def check_data() -> None:
 
     Example: `printf '%s' '[]' | trueneg check-data`
     """
-    from trueneg.recipes.scripts import check_seen
+    from trueneg.recipes.scripts import check_seen, read_seen
 
-    check_seen(sys.stdin.read())
+    check_seen(read_seen(sys.stdin.buffer.read().decode(errors="replace")))
 
 
 @dataclass(frozen=True)

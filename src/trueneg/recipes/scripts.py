@@ -38,24 +38,30 @@ class Seen:
 
 
 def seen(workspace: Workspace, name: str) -> list[Seen]:
-    """Describe the data of a job, for ``check_seen``."""
+    """Describe the data of a job."""
     return [
         Seen(one.name, str(one.path), [*one.parts], workspace.digests[one][:16], _digest_of(workspace.stamps[one]))
         for one in workspace.plan.jobs[name].inputs
     ]
 
 
-def check_seen(text: str) -> None:
-    """Check that data are those that a script was written for; read only where sizes or times changed.
+def read_seen(text: str) -> list[Seen]:
+    """Read what ``seen`` gave, from JSON.
 
-    Args:
-        text: What ``seen`` gave, as JSON.
+    Raises:
+        ConfigError: for another text.
+    """
+    return parse_record(list[Seen], text, "the description of data", ConfigError, "write the script anew")
+
+
+def check_seen(described: Sequence[Seen]) -> None:
+    """Check that data are those that a script was written for; read only where sizes or times changed.
 
     Raises:
         TaskError: naming data that changed.
-        ConfigError: for data that are not there, or another text.
+        ConfigError: for data that are not there.
     """
-    for one in parse_record(list[Seen], text, "the description of data", ConfigError, "write the script anew"):
+    for one in described:
         data = Input(Path(one.path), one.name, tuple(one.parts))
         if _digest_of(stamps_of(data)) != one.stamps and not digest(data).startswith(one.digest):
             raise TaskError(
