@@ -198,11 +198,11 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path, models: dict
 def test_a_preloaded_command_does_as_the_installed_one(program: str, tmp_path: Path) -> None:
     def ended(folder: str, *arguments: str) -> tuple[int, str, str]:
         command = [f"{folder}/trueneg", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, input="one\n\ntwo\n", capture_output=True, text=True)
+        done = subprocess.run(command, cwd=tmp_path, input="[]", capture_output=True, text=True)
         return done.returncode, done.stdout, done.stderr
 
     installed = str(Path(sys.executable).parent)
-    for arguments in (["list", "presets"], ["corpus", "info", "nowhere"], ["pretrain", "--stps", "3"]):
+    for arguments in (["list", "presets"], ["corpus", "info", "nowhere"], ["pretrain", "--stps", "3"], ["check-data"]):
         assert ended(program, *arguments) == ended(installed, *arguments)
     assert [ended(installed, *one)[0] for one in (["--version"], ["corpus", "info", "nowhere"], ["nothing"])] == [
         0,

@@ -88,6 +88,25 @@ def test_what_is_done_here_counts(data: Path, tmp_path: Path) -> None:
     assert not [note for note in again.notes if "another folder" in note]
 
 
+def test_figures_of_jobs_that_finished_here_are_theirs(data: Path, tmp_path: Path) -> None:
+    """Another machine's differ in the last digits."""
+    own = made(tmp_path / "a", data, seed=1)
+    other = made(tmp_path / "b", data, seeds=2)
+    cells = [replace(cell, by_seed=dict.fromkeys(cell.by_seed, 90.0)) for cell in other.cells]
+    save_table(replace(other, cells=cells), tmp_path / "b" / "corrections")
+    joined = made(tmp_path / "a", data, seeds=2, arms=["soft"], join=[tmp_path / "b" / "corrections"])
+    ours = {(cell.row, cell.column): cell.by_seed[1] for cell in own.cells}
+    for cell in joined.cells:
+        if cell.row != "soft":
+            assert cell.by_seed == {1: ours[cell.row, cell.column], 2: 90.0}
+    folder = planned(tmp_path / "a", data, seeds=2).workspace.folder("writes-HC-s1")
+    (folder / FINISHED).unlink()
+    again = made(tmp_path / "a", data, seeds=2, arms=["soft"], join=[tmp_path / "b" / "corrections"])
+    for cell in again.cells:
+        if cell.row not in ("soft", "HC"):
+            assert cell.by_seed[1] == ours[cell.row, cell.column]
+
+
 def test_a_table_of_another_plan_is_refused(data: Path, tmp_path: Path) -> None:
     made(tmp_path / "a", data, seeds=2)
     join = [tmp_path / "a" / "corrections"]

@@ -299,8 +299,8 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (row, seed), job in jobs.items():
-            if job in workspace.elsewhere:
-                measured.take(seed, workspace.elsewhere[job])
+            if table := workspace.table_of(job):
+                measured.take(seed, table, row)
                 continue
             for record in output_of(workspace, job)["triplets"]:
                 column = {"cls": "CLS", "mean": "MEAN", "bertscore": "BS"}[record["way"]]

@@ -39,8 +39,8 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (row, seed), (substitutes, vectors, loss) in jobs.items():
-            if substitutes in workspace.elsewhere:
-                measured.take(seed, workspace.elsewhere[substitutes])
+            if table := workspace.table_of(substitutes, vectors, loss):
+                measured.take(seed, table, row)
                 continue
             figures = {}
             for result in output_of(workspace, substitutes)["results"]:

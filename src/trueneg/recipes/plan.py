@@ -355,6 +355,11 @@ class Workspace:
         again = "remove that file, and the job goes on, or is done again if it cannot"
         return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
+    def table_of(self, *names: str) -> ReproducedTable | None:
+        """Give the table of another folder that has the figures of some jobs; None where all have finished here."""
+        is_here = all(self.state(name) == "done" for name in names)
+        return None if is_here else self.elsewhere.get(names[0])
+
     def missing(self) -> list[str]:
         """List the jobs that are left to run, in order; not what only jobs with figures elsewhere would need."""
         found, spared, users = list[str](), set[str](), defaultdict[str, set[str]](set)

@@ -98,10 +98,10 @@ class Measured:
     differences: dict[tuple[str, str, str], tuple[Interval, float]] = field(default_factory=dict)
     """Claim to a difference that allows for examples as well as seeds, and its p."""
 
-    def take(self, seed: int, table: ReproducedTable) -> None:
-        """Take the figures of a seed from a table of another folder."""
+    def take(self, seed: int, table: ReproducedTable, row: str = "", column: str = "") -> None:
+        """Take the figures of a seed from a table of another folder: of a row, or of columns that begin so."""
         for cell in table.cells:
-            if seed in cell.by_seed:
+            if seed in cell.by_seed and row in ("", cell.row) and cell.column.startswith(column):
                 self.figures.setdefault((cell.row, cell.column), {})[seed] = cell.by_seed[seed]
 
     def failures(self) -> list[str]:

@@ -45,8 +45,8 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
         measured = Measured()
         for (size, seed), job in jobs.items():
-            if job in workspace.elsewhere:
-                measured.take(seed, workspace.elsewhere[job])
+            if table := workspace.table_of(job):
+                measured.take(seed, table, column=f"{size} ")
                 continue
             for row, shares in _rates(workspace, job).items():
                 for figure, share in shares.items():
