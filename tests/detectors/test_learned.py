@@ -108,16 +108,18 @@ def test_what_it_learned_is_a_logistic_regression_of_its_features(scorer: Learne
 
 def test_features_are_computed_once_for_all_fits(scorer: LearnedScorer, monkeypatch: pytest.MonkeyPatch) -> None:
     first = scorer.fit(ASKED[::2] + ASKED[1::2], np.concatenate([SHARES[::2], SHARES[1::2]])).scores(ASKED)
-    monkeypatch.setattr(LearnedScorer, "_features", None)
+    monkeypatch.setattr(LearnedScorer, "_others", None)
+    monkeypatch.setattr(scorer.contextual, "cosines", None)
     np.testing.assert_allclose(scorer.fit(ASKED, SHARES).scores(ASKED[::-1]), first[::-1], atol=1e-6)
 
 
 def test_a_scorer_that_has_learned_keeps_nothing(scorer: LearnedScorer) -> None:
     """During training it is asked about new texts without end."""
     ready = scorer.with_parameters(scorer.fit(ASKED, SHARES).parameters(), "here")
-    before = len(scorer.cache or {})
+    assert scorer.cache is not None
+    before = len(scorer.cache.cosines), len(scorer.cache.others)
     ready.scores([Substitution("a new text", 2, 5, "old")])
-    assert ready.cache is None and len(scorer.cache or {}) == before
+    assert ready.cache is None and (len(scorer.cache.cosines), len(scorer.cache.others)) == before
 
 
 def test_what_another_learned_is_refused(scorer: LearnedScorer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -182,7 +181,7 @@ def calibrate(
         f"{detector} accepts from {chosen.threshold:.4g} on: precision {measured}, recall "
         f"{chosen.recall:.3f} ({level}; cross-validated by target, {folds} folds of {chosen.num_targets:,}); {out}"
     )
-    Output(as_json, quiet).result({"out": out, **dataclasses.asdict(chosen)}, text)
+    Output(as_json, quiet).result({"out": out, **chosen.summary()}, text)
 
 
 @app.command()

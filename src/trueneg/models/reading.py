@@ -166,6 +166,15 @@ class TextEncoder:
         """Move the encoder."""
         self.model.to(device)  # type: ignore[arg-type]
 
+    def save(self, folder: Path) -> None:
+        """Write the encoder and its tokenizer as a checkpoint in Hugging Face's layout."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def digest(self) -> str:
+        """Name the weights and the tokenizer; see :func:`weights_digest`."""
+        return weights_digest(self.model, self.tokenizer)
+
     @torch.no_grad()
     def vectors(self, spans: Sequence[Span]) -> NDArray[np.float32]:
         """One vector a word and layer, float32 ``[n, layers, hidden]``; zeros for a word that is not seen.

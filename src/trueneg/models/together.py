@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -29,6 +30,30 @@ _TEXT, _WORD, _PADDING = 0, -1, -2
 """Groups of tokens; the pieces of a row's substitutes are of groups 1, 2, …"""
 
 
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A text, its word, and what could stand in the word's place, as they are read together.
+
+    Attributes:
+        number: Of the word, among those that are read.
+        first: Number of the row's first substitute, among those of the word.
+        input_ids: Of the text.
+        is_word: bool ``[text]``: the word's pieces.
+        pieces: Ids of each substitute.
+    """
+
+    number: int
+    first: int
+    input_ids: list[int]
+    is_word: Tensor
+    pieces: list[list[int]]
+
+    @property
+    def length(self) -> int:
+        """Tokens of the row: those of the text, then those of all substitutes."""
+        return len(self.input_ids) + sum(map(len, self.pieces))
+
+
 @torch.no_grad()
 def vectors_together(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
@@ -47,21 +72,31 @@ def vectors_together(
     """
     shape = len(encoder.layers), int(encoder.model.config.hidden_size)
     found = [np.zeros((1 + len(words), *shape), np.float32) for words in substitutes]
+    for batch in row_batches(encoder, spans, substitutes):
+        for row, read in zip(batch, read_rows(encoder, batch, torch.bfloat16), strict=True):
+            vectors = read.cpu().numpy()
+            found[row.number][0] = vectors[0]
+            found[row.number][1 + row.first : row.first + len(vectors)] = vectors[1:]
+        encoder.num_unseen += sum(not bool(row.is_word.any()) for row in batch)
+    return found
+
+
+def row_batches(
+    encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
+) -> Iterator[list[Row]]:
+    """Rows of similar length, so many as one batch holds; a word of many substitutes has several."""
     parts = list(_parts(encoder, spans, substitutes))
     for chosen, read in encoder.reader.batches([spans[number] for number, _, _ in parts]):
-        rows = [parts[at] for at in chosen.tolist()]
-        lengths = read.attention_mask.sum(1).numpy()
-        totals = lengths + np.array([sum(map(len, pieces)) for _, _, pieces in rows])
-        for line in by_budget(np.argsort(totals, kind="stable"), totals):
-            texts = [read.input_ids[at, : lengths[at]].tolist() for at in line]
-            is_word = [read.is_word[at, : lengths[at]] for at in line]
-            pieces = [rows[at][2] for at in line.tolist()]
-            for at, vectors in zip(line.tolist(), _read(encoder, texts, is_word, pieces), strict=True):
-                number, first, _ = rows[at]
-                found[number][0] = vectors[0]
-                found[number][1 + first : first + len(vectors)] = vectors[1:]
-            encoder.num_unseen += sum(not bool(part.any()) for part in is_word)
-    return found
+        texts = read.attention_mask.sum(1).tolist()
+        rows = [
+            Row(number, first, read.input_ids[line, :length].tolist(), read.is_word[line, :length], pieces)
+            for line, ((number, first, pieces), length) in enumerate(
+                zip((parts[at] for at in chosen.tolist()), texts, strict=True)
+            )
+        ]
+        lengths = np.array([row.length for row in rows])
+        for lines in by_budget(np.argsort(lengths, kind="stable"), lengths):
+            yield [rows[line] for line in lines.tolist()]
 
 
 def check_together(encoder: TextEncoder) -> None:
@@ -121,21 +156,24 @@ def _groups(is_word: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
     return torch.cat([torch.where(is_word, _WORD, _TEXT), torch.tensor(appended, dtype=torch.int64)])
 
 
-def _read(
-    encoder: TextEncoder,
-    texts: Sequence[list[int]],
-    is_word: Sequence[Tensor],
-    pieces: Sequence[Sequence[Sequence[int]]],
-) -> Iterator[NDArray[np.float32]]:
-    """Vectors of one batch of rows: for each ``[1 + substitutes, layers, hidden]``."""
-    device = encoder.model.device
-    groups = [_groups(part, row) for part, row in zip(is_word, pieces, strict=True)]
-    appended = [[token for part in row for token in part] for row in pieces]
-    with torch.autocast(device.type, torch.bfloat16):
-        states = _states(encoder.model, texts, groups, appended)
+def read_rows(encoder: TextEncoder, rows: Sequence[Row], dtype: torch.dtype = torch.float32) -> Iterator[Tensor]:
+    """Vectors of one batch of rows, with their gradients.
+
+    Args:
+        encoder: One for which ``check_together`` has passed.
+        rows: Of ``row_batches``.
+        dtype: What the encoder computes in.
+
+    Yields:
+        For each row float32 ``[1 + substitutes, layers, hidden]``, the word's own first; zeros for what is not seen.
+    """
+    groups = [_groups(row.is_word, row.pieces) for row in rows]
+    appended = [[token for part in row.pieces for token in part] for row in rows]
+    with torch.autocast(encoder.model.device.type, dtype, enabled=dtype != torch.float32):
+        states = _states(encoder.model, [row.input_ids for row in rows], groups, appended)
     layers = torch.stack([states[layer].float() for layer in encoder.layers])
-    for line, (group, row) in enumerate(zip(groups, pieces, strict=True)):
-        numbers = torch.tensor([_WORD, *range(1, len(row) + 1)])
+    for line, (group, row) in enumerate(zip(groups, rows, strict=True)):
+        numbers = torch.tensor([_WORD, *range(1, len(row.pieces) + 1)])
         own = (group == numbers.unsqueeze(1)).float()
         if encoder.pooling == "first":
             own = own * (own.cumsum(1) == 1)
@@ -144,13 +182,9 @@ def _read(
         if encoder.center:
             is_rest = (group == _TEXT).float()
             weights = weights - is_rest / is_rest.sum().clamp(min=1)
-        weights = (weights * is_seen).to(device)
-        yield (
-            weighted_sum(layers[:, line : line + 1, : len(group)].expand(-1, len(weights), -1, -1), weights)
-            .transpose(0, 1)
-            .cpu()
-            .numpy()
-        )
+        weights = (weights * is_seen).to(layers.device)
+        read = layers[:, line : line + 1, : len(group)].expand(-1, len(weights), -1, -1)
+        yield weighted_sum(read, weights).transpose(0, 1)
 
 
 def _states(

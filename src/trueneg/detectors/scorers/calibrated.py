@@ -11,6 +11,7 @@ from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.specification import Leaf, Resources, leaves, parse
 from trueneg.errors import ConfigError
 from trueneg.files.records import read_record
+from trueneg.models.reading import TextEncoder
 
 KIND = "trueneg calibration"
 
@@ -34,11 +35,36 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
         about = content.get("provenance")
         made_from = about.get("features") if isinstance(about, dict) else None
         scorer = scorer.with_parameters(parameters, leaf.argument, made_from)
+        if scorer.epochs:
+            scorer = scorer.with_tuned(_tuned_encoder(leaf.argument, content["encoder"], resources.device))
     threshold = float(content["threshold"])
     noted = {f"calibration.{name}": str(content.get(name)) for name in ("level", "precision", "recall", "data")}
     return scorer.with_threshold(
         threshold, {"calibration": Path(leaf.argument).name, "threshold": str(threshold), **noted}
     )
+
+
+def encoder_folder(file: Path) -> Path:
+    """Where the encoder lies that was fine-tuned for a calibration's file: next to it."""
+    return file.with_name(f"{file.stem}-encoder")
+
+
+def _tuned_encoder(file: str, digest: str | None, device: str) -> TextEncoder:
+    """Read the encoder that was fine-tuned for a calibration.
+
+    Raises:
+        ConfigError: if it is not there, or is another one.
+    """
+    folder = encoder_folder(Path(file))
+    if not (folder / "config.json").exists():
+        raise ConfigError(
+            f"'{file}' was fitted with an encoder of its own, and there is no '{folder}': keep the two together, or "
+            "calibrate it again"
+        )
+    encoder = TextEncoder(str(folder), "all", device=device)
+    if encoder.digest() != digest:
+        raise ConfigError(f"'{folder}' is not the encoder that '{file}' was fitted with: calibrate it again")
+    return encoder
 
 
 def read_calibration(path: str) -> dict[str, Any]:
@@ -58,7 +84,8 @@ def read_calibration(path: str) -> dict[str, Any]:
         and 0 <= threshold <= 1
         and isinstance(parameters, dict)
         and all(isinstance(value, int | float) and abs(value) <= sys.float_info.max for value in parameters.values())
+        and isinstance(content.get("encoder"), str | None)
     )
     if not is_whole:
         raise ConfigError(f"the detector '{path}' lacks a name, a threshold in [0, 1] or finite parameters: {remedy}")
-    return {**content, "parameters": parameters}
+    return {**content, "parameters": parameters, "encoder": content.get("encoder")}

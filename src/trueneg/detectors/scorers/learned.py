@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -22,13 +24,14 @@ from trueneg.detectors.scorers.prototypes import PrototypesScorer
 from trueneg.detectors.scorers.prototypes import make_scorer as make_prototypes
 from trueneg.detectors.scorers.teacher import TeacherScorer
 from trueneg.detectors.scorers.teacher import make_scorer as make_teacher
+from trueneg.detectors.scorers.tuning import tune
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.files.digests import fingerprint_of
 from trueneg.lexicon.relations import RELATIONS, Relations
 from trueneg.models.reading import TextEncoder, default_layer
 
-OPTIONS = ("vectors", "prototypes", "directions", "bigrams", "teacher", "relations", "glosses", "reading")
+OPTIONS = ("vectors", "prototypes", "directions", "bigrams", "teacher", "relations", "glosses", "reading", "tune")
 MIN_LOG_RATIO = -20.0
 PENALTY = 1.0
 """Of a weight's square, for features of variance one: a prior of variance one."""
@@ -41,6 +44,16 @@ DIRECTIONS = (
 """Cosines of vectors in the sentence with prototypes, besides the word's with the substitute's."""
 
 Matrix = NDArray[np.float64]
+Known = dict[Substitution, Matrix]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureCache:
+    """Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads the same."""
+
+    cosines: Known = field(default_factory=dict)
+    """Of one encoder: a fit that tunes it begins another."""
+    others: Known = field(default_factory=dict)
 
 
 class LearnedScorer(SubstitutionScorer):
@@ -55,6 +68,9 @@ class LearnedScorer(SubstitutionScorer):
     ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits it without the part it is
     evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
 
+    With ``epochs`` the encoder is fitted too, from the logistic regression on: see :func:`~tuning.tune`. The other
+    features are of the encoder as it was.
+
     Args:
         contextual: Over all layers of an encoder.
         relations: WordNet's; None to leave them out.
@@ -65,8 +81,8 @@ class LearnedScorer(SubstitutionScorer):
         collocations: Counts of a corpus, if any.
         is_mutual: Whether prototypes are compared in every direction.
         weights: One a feature, after the constant; None before it is fitted.
-        cache: Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads
-            the same. None keeps nothing, as in training, where texts never end.
+        cache: Features computed so far. None keeps nothing, as in training, where texts never end.
+        epochs: Over what people judged, in which the encoder is fine-tuned; 0 to leave it as it is.
     """
 
     def __init__(
@@ -80,7 +96,8 @@ class LearnedScorer(SubstitutionScorer):
         collocations: Collocations | None = None,
         is_mutual: bool = False,
         weights: Mapping[str, float] | None = None,
-        cache: dict[Substitution, NDArray[np.float64]] | None = None,
+        cache: FeatureCache | None = None,
+        epochs: int = 0,
     ) -> None:
         self.contextual = contextual
         self.relations = relations
@@ -92,6 +109,9 @@ class LearnedScorer(SubstitutionScorer):
         self.is_mutual = is_mutual
         self.weights = weights
         self.cache = cache
+        self.epochs = epochs
+        self.tuned_from: str | None = None
+        """What a scorer's features were made from before its encoder was fine-tuned; None if it was not."""
         parts = {
             **{"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher},
             "bigrams": collocations,
@@ -144,25 +164,46 @@ class LearnedScorer(SubstitutionScorer):
         is_accepted = acceptability >= 0.5
         if is_accepted.all() or not is_accepted.any():
             raise ConfigError("a learned detector needs examples of both: substitutes that people accept, and others")
-        weights = fit_logistic(self.features(substitutions), is_accepted)
-        fitted = self._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)), self.cache)
+        features = self.features(substitutions)
+        weights = fit_logistic(features, is_accepted)
+        fitted = self
+        if self.epochs:
+            encoder, others = self.contextual.encoder, features[:, len(self.contextual.encoder.layers) :]
+            encoder, weights = tune(encoder, substitutions, is_accepted, others, weights, self.epochs)
+            fitted = self.with_tuned(encoder)
+        fitted = fitted._with(dict(zip(("constant", *self.names), weights.tolist(), strict=True)), fitted.cache)
         fitted.provenance = {**fitted.provenance, "features": self.made_from}
         return fitted
 
+    def with_tuned(self, encoder: TextEncoder) -> Self:
+        """Return the same scorer with a fine-tuned encoder in the place of its own, for the cosines alone."""
+        tuned = copy(self)
+        tuned.contextual = ContextualScorer(encoder, together=True)
+        tuned.tuned_from = self.made_from
+        tuned.provenance = {**self.provenance, "tuned": f"{self.epochs} epochs"}
+        tuned.cache = self.cache and FeatureCache(others=self.cache.others)
+        return tuned
+
+    @property
+    def tuned_encoder(self) -> TextEncoder | None:
+        """The encoder that was fine-tuned; None if none was."""
+        return None if self.tuned_from is None else self.contextual.encoder
+
     def features(self, substitutions: Sequence[Substitution]) -> Matrix:
         """Compute the features of each substitution, float64 ``[n, features]``; those in the cache are looked up."""
-        known = {} if self.cache is None else self.cache
-        if new := [s for s in dict.fromkeys(substitutions) if s not in known]:
-            known |= dict(zip(new, self._features(new), strict=True))
-        return np.stack([known[s] for s in substitutions]) if substitutions else np.zeros((0, len(self.names)))
+        if not substitutions:
+            return np.zeros((0, len(self.names)))
+        cache = self.cache or FeatureCache()
+        cosines = _look_up(substitutions, cache.cosines, self.contextual.cosines)
+        return np.concatenate([cosines, _look_up(substitutions, cache.others, self._others)], 1)
 
-    def _features(self, new: Sequence[Substitution]) -> Matrix:
+    def _others(self, new: Sequence[Substitution]) -> Matrix:
         tokenizer = self.contextual.encoder.tokenizer
         num_words = np.array([len(s.substitute.split()) for s in new])
         pieces = tokenizer([s.substitute for s in new], add_special_tokens=False)["input_ids"]
         # Vocabularies are sorted by frequency, nearly, and only the order matters here.
         rarity = np.array([np.log1p(max(ids, default=0)) for ids in pieces])
-        columns = [self.contextual.cosines(new), np.stack([num_words == 1, num_words > 2, rarity], 1)]
+        columns = [np.stack([num_words == 1, num_words > 2, rarity], 1)]
         if self.relations is not None:
             columns.append(np.array([self._related(s) for s in new], np.float64))
         if self.vectors is not None:
@@ -234,13 +275,16 @@ class LearnedScorer(SubstitutionScorer):
             )
         return self._with(parameters, None)
 
-    def _with(self, weights: Mapping[str, float], cache: dict[Substitution, NDArray[np.float64]] | None) -> Self:
-        given = (self.contextual, self.relations, self.vectors, self.prototypes, self.teacher, self.glosses)
-        return type(self)(*given, self.collocations, self.is_mutual, weights, cache)
+    def _with(self, weights: Mapping[str, float], cache: FeatureCache | None) -> Self:
+        other = copy(self)
+        other.weights, other.cache = weights, cache
+        return other
 
     @cached_property
     def made_from(self) -> str:
         """A name of what the features are made from: weights, lexicons, vectors; the same wherever these lie."""
+        if self.tuned_from is not None:
+            return self.tuned_from
         return fingerprint_of([*self.names, *self._with({}, None).reads()])
 
     @property
@@ -261,16 +305,28 @@ class LearnedScorer(SubstitutionScorer):
             sorted(self.parameters().items()),
             *glosses,
             *counts,
+            *(() if self.tuned_from is None else (self.tuned_from,)),
         )
 
     def to(self, device: torch.device) -> None:
         """Move what it has."""
         for part in self._readers():
             part.to(device)
+        if self.glosses is not None:
+            self.glosses.encoder.to(device)
 
     def _readers(self) -> list[SubstitutionScorer]:
         """Those of its parts that read or compute."""
         return [part for part in (self.contextual, self.prototypes, self.teacher) if part is not None]
+
+
+def _look_up(
+    substitutions: Sequence[Substitution], known: Known, compute: Callable[[Sequence[Substitution]], Matrix]
+) -> Matrix:
+    """Rows of each substitution; those that are not known are computed, and are known then."""
+    if new := [s for s in dict.fromkeys(substitutions) if s not in known]:
+        known |= dict(zip(new, compute(new), strict=True))
+    return np.stack([known[s] for s in substitutions])
 
 
 def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: float = PENALTY) -> Matrix:
@@ -306,9 +362,12 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     """Weigh all of it, once `trueneg detect calibrate` has fitted it: learned:ENCODER.
 
     Options: ``[vectors=FILE,prototypes=FILE,directions=both,bigrams=FILE,teacher=MASKED_LM,relations=yes,glosses=yes,
-    reading=together]``.
+    reading=together,tune=3]``; ``tune`` is the number of epochs in which the encoder is fine-tuned.
     """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
+    is_together, epochs = leaf.choice("reading", READINGS) == "together", leaf.count("tune", 0, min=0)
+    if epochs and not is_together:
+        raise ConfigError(f"detector '{leaf.text}': tune={epochs} reads substitutes together: add reading=together")
     encoder = TextEncoder(leaf.argument, "all", device=resources.device)
     vectors = leaf.options.get("vectors")
     prototypes, teacher = leaf.options.get("prototypes"), leaf.options.get("teacher")
@@ -318,7 +377,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
     bigrams = leaf.options.get("bigrams")
     has_glosses = leaf.choice("glosses", ("no", "yes")) == "yes"
     return LearnedScorer(
-        ContextualScorer(encoder, together=leaf.choice("reading", READINGS) == "together"),
+        ContextualScorer(encoder, together=is_together),
         resources.relations if leaf.choice("relations", ("yes", "no")) == "yes" else None,
         NeighboursScorer(read_vectors(vectors), top=0) if vectors else None,
         make_prototypes(Leaf("prototypes", prototypes, text=leaf.text), resources) if prototypes else None,
@@ -326,5 +385,6 @@ def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
         Glosses(encoder, resources.relations.wordnet, default_layer(encoder.model)) if has_glosses else None,
         Collocations(Bigrams.load(bigrams)) if bigrams else None,
         is_mutual,
-        cache={},
+        cache=FeatureCache(),
+        epochs=epochs,
     )

@@ -9,16 +9,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
-from trueneg.detectors.scorers.calibrated import KIND, read_calibration
+from trueneg.detectors.scorers.calibrated import KIND, encoder_folder, read_calibration
+from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.swords import Item, level_named
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts
+from trueneg.files.whole import write_whole
+from trueneg.models.reading import TextEncoder
 
 
 @runtime_checkable
@@ -72,14 +75,23 @@ class Calibration:
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Provenance of the scorer."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    encoder: str | None = None
+    """Digest of the encoder that was fine-tuned, whose folder is next to the file."""
+    tuned_encoder: TextEncoder | None = field(default=None, repr=False, compare=False)
+    """Not in the file; None where none was fine-tuned, and in what was read from a file."""
+
+    def summary(self) -> dict[str, Any]:
+        """Give the calibration as plain data."""
+        return dataclasses.asdict(dataclasses.replace(self, tuned_encoder=None))
 
     def save(self, path: str | Path) -> None:
-        """Write the calibration as JSON."""
-        content = {"kind": KIND, **dataclasses.asdict(self)}
+        """Write the calibration as JSON, and an encoder that was fine-tuned into a folder next to it."""
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write_text(text + "\n", encoding="utf-8")
+        if self.tuned_encoder is not None:
+            self.tuned_encoder.save(encoder_folder(file))
+        text = json.dumps({"kind": KIND, **self.summary()}, indent=1, ensure_ascii=False, allow_nan=False)
+        write_whole(file, text + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
@@ -226,6 +238,7 @@ def calibrate(
             "lower --precision"
         )
     final = scorer.fit(substitutions, acceptability) if needs_fitting(scorer) else scorer
+    tuned = final.tuned_encoder if isinstance(final, LearnedScorer) else None
     thresholds = cross_validated_thresholds(is_right, scores, fold_of, precision)
     verdicts = Verdicts.of(is_right, scores >= thresholds[fold_of])
     if not verdicts.num_accepted:
@@ -251,6 +264,8 @@ def calibrate(
         num_accepted=verdicts.num_accepted,
         data=dict(data or {}),
         parameters=dict(final.parameters()) if isinstance(final, Fittable) else {},
+        encoder=None if tuned is None else tuned.digest(),
+        tuned_encoder=tuned,
         provenance=dict(final.provenance),
         versions=versions(),
     )
