@@ -164,6 +164,7 @@ def calibrate(
     from trueneg.detectors import make_scorer
     from trueneg.evaluation.detectors.calibration import calibrate as choose
 
+    output = Output(as_json, quiet)
     benchmark = _read(data, inflect, limit, seed)
     chosen = choose(
         benchmark.items,
@@ -174,6 +175,7 @@ def calibrate(
         seed=seed,
         detector=detector,
         data=benchmark.digests,
+        say=output.say,
     )
     chosen.save(out)
     measured = "not known" if chosen.precision is None else f"{chosen.precision:.3f}"
@@ -181,7 +183,7 @@ def calibrate(
         f"{detector} accepts from {chosen.threshold:.4g} on: precision {measured}, recall "
         f"{chosen.recall:.3f} ({level}; cross-validated by target, {folds} folds of {chosen.num_targets:,}); {out}"
     )
-    Output(as_json, quiet).result({"out": out, **chosen.summary()}, text)
+    output.result({"out": out, **chosen.summary()}, text)
 
 
 @app.command()

@@ -200,3 +200,12 @@ def test_a_calibration_of_another_make(tmp_path: Path, change: dict[str, object]
     (tmp_path / "detector.json").write_text(json.dumps(content | change))
     with pytest.raises(ConfigError, match="trueneg detect calibrate"):
         Calibration.load(tmp_path / "detector.json")
+
+
+def test_fits_that_take_long_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    calibrate(ITEMS, MemorizingScorer({}), precision=None, folds=5, say=said.append)
+    assert not said
+    monkeypatch.setattr("trueneg.evaluation.detectors.calibration.LONG_SECONDS", 0.0)
+    calibrate(ITEMS, MemorizingScorer({}), precision=None, folds=5, say=said.append)
+    assert said == [f"fold {number} of 5: fitted in 0 s" for number in range(1, 6)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, runtime_checkable
@@ -22,6 +23,11 @@ from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.statistics.ranking import Booleans, Curve, Floats, Integers, Verdicts
 from trueneg.files.whole import write_whole
 from trueneg.models.reading import TextEncoder
+
+Say = Callable[[str], None]
+
+LONG_SECONDS = 10.0
+"""From so many on a fit is reported."""
 
 
 @runtime_checkable
@@ -128,7 +134,11 @@ def grouped_folds(groups: Sequence[str], num_folds: int, seed: int = 0) -> Integ
 
 
 def held_out_scores(
-    scorer: SubstitutionScorer, substitutions: Sequence[Substitution], acceptability: Floats, folds: Integers
+    scorer: SubstitutionScorer,
+    substitutions: Sequence[Substitution],
+    acceptability: Floats,
+    folds: Integers,
+    say: Say = lambda message: None,
 ) -> Scores:
     """Score substitutions; a scorer that needs fitting is fitted to the other folds.
 
@@ -137,6 +147,7 @@ def held_out_scores(
         substitutions: ``n`` substitutions.
         acceptability: float64 ``[n]``; nan where there is no human judgement to learn from.
         folds: int64 ``[n]``.
+        say: Called with a line for each fit that takes long.
 
     Returns:
         float64 ``[n]``, in [0, 1].
@@ -150,7 +161,10 @@ def held_out_scores(
     for fold in np.unique(folds):
         learned_from = np.flatnonzero((folds != fold) & ~np.isnan(acceptability)).tolist()
         held_out = np.flatnonzero(folds == fold).tolist()
+        started = time.perf_counter()
         fitted = scorer.fit([substitutions[at] for at in learned_from], acceptability[learned_from])
+        if (seconds := time.perf_counter() - started) >= LONG_SECONDS:
+            say(f"fold {fold + 1} of {folds.max() + 1}: fitted in {seconds:.0f} s")
         scores[held_out] = _checked_scores(fitted.scores([substitutions[at] for at in held_out]), len(held_out))
     return scores
 
@@ -198,6 +212,7 @@ def calibrate(
     seed: int = 0,
     detector: str = "",
     data: Mapping[str, str] | None = None,
+    say: Say = lambda message: None,
 ) -> Calibration:
     """Choose a scorer's threshold: the lowest one whose precision is at least ``precision``.
 
@@ -210,6 +225,7 @@ def calibrate(
         seed: Seed of the folds.
         detector: Name of the detector.
         data: Files that the items come from, with their checksums.
+        say: Called with a line for each fit that takes long.
 
     Warns:
         TruenegWarning: if the cross-validation accepts nothing: the threshold's precision is then not known.
@@ -227,7 +243,7 @@ def calibrate(
     groups = [item.target_id for item in items]
     fold_of = grouped_folds(groups, folds, seed)
     substitutions = [item.substitution for item in items]
-    scores = held_out_scores(scorer, substitutions, acceptability, fold_of)
+    scores = held_out_scores(scorer, substitutions, acceptability, fold_of, say)
     threshold = choose_threshold(is_right, scores, precision)
     if math.isinf(threshold):
         curve = Curve.of(is_right, scores)

@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +19,7 @@ import numpy as np
 from trueneg.detectors.scorers.base import SubstitutionScorer
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.evaluation.detectors.calibration import (
+    Say,
     choose_threshold,
     cross_validated_thresholds,
     grouped_folds,
@@ -185,7 +186,7 @@ def evaluate_scorers(
     seed: int = 0,
     data: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] = lambda message: None,
+    say: Say = lambda message: None,
 ) -> SubstitutionResult:
     """Measure scorers on the same items and the same bootstrap samples.
 
@@ -205,7 +206,7 @@ def evaluate_scorers(
         seed: Seed of the folds and the bootstrap.
         data: Files that the items come from, with their checksums.
         options: Further options to record in the result.
-        say: Called with a line for each scorer that is done.
+        say: Called with a line for each scorer that is done, and for each fit that takes long.
 
     Raises:
         ConfigError: for an impossible number of folds, or if no item is acceptable to most annotators.
@@ -219,7 +220,7 @@ def evaluate_scorers(
         warnings.warn("none of the single tokens is acceptable to most annotators", TruenegWarning, stacklevel=2)
     scored: dict[str, _Scored] = {}
     for name, scorer in scorers.items():
-        scored[name] = table.score(scorer, "own" if name in keep_threshold else threshold, precision)
+        scored[name] = table.score(scorer, "own" if name in keep_threshold else threshold, precision, say)
         cut = "".join(f"; {what.replace('_', ' ')}: {num:,}" for what, num in scored[name].counts.items())
         say(f"{name}: {len(items) + len(wrong):,} substitutions in {scored[name].seconds:.1f} s{cut}")
         if math.isinf(scored[name].threshold):
@@ -323,14 +324,14 @@ class _Table:
             bootstrap=Bootstrap(targets, resamples, seed),
         )
 
-    def score(self, scorer: SubstitutionScorer, rule: Threshold, precision: float | None) -> _Scored:
+    def score(self, scorer: SubstitutionScorer, rule: Threshold, precision: float | None, say: Say) -> _Scored:
         """Score everything in one call."""
         num = len(self.items)
         substitutions = [*(i.substitution for i in self.items), *(w.substitution for w in self.wrong)]
         acceptability = np.append(self.acceptability, np.full(len(self.wrong), np.nan))
         before = Counter(scorer.counts)
         started = time.perf_counter(), time.process_time()
-        both = held_out_scores(scorer, substitutions, acceptability, self.folds)
+        both = held_out_scores(scorer, substitutions, acceptability, self.folds, say)
         seconds = time.perf_counter() - started[0], time.process_time() - started[1]
         counts = dict(Counter(scorer.counts) - before)
         scores, is_right = both[:num], self.acceptability >= LEVELS["most"]
