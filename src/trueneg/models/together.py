@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from trueneg.errors import ModelError
 from trueneg.models.backbone import first_position, max_length, pair_mask
-from trueneg.models.reading import Span, TextEncoder, by_budget, weighted_sum
+from trueneg.models.reading import Span, TextEncoder, by_budget
 
 MAX_PIECES = 64
 """Pieces of substitutes that are appended to one row."""
@@ -183,8 +183,7 @@ def read_rows(encoder: TextEncoder, rows: Sequence[Row], dtype: torch.dtype = to
             is_rest = (group == _TEXT).float()
             weights = weights - is_rest / is_rest.sum().clamp(min=1)
         weights = (weights * is_seen).to(layers.device)
-        read = layers[:, line : line + 1, : len(group)].expand(-1, len(weights), -1, -1)
-        yield weighted_sum(read, weights).transpose(0, 1)
+        yield torch.einsum("st,lth->slh", weights, layers[:, line, : len(group)])
 
 
 def _states(
