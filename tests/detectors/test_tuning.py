@@ -22,7 +22,7 @@ from trueneg.detectors.scorers.learned import LearnedScorer
 from trueneg.detectors.scorers.tuning import tune
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError
-from trueneg.evaluation.detectors.calibration import calibrate
+from trueneg.evaluation.detectors.calibration import Calibration, calibrate
 from trueneg.models.reading import TextEncoder
 from trueneg.models.together import read_rows, row_batches
 
@@ -31,8 +31,8 @@ OPTIONS = "reading=together,glosses=yes,tune=6"
 
 
 @pytest.fixture(scope="module")
-def fresh(bert: str, resources: Resources) -> LearnedScorer:
-    return learned(f"learned:{bert}[{OPTIONS}]", resources)
+def fresh(specification: str, resources: Resources) -> LearnedScorer:
+    return learned(specification, resources)
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,19 @@ def fitted(fresh: LearnedScorer) -> LearnedScorer:
     return fresh.fit(ASKED, SHARES)
 
 
+@pytest.fixture(scope="module")
+def specification(bert: str) -> str:
+    return f"learned:{bert}[{OPTIONS}]"
+
+
+@pytest.fixture(scope="module")
+def calibration(specification: str, resources: Resources) -> Calibration:
+    return calibrate(ITEMS, learned(specification, resources), precision=None, folds=2, detector=specification)
+
+
 @pytest.fixture
-def file(bert: str, tmp_path: Path, resources: Resources) -> Path:
-    specification = f"learned:{bert}[{OPTIONS}]"
-    found = calibrate(ITEMS, learned(specification, resources), precision=None, folds=2, detector=specification)
-    found.save(tmp_path / "det.json")
+def file(calibration: Calibration, tmp_path: Path) -> Path:
+    calibration.save(tmp_path / "det.json")
     return tmp_path / "det.json"
 
 
@@ -137,18 +145,19 @@ def test_repeated_judgements_all_count(bert: str) -> None:
     assert constants[0] > constants[1] > constants[2]
 
 
-def test_its_file_brings_it_back(file: Path, resources: Resources) -> None:
-    scorer = learned(str(file), resources)
-    specification = scorer.provenance["tuned"]
-    assert specification == "6 epochs"
-    asked, shares = [item.substitution for item in ITEMS], np.array([item.acceptability for item in ITEMS])
-    plain = file.with_name("det-encoder")
-    assert encoder_of(scorer).digest() == TextEncoder(str(plain), "all").digest()
-    made = learned(_detector(file), resources).fit(asked, shares)
-    assert made.parameters() == scorer.parameters()
-    np.testing.assert_allclose(scorer.scores(ASKED), made.scores(ASKED), atol=0.02)  # bfloat16
+def test_its_file_brings_it_back(
+    file: Path, calibration: Calibration, specification: str, fresh: LearnedScorer, resources: Resources
+) -> None:
+    scorer, wanted = learned(str(file), resources), calibration.tuned_encoder
+    assert wanted is not None and Calibration.load(file) == calibration
+    assert encoder_of(scorer).digest() == wanted.digest() == calibration.encoder
+    assert scorer.provenance["tuned"] == "6 epochs" and scorer.parameters() == calibration.parameters
+    here = fresh.with_tuned(wanted).with_parameters(calibration.parameters, "here")
+    np.testing.assert_allclose(scorer.scores(ASKED), here.scores(ASKED), atol=1e-6)
     moved = shutil.copytree(file.parent, file.parent.with_name("moved"))
     assert learned(str(moved / "det.json"), resources).digest() == scorer.digest()
+    again = calibrate(ITEMS, learned(specification, resources), precision=None, folds=2, detector=specification)
+    assert again == calibration
 
 
 def test_it_serves_training(file: Path) -> None:
@@ -179,10 +188,3 @@ def test_an_encoder_that_is_not_there_or_another(file: Path, resources: Resource
 def test_options_that_make_no_sense(options: str, message: str, bert: str, resources: Resources) -> None:
     with pytest.raises(ConfigError, match=message):
         make_scorer(f"learned:{bert}[{options}]", resources)
-
-
-def _detector(file: Path) -> str:
-    import json
-
-    detector: str = json.loads(file.read_text())["detector"]
-    return detector
