@@ -160,6 +160,11 @@ def test_its_file_brings_it_back(
     assert again == calibration
 
 
+def test_saving_is_quiet(calibration: Calibration, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    calibration.save(tmp_path / "det.json")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_it_serves_training(file: Path) -> None:
     detector = make_detector(CorrectionConfig(detector=str(file), wordnet=str(WORDNET)), wordpiece())
     assert isinstance(detector, OnlineDetector) and detector.provenance["tuned"] == "6 epochs"

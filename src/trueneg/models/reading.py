@@ -22,7 +22,8 @@ from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTo
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
-from trueneg.tokenizer import fingerprint, load_tokenizer
+from trueneg.models.transformers_logging import quiet_transformers
+from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer
 
 Span = tuple[str, int, int]
 """A text, and the characters from which to which a word goes."""
@@ -168,8 +169,9 @@ class TextEncoder:
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a checkpoint in Hugging Face's layout."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        with quiet_transformers():
+            self.model.save_pretrained(folder)
+            save_tokenizer(self.tokenizer, folder)
 
     def digest(self) -> str:
         """Name the weights and the tokenizer; see :func:`weights_digest`."""
