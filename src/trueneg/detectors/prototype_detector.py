@@ -223,7 +223,7 @@ class TextRowReader:
     def digest(self) -> str:
         """Name the weights, the tokenizer and the layer."""
         encoder = self.reader.reader.encoder
-        return fingerprint_of([weights_digest(encoder.model, encoder.tokenizer), encoder.layers])
+        return fingerprint_of([encoder.digest(), encoder.layers])
 
 
 def _reads_packed(encoder: Encoder) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
-from trueneg.models.reading import Span, TextEncoder, unit_vectors, weights_digest
+from trueneg.models.reading import Span, TextEncoder, unit_vectors
 from trueneg.models.together import check_together, vectors_together
 
 OPTIONS = ("layer", "pooling", "window", "center", "reading")
@@ -112,7 +112,7 @@ class ContextualScorer(SubstitutionScorer):
         encoder = self.encoder
         settings = (encoder.layers, encoder.pooling, encoder.center, encoder.reader.window)
         # What is read apart has the digest of former versions.
-        return weights_digest(encoder.model, encoder.tokenizer), *settings, *(("together",) if self.together else ())
+        return encoder.digest(), *settings, *(("together",) if self.together else ())
 
     def to(self, device: torch.device) -> None:
         """Move the encoder."""

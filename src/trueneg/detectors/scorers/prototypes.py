@@ -28,7 +28,7 @@ from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.vectors import vectors_digest
-from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors, weights_digest
+from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors
 from trueneg.terminal.progress import Tell, untold
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
@@ -180,7 +180,7 @@ def learn_prototypes(
     text = TokenText(tokenizer)
     kinds = substitution_kinds(text.surfaces).numpy()
     encoder = TextEncoder(source, () if layer is None else (layer,), window=length + 32, device=device)
-    weights = weights_digest(encoder.model, encoder.tokenizer)
+    weights = encoder.digest()
     reader = RowReader(WholeTextReader(encoder), text)
     index = RowIndex(corpus, length)
     num_rows = min(max_rows or len(index), len(index))
@@ -255,7 +255,7 @@ class PrototypesScorer(SubstitutionScorer):
         """The encoder, and the prototypes."""
         encoder, prototypes = self.encoder, self.prototypes
         return (
-            weights_digest(encoder.model, encoder.tokenizer),
+            encoder.digest(),
             encoder.layers,
             vectors_digest(prototypes.words, prototypes.matrix),
         )
@@ -277,7 +277,7 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
     encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
     # Files of former versions do not say of which weights they are.
     noted = prototypes.provenance.get("weights")
-    is_other = noted is not None and noted != weights_digest(encoder.model, encoder.tokenizer)
+    is_other = noted is not None and noted != encoder.digest()
     if is_other or encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
         raise ModelError(
             f"'{leaf.argument}' holds prototypes of another encoder than '{source}' is now: make them again with "
