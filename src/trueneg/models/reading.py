@@ -21,9 +21,9 @@ from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTo
 
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import max_length
+from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
-from trueneg.models.transformers_logging import quiet_transformers
-from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer
+from trueneg.tokenizer import fingerprint, load_tokenizer
 
 Span = tuple[str, int, int]
 """A text, and the characters from which to which a word goes."""
@@ -169,9 +169,7 @@ class TextEncoder:
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a checkpoint in Hugging Face's layout."""
-        with quiet_transformers():
-            self.model.save_pretrained(folder)
-            save_tokenizer(self.tokenizer, folder)
+        save_hugging_face(self.model, self.tokenizer, folder)
 
     def digest(self) -> str:
         """Name the weights and the tokenizer; see :func:`weights_digest`."""
