@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from trueneg.config.codec import override
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.task_model import load_for_task
 from trueneg.runs.bench import take_turns

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex

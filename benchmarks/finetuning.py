@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    from trueneg.config.options import TaskConfig
+    from trueneg.config.finetune_options import TaskConfig
     from trueneg.tasks import make_task
     from trueneg.tokenizer import load_tokenizer
 

@@ -163,7 +163,7 @@ class Ours:
     def __init__(self, options: argparse.Namespace) -> None:
         from trueneg.attacks.word_substitution.neighbours import load_neighbours
         from trueneg.config.codec import load_config
-        from trueneg.config.options import FinetuneConfig
+        from trueneg.config.finetune_options import FinetuneConfig
         from trueneg.models.task_model import labels_of, load_finetuned
         from trueneg.tasks import make_task
         from trueneg.tokenizer import load_tokenizer

@@ -15,7 +15,7 @@ from collections import Counter
 import numpy as np
 
 from trueneg.config.codec import override
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags

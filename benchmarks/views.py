@@ -15,7 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from trueneg.config.options import TrainConfig, ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
+from trueneg.config.options import TrainConfig
 from trueneg.corpus.permutation import rows_at
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus

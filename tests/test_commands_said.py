@@ -15,7 +15,8 @@ import typer
 
 from trueneg.cli.main import app
 from trueneg.config.codec import full_name
-from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError
 from trueneg.recipes.planted_arms import PlantedConfig
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from trueneg.config.codec import override
-from trueneg.config.options import FinetuneConfig, PretrainConfig, TripletConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.objective_options import TripletConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows

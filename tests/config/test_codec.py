@@ -24,15 +24,9 @@ from trueneg.config.codec import (
     save_config,
 )
 from trueneg.config.fields import rules
-from trueneg.config.options import (
-    CorpusConfig,
-    FinetuneConfig,
-    MaskingConfig,
-    ObjectiveConfig,
-    OptimizerConfig,
-    PretrainConfig,
-    TrainConfig,
-)
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.objective_options import MaskingConfig, ObjectiveConfig
+from trueneg.config.options import CorpusConfig, OptimizerConfig, PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 
 

@@ -15,7 +15,8 @@ from trueneg.config.batch_sizes import rows_of_step
 from trueneg.config.codec import decode, encode, override
 from trueneg.config.costs import cost_of
 from trueneg.config.finetune_presets import FINETUNE_PRESETS, finetune_preset
-from trueneg.config.options import MaskingConfig, PretrainConfig
+from trueneg.config.objective_options import MaskingConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS, PUBLISHED, preset
 from trueneg.config.stages import stages_of
 from trueneg.errors import ConfigError

@@ -12,7 +12,9 @@ import pytest
 
 from trueneg.config.codec import decode, describe, encode, flatten, load_config, override, save_config
 from trueneg.config.fields import Rule, names_where, parse_term, rules
-from trueneg.config.options import FinetuneConfig, PretrainConfig, TaskConfig, ViewsConfig
+from trueneg.config.finetune_options import FinetuneConfig, TaskConfig
+from trueneg.config.objective_options import ViewsConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset
 from trueneg.config.validation import check_options_apply, validate
 from trueneg.errors import ConfigError, TruenegDeprecationWarning

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from tiny_tokenizers import SPECIAL, wrapped
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.batch import KEPT, SYNONYM, View
 from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, chisquare
 
 import tiny
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Masking, num_slots
 from trueneg.corruption.rows import MaskedRows, Rows

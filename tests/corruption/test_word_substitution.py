@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.views.generator import Lists, TextRows, ViewGenerator

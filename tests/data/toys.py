@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from trueneg.attacks.base import AdversarialExample, Attack
 from trueneg.attacks.setup import AttackSetup
-from trueneg.config.options import ObjectiveConfig, PretrainConfig, TaskConfig
+from trueneg.config.finetune_options import TaskConfig
+from trueneg.config.objective_options import ObjectiveConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corruption.rows import Batch, MaskedRows, ReadRows, Rows, read_rows
 from trueneg.detectors.base import Detector

@@ -11,7 +11,7 @@ import pytest
 from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, wordpiece
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.combination import CombinedScorer
 from trueneg.detectors.online import OnlineDetector

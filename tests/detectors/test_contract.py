@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 import tiny
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors import DETECTORS, SCORERS, make_detector, make_scorer
 from trueneg.detectors.base import Detector

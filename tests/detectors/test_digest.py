@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, WORDS, byte_level, wordpiece
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import SCORERS, make_detector, make_scorer
 from trueneg.detectors.scorers.calibrated import KIND
 from trueneg.detectors.scorers.learned import LearnedScorer

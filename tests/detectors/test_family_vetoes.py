@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_encoders import TEXT, TOKENIZERS, WORDNET, at, encode_rows, masked_at
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.specification import Resources
 from trueneg.lexicon.surface import surfaces

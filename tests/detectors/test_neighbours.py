@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny_encoders import WORDS, at, byte_level, wordpiece
 from transformers import AutoModel
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector

@@ -24,7 +24,7 @@ from tiny_encoders import (
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 import tiny
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.corpus.annotate import Accepted, write_annotations
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.build import build_corpus

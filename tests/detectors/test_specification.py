@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_encoders import WORDNET, wordpiece
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.ema import EmaDetector

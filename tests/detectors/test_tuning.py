@@ -15,7 +15,7 @@ from test_learned import ASKED, SHARES
 from tiny_encoders import WORDNET, at, wordpiece
 from torch.nn import functional
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.online import OnlineDetector
 from trueneg.detectors.scorers.learned import LearnedScorer

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 import tiny
 from fake_gpu import fake_step
 from tiny_tokenizers import SPECIAL, numbered, wrapped
-from trueneg.config.options import ClineConfig, CorrectionConfig, ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.config.objective_options import ClineConfig, CorrectionConfig
+from trueneg.config.options import ModelConfig, OptimizerConfig, TrainConfig
 from trueneg.corruption.rows import MaskedRows, Rows, Substitutes
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.detectors import make_detector

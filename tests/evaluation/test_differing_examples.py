@@ -10,7 +10,7 @@ import pytest
 
 from made_up_results import write_result
 from trueneg.config.codec import encode
-from trueneg.config.options import FinetuneConfig, TaskConfig
+from trueneg.config.finetune_options import FinetuneConfig, TaskConfig
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.examples import differing_examples
 

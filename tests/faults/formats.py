@@ -30,7 +30,8 @@ from trueneg.attacks.attack_set import load_attack_set
 from trueneg.attacks.word_substitution.neighbours import load_neighbours
 from trueneg.cli.main import main
 from trueneg.config.codec import load_config
-from trueneg.config.options import ModelConfig, TaskConfig
+from trueneg.config.finetune_options import TaskConfig
+from trueneg.config.options import ModelConfig
 from trueneg.corpus.annotations import Annotations
 from trueneg.corpus.sources import read_documents
 from trueneg.corpus.store import Corpus

@@ -18,7 +18,7 @@ from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readi
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from trueneg.config.codec import load_config, override
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result

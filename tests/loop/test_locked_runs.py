@@ -11,7 +11,7 @@ import pytest
 from tiny_runs import ENTRIES, MakeConfig, be_killed, before_step, ending, start, together, wait_for
 
 from trueneg.config.codec import override
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.corpus.annotate import write_annotations
 from trueneg.corpus.build import build_corpus
 from trueneg.errors import BusyError

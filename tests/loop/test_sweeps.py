@@ -14,7 +14,7 @@ from tiny_runs import PowerCut, before_step, cut_power
 from transformers import AutoModelForSequenceClassification
 
 from trueneg.config.codec import load_config
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result, save_result

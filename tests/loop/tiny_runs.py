@@ -23,7 +23,9 @@ from safetensors.torch import load_file
 
 from forks import FORKS
 from trueneg.config.codec import override
-from trueneg.config.options import CorrectionConfig, FinetuneConfig, PretrainConfig, RegularizationConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.objective_options import CorrectionConfig, RegularizationConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset
 from trueneg.corruption.rows import Rows
 from trueneg.objectives import with_objective

@@ -11,7 +11,7 @@ import torch
 
 import tiny
 from trueneg.config.codec import decode
-from trueneg.config.options import ObjectiveConfig
+from trueneg.config.objective_options import ObjectiveConfig
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError
 from trueneg.objectives import OBJECTIVES, objective_kind

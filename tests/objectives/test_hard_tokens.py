@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from trueneg.config.codec import decode
-from trueneg.config.options import ObjectiveConfig
+from trueneg.config.objective_options import ObjectiveConfig
 from trueneg.corruption.masking import num_slots
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError, ModelError

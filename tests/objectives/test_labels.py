@@ -17,7 +17,7 @@ import tiny
 import trueneg
 from detectors.tiny_encoders import TEXT, WORDNET, byte_level, wordpiece
 from tiny_tokenizers import wrapped
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corpus.encoding import CorpusTokenizer
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.masking import Masking

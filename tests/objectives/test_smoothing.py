@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import tiny
 from trueneg.config.codec import decode
-from trueneg.config.options import ObjectiveConfig, SmoothingConfig
+from trueneg.config.objective_options import ObjectiveConfig, SmoothingConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.table import TableDetector

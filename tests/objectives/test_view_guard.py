@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tiny import VOCAB_SIZE, make_hf_masked_lm, make_masking, make_rows, make_tokenizer
-from trueneg.config.options import ClineConfig, CorrectionConfig, ObjectiveConfig
+from trueneg.config.objective_options import ClineConfig, CorrectionConfig, ObjectiveConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.detectors.base import Detector

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tiny import assert_same, gradients, make_hf_masked_lm, make_masking, make_rows
-from trueneg.config.options import ClineConfig
+from trueneg.config.objective_options import ClineConfig
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View, Views
 from trueneg.errors import ConfigError
 from trueneg.models.semantic import SemanticEncoder
@@ -280,7 +280,7 @@ def test_micro_batches_add_up_to_the_step(variant: str) -> None:
 
 def test_options_of_one_variant_are_not_of_the_other() -> None:
     from tiny import make_tokenizer
-    from trueneg.config.options import ObjectiveConfig
+    from trueneg.config.objective_options import ObjectiveConfig
     from trueneg.objectives.cline import ClineKind
 
     make_objective = ClineKind().make_objective

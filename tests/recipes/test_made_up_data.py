@@ -12,7 +12,7 @@ import pytest
 
 from trueneg.attacks.squad.swap_synonyms import SwapOptions, swap_synonyms
 from trueneg.attacks.word_substitution.neighbours import neighbours_by_vectors
-from trueneg.config.options import TripletConfig
+from trueneg.config.objective_options import TripletConfig
 from trueneg.errors import ConfigError
 from trueneg.evaluation.detectors.swords import read_benchmark
 from trueneg.evaluation.encoders.triplet_making import make_triplets

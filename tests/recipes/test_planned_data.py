@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.places import CLINE_FOLDERS, CONTRAST_FILES, CONTRAST_FOLDERS, GLUE_FOLDERS, files_needed, place_of

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tiny import MASK, SPECIAL_IDS, make_rows
 from tiny_tokenizers import SPECIAL, numbered, wrapped
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus

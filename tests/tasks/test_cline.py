@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.labelled_tokenizers import wordpiece
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.tasks import make_task
 from trueneg.tasks.base import Split

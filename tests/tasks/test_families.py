@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError
 from trueneg.tasks import ABOUT, make_task, task_class
 from trueneg.tasks.base import Task

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.tasks.glue import GLUE, GlueTask
 from trueneg.tasks.metrics import METRICS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import TaskError
 from trueneg.tasks import make_task
 from trueneg.tasks.cline import CLINE

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.tasks import make_task
 from trueneg.tasks.base import Split

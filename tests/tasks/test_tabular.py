@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import TaskError, TruenegWarning
 from trueneg.objectives.labelled import Regression
 from trueneg.tasks.records import read_records

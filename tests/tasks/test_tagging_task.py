@@ -10,7 +10,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from evaluation.labelled_tokenizers import byte_level, wordpiece
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError
 from trueneg.evaluation.results.store import columns_of
 from trueneg.tasks.conll import Sentence

@@ -19,7 +19,8 @@ from transformers import (
 
 import tiny
 from trueneg.config.codec import override
-from trueneg.config.options import FinetuneConfig, FreeLBConfig, OptimizerConfig, SmartConfig, TrainConfig
+from trueneg.config.finetune_options import FinetuneConfig, FreeLBConfig, SmartConfig
+from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.objectives.base import Objective, Outcome
 from trueneg.objectives.labelled import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tiny
-from trueneg.config.options import FreeLBConfig
+from trueneg.config.finetune_options import FreeLBConfig
 from trueneg.training.adversarial import ascend, first_perturbation, normal, row_keys
 from trueneg.training.features import Features
 

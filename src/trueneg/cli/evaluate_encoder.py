@@ -13,7 +13,7 @@ import typer
 
 from trueneg.cli.output import Json, Output, Quiet, refuse_given
 from trueneg.config.codec import override
-from trueneg.config.options import TripletConfig
+from trueneg.config.objective_options import TripletConfig
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
 from trueneg.evaluation.results.provenance import versions
 from trueneg.files.digests import fingerprint_of

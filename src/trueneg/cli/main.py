@@ -213,7 +213,9 @@ def list_names(
         raise ConfigError(unknown_name("list", kind, LISTS))
     elif kind.endswith("options"):
         from trueneg.config.codec import describe
-        from trueneg.config.options import FinetuneConfig, PretrainConfig, TripletConfig
+        from trueneg.config.finetune_options import FinetuneConfig
+        from trueneg.config.objective_options import TripletConfig
+        from trueneg.config.options import PretrainConfig
 
         configs = {"options": PretrainConfig, "finetune-options": FinetuneConfig, "triplet-options": TripletConfig}
         options = describe(configs[kind])

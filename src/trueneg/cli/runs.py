@@ -224,7 +224,7 @@ def finetune(
     `--sweep optimizer.learning_rate=1e-5,2e-5,5e-5` trains with each; OUT/TASK holds the one selected on validation
     data, and OUT/TASK/selection.json the figures of all.
     """
-    from trueneg.config.options import FinetuneConfig
+    from trueneg.config.finetune_options import FinetuneConfig
     from trueneg.runs.finetuning_tasks import configure_tasks, finetune_tasks
     from trueneg.runs.sweeps import Selection
     from trueneg.runs.sweeps import sweep as run_sweep

@@ -64,7 +64,7 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Make a configuration from plain data, refusing what it does not know.
 
     Args:
-        kind: A dataclass of ``trueneg.config.options``, or one like them.
+        kind: A dataclass of options, or one like them.
         data: Field names to values, nested as the dataclass is; what is missing keeps its default.
         where: Dotted path of ``data``, for messages.
 
@@ -72,7 +72,7 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
         ConfigError: on an unknown key (with a suggestion) or a value of another type.
 
     Example:
-        >>> from trueneg.config.options import MaskingConfig
+        >>> from trueneg.config.objective_options import MaskingConfig
         >>> decode(MaskingConfig, {"rate": 0.3}).rate
         0.3
         >>> decode(MaskingConfig, {"rat": 0.3})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trueneg.config.options import FinetuneConfig, OptimizerConfig, TaskConfig, TrainConfig
+from trueneg.config.finetune_options import FinetuneConfig, TaskConfig
+from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.errors import ConfigError, unknown_name
 
 SMALL, BASE = 384, 768

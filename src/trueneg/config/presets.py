@@ -10,19 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trueneg.config.codec import override
-from trueneg.config.options import (
-    ClineConfig,
-    CorpusConfig,
-    CorrectionConfig,
-    MaskingConfig,
-    ModelConfig,
-    ObjectiveConfig,
-    OptimizerConfig,
-    PretrainConfig,
-    StageConfig,
-    TrainConfig,
-    ViewsConfig,
-)
+from trueneg.config.objective_options import ClineConfig, CorrectionConfig, MaskingConfig, ObjectiveConfig, ViewsConfig
+from trueneg.config.options import CorpusConfig, ModelConfig, OptimizerConfig, PretrainConfig, StageConfig, TrainConfig
 from trueneg.config.stages import with_stages
 from trueneg.errors import ConfigError, unknown_name
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from trueneg.config.codec import encode, flatten, full_name
 from trueneg.config.fields import explain, holds, rules
-from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.registry import load_plugins
 

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corruption import keyed
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, ModelError

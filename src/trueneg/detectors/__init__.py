@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors.base import Detector
 from trueneg.detectors.combination import CombinedDetector, CombinedScorer
 from trueneg.detectors.online import OnlineDetector

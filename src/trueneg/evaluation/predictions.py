@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import encode
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of
 from trueneg.tasks.base import Encoded, Prediction, Task, digest_of

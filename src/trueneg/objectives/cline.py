@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ClineConfig, ObjectiveConfig, PretrainConfig
+from trueneg.config.objective_options import ClineConfig, ObjectiveConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import MASKED_LM
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.rows import MaskedRows, ReadRows

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.config.fields import current_value, own_rules
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.errors import ConfigError, unknown_name

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ObjectiveConfig
+from trueneg.config.objective_options import ObjectiveConfig
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.corruption.views.batch import KEPT, SYNONYM, View
 from trueneg.detectors import make_detector

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import MaskingConfig
+from trueneg.config.objective_options import MaskingConfig
 from trueneg.corruption.rows import Rows
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.loading import load_trained_masked_lm

@@ -10,7 +10,8 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import override
-from trueneg.config.options import ObjectiveConfig, PretrainConfig
+from trueneg.config.objective_options import ObjectiveConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import ConfigError

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from trueneg import detectors
-from trueneg.config.options import CorrectionConfig
+from trueneg.config.objective_options import CorrectionConfig
 from trueneg.corruption.keyed import example_keys
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector

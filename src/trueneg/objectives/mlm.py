@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ObjectiveConfig
+from trueneg.config.objective_options import ObjectiveConfig
 from trueneg.config.presets import MASKED_LM
 from trueneg.corruption.masking import Masking
 from trueneg.corruption.rows import MaskedRows, Rows

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.config.options import RegularizationConfig
+from trueneg.config.objective_options import RegularizationConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.objectives.prediction import PredictedTokens
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ObjectiveConfig, PretrainConfig
+from trueneg.config.objective_options import ObjectiveConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError
 from trueneg.models.backbone import Encoder, MaskedLanguageModel

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import SmoothingConfig
+from trueneg.config.objective_options import SmoothingConfig
 from trueneg.corruption.rows import MaskedRows
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.config.codec import full_name, override
-from trueneg.config.options import FinetuneConfig, ModelConfig, PretrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.corpus.remote import is_remote
 from trueneg.corpus.sources import source_files
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name

@@ -16,7 +16,8 @@ from torch.nn import functional
 from transformers import AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedTokenizerFast
 
 from trueneg.config.fields import current_value, own_rules
-from trueneg.config.options import CorrectionConfig, MaskingConfig, ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.config.objective_options import CorrectionConfig, MaskingConfig
+from trueneg.config.options import ModelConfig, OptimizerConfig, TrainConfig
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed

@@ -9,7 +9,8 @@ from typing import Any
 
 from trueneg.attacks.published import read_published_squad
 from trueneg.config.codec import full_name, override
-from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.recipes.estimates import PAPERS, of_steps, steps_of, training_minutes, tuning_minutes
 from trueneg.recipes.places import (

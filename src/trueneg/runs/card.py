@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
 from trueneg.objectives import objective_kind

@@ -11,8 +11,8 @@ import torch
 from transformers import AutoModel, PreTrainedConfig
 
 from trueneg.config.codec import full_name, load_config, override
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.finetune_presets import LONG_TEXTS, finetune_preset
-from trueneg.config.options import FinetuneConfig
 from trueneg.config.validation import Needs, check_options_apply, refuse_idle, validate
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import max_length

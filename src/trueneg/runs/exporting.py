@@ -15,7 +15,8 @@ from torch import nn
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 from trueneg.config.codec import load_config
-from trueneg.config.options import FinetuneConfig, PretrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig
 from trueneg.errors import BusyError, ConfigError, ModelError, TruenegWarning, unknown_name
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord
 from trueneg.evaluation.results.store import find_results, load_result

@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import load_config, override
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, group_predictions, predict_contrast_set, training_counts
 from trueneg.evaluation.predictions import evaluate_model, make_result

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.config.codec import differences, encode, load_config, save_config
 from trueneg.config.fields import names_where
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.validation import validate
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.errors import CheckpointError, TaskError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trueneg.config.codec import override
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.store import SELECTION
 from trueneg.registry import load_plugins

@@ -25,7 +25,7 @@ from typing import Any
 
 from trueneg.config.codec import encode, flatten, full_name
 from trueneg.config.fields import rules
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.evaluation.predictions import selection
 from trueneg.evaluation.results.store import (

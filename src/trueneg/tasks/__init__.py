@@ -9,7 +9,7 @@ from trueneg.errors import ConfigError, unknown_name
 from trueneg.registry import Registry
 
 if TYPE_CHECKING:
-    from trueneg.config.options import TaskConfig
+    from trueneg.config.finetune_options import TaskConfig
     from trueneg.tasks.base import Task
 
 ABOUT = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError
 from trueneg.objectives.labelled import LabelledObjective
 from trueneg.training.features import Features

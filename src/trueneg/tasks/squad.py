@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
 from trueneg.objectives.labelled import SpanExtraction
 from trueneg.tasks.base import Encoded, Prediction, Split, Task

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import TaskError, TruenegWarning, unknown_name
 from trueneg.tasks.base import Split
 from trueneg.tasks.hub import open_hub

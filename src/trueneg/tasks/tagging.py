@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import TaskConfig
+from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.objectives.labelled import LabelledObjective, Tagging
 from trueneg.tasks.base import Encoded, Prediction, Split, Task

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from trueneg.config.options import FinetuneConfig, FreeLBConfig, SmartConfig
+from trueneg.config.finetune_options import FinetuneConfig, FreeLBConfig, SmartConfig
 from trueneg.corruption.keyed import example_keys, uniform
 from trueneg.errors import ConfigError
 from trueneg.hardware import RandomState

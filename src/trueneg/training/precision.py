@@ -10,7 +10,8 @@ from typing import TypeVar
 import torch
 
 from trueneg.config.codec import load_config
-from trueneg.config.options import FinetuneConfig, PretrainConfig, TrainConfig
+from trueneg.config.finetune_options import FinetuneConfig
+from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.hardware import WITH_STREAMS, name_of
 from trueneg.training.folder import CONFIG

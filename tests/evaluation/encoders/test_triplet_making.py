@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trueneg.config.codec import override
-from trueneg.config.options import TripletConfig
+from trueneg.config.objective_options import TripletConfig
 from trueneg.errors import TaskError
 from trueneg.evaluation.encoders.triplet_making import make_triplets
 from trueneg.evaluation.encoders.triplets import Triplet, form_of

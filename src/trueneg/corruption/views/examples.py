@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import override
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corpus.encoding import CorpusTokenizer
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags

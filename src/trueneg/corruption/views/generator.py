@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corruption import keyed
 from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, View
 from trueneg.corruption.views.replacement_table import ReplacementTable

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.options import ViewsConfig
+from trueneg.config.objective_options import ViewsConfig
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corpus.tags import Tags
 from trueneg.corruption.rows import piece_starts, rows_of

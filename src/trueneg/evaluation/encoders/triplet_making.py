@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.config.options import TripletConfig
+from trueneg.config.objective_options import TripletConfig
 from trueneg.corruption.views.replacement_table import ReplacementTable, compile_replacements
 from trueneg.errors import TaskError
 from trueneg.evaluation.encoders.triplets import Replaced, Triplet

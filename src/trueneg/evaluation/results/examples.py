@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trueneg.config.codec import decode, with_current_names
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.store import Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import read_runs, refuse_other_data

@@ -11,7 +11,7 @@ import numpy as np
 
 from trueneg.config.codec import flatten, with_current_names
 from trueneg.config.fields import names_where
-from trueneg.config.options import FinetuneConfig
+from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import TaskError, unknown_name
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
 from trueneg.evaluation.statistics.averages import Pair, error_reduction
