@@ -54,6 +54,7 @@ def tune(
 
     It begins with the logistic regression that ``weights`` are: the logit of a substitution is a weighted sum of the
     cosine at every layer and of the other features. Input embeddings stay as they are: most words are in no judgement.
+    Computed in bfloat16, as substitutes are read.
 
     Args:
         encoder: One for which ``check_together`` has passed; it stays as it is.
@@ -84,7 +85,7 @@ def tune(
     )
 
     def loss_of(batch: Sequence[_Lesson]) -> Tensor:
-        read = read_rows(tuned, [lesson.row for lesson in batch])
+        read = read_rows(tuned, [lesson.row for lesson in batch], torch.bfloat16)
         cosines = [_cosines(vectors)[lesson.places] for vectors, lesson in zip(read, batch, strict=True)]
         judged = [number for lesson in batch for number in lesson.judged]
         logits = constant + torch.cat(cosines) @ of_layers + inputs[judged] @ of_others
