@@ -2,9 +2,9 @@
 
 The paper says only that synonyms, hypernyms and morphological changes keep a meaning, and that antonyms and random
 words change it. Its released code takes every sense of a word, puts the candidate's base form there, and allows
-several words (the preset ``released`` of :class:`~trueneg.config.objective_options.ViewsConfig`). The defaults require more of a
-candidate, because most senses in a dictionary are rare ones, and a base form in the place of an inflected one gives the
-replacement away by grammar alone.
+several words (the preset ``released`` of :class:`~trueneg.config.objective_options.ViewsConfig`). The defaults require
+more of a candidate, because most senses in a dictionary are rare ones, and a base form in the place of an inflected one
+gives the replacement away by grammar alone.
 """
 
 from __future__ import annotations
