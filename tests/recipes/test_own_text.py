@@ -34,7 +34,16 @@ from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.own_text import OwnText, ask
 from trueneg.recipes.plan import FINISHED
 from trueneg.recipes.trial import planned, run_trial
-from trueneg.recipes.trial_steps import MAX_EPOCHS, MIN_STEPS, Cost, choose_steps
+from trueneg.recipes.trial_jobs import EVALUATED_ROWS
+from trueneg.recipes.trial_steps import (
+    EVALUATION,
+    MAX_EPOCHS,
+    MIN_EVALUATED_ROWS,
+    MIN_STEPS,
+    Cost,
+    choose_rows,
+    choose_steps,
+)
 from trueneg.reporting.trial import headline, trial_tables, write_trial
 from trueneg.runs.configuring import configure
 from trueneg.runs.pretraining import pretrain
@@ -189,6 +198,14 @@ def test_too_little_time_is_refused_with_what_would_be_needed() -> None:
         choose_steps(COST, 4, 3, 1000)
     assert "fewer --arms" in str(error.value)
     assert choose_steps(COST, 6, 3, 1000)[0] >= MIN_STEPS
+
+
+def test_held_out_text_leaves_time_for_training() -> None:
+    rows = choose_rows(0.08, minutes=80, num_measured=16)
+    assert MIN_EVALUATED_ROWS < rows < EVALUATED_ROWS
+    assert 0.99 * EVALUATION * 80 <= 16 * rows * 0.08 / 60 <= EVALUATION * 80
+    assert choose_rows(0.001, minutes=80, num_measured=16) == EVALUATED_ROWS
+    assert choose_rows(1.0, minutes=1, num_measured=16) == MIN_EVALUATED_ROWS
 
 
 def test_the_first_steps_do_not_count_if_there_are_others(tmp_path: Path) -> None:

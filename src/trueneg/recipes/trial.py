@@ -14,7 +14,7 @@ from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.folder import SETTINGS, claim_folder
 from trueneg.recipes.own_text import OwnText
 from trueneg.recipes.plan import Output, Workspace
-from trueneg.recipes.trial_jobs import TrialJobs, plan_trial
+from trueneg.recipes.trial_jobs import TrialJobs, TrialPlan, plan_trial
 from trueneg.recipes.trial_results import named, read_trial
 from trueneg.recipes.trial_steps import Chosen, choose, chosen_before
 from trueneg.reporting.trial import write_trial
@@ -31,7 +31,7 @@ def planned(own: OwnText, out: str | Path) -> tuple[Workspace, str]:
     chosen = chosen_before(own, folder)
     if chosen is None and own.steps:
         chosen = Chosen(own.steps, f"{own.steps:,} steps a run, as given", 0.0, [])
-    whole = plan_trial(own, str(chosen.steps) if chosen else "STEPS", chosen.passages if chosen else [])
+    whole = _whole(own, chosen) if chosen else plan_trial(own, "STEPS", [])
     why = chosen.why if chosen else f"STEPS is measured first, so that all fits into {own.minutes:g} minutes"
     return Workspace.open(folder, whole.plan), why
 
@@ -56,13 +56,17 @@ def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda
         _check_size(corpus, own.config.corpus.length)
         chosen = chosen_before(own, folder) or choose(own, folder, corpus, say)
         say(f"{chosen.steps:,} steps a run: {chosen.why}")
-        whole = plan_trial(own, str(chosen.steps), chosen.passages)
+        whole = _whole(own, chosen)
         workspace = Workspace.open(folder, whole.plan)
         run_jobs(workspace, 1, say)
         trial = read_trial(own, workspace, whole, chosen)
         save_trial(trial, folder)
         write_trial(trial, folder / PAGE)
         return trial
+
+
+def _whole(own: OwnText, chosen: Chosen) -> TrialPlan:
+    return plan_trial(own, str(chosen.steps), chosen.passages, chosen.rows)
 
 
 def _check_folder(own: OwnText, folder: Path) -> None:

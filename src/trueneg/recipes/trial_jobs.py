@@ -15,6 +15,7 @@ HELD_OUT = "0.1"
 MOST_TIMING = 1.0
 """Minutes after which a run that measures the time of its steps stops, however few steps it took."""
 EVALUATED_ROWS = 2_000
+"""Most held-out rows that a model is measured on."""
 PROTOTYPE_ROWS = "4000"
 
 
@@ -62,7 +63,7 @@ class TrialJobs:
         name = safe_name("time", arm) if is_timing else safe_name("pretrain", arm, f"s{seed}")
         return Output("run", self.plan.add(Job(name, command, resumes=True)))
 
-    def held_out(self, label: str, model: Argument, notes: Output | None) -> str:
+    def held_out(self, label: str, model: Argument, notes: Output | None, rows: int) -> str:
         """Measure a model on held-out text: the same masks for all."""
         masking = [one for one in self.own.settings if _full_name(one).startswith("objective.masking.")]
         corpus = self.own.config.corpus
@@ -70,7 +71,7 @@ class TrialJobs:
         if notes is not None:
             detectors = (*detectors, "--detector", replace(notes, prefix="annotated:"))
         command: Command = (
-            *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", str(EVALUATED_ROWS)),
+            *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", str(rows)),
             *("--length", str(corpus.length), *(("--pack",) if corpus.is_packed else ()), *self.own.wordnet),
             *(word for setting in masking for word in ("--set", setting)),
             "--json",
@@ -129,12 +130,12 @@ class TrialPlan:
     trained: dict[tuple[str, int], Trained]
 
 
-def plan_trial(own: OwnText, steps: str, passages: Sequence[str]) -> TrialPlan:
-    """Plan the whole trial: every arm and seed, and what is measured of each."""
+def plan_trial(own: OwnText, steps: str, passages: Sequence[str], rows: int = EVALUATED_ROWS) -> TrialPlan:
+    """Plan the whole trial: every arm and seed, and what is measured of each, on so many held-out rows."""
     jobs = TrialJobs.begin(own)
     notes = jobs.notes() if own.is_in_context else None
     trained = {}
-    held_out = jobs.held_out("before", own.checkpoint, notes)
+    held_out = jobs.held_out("before", own.checkpoint, notes, rows)
     similarity = jobs.similarity("before", own.checkpoint)
     for place, seed in enumerate(own.seeds):
         probe = jobs.probe(f"before-s{seed}", own.checkpoint, seed)
@@ -144,7 +145,7 @@ def plan_trial(own: OwnText, steps: str, passages: Sequence[str]) -> TrialPlan:
         trained[BEFORE, seed] = Trained(held_out, similarity, probe, looked)
         for arm in own.all_arms:
             run, label = jobs.run(arm, str(seed), steps, notes), f"{arm}-s{seed}"
-            measured = jobs.held_out(label, run, notes), jobs.similarity(label, run), jobs.probe(label, run, seed)
+            measured = jobs.held_out(label, run, notes, rows), jobs.similarity(label, run), jobs.probe(label, run, seed)
             looked = tuple(jobs.inspect(label, run, *one) for one in enumerate(passages, 1) if not place)
             trained[arm, seed] = Trained(*measured, looked)
     return TrialPlan(jobs.plan, trained)

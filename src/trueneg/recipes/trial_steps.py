@@ -16,7 +16,7 @@ from trueneg.files.whole import write_json
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.own_text import OwnText
 from trueneg.recipes.plan import Output, Workspace, safe_name
-from trueneg.recipes.trial_jobs import TrialJobs
+from trueneg.recipes.trial_jobs import EVALUATED_ROWS, TrialJobs
 from trueneg.training.folder import METRICS as STEP_RECORDS
 from trueneg.training.log import read_metrics
 
@@ -27,6 +27,9 @@ TIMED_STEPS, UNTIMED_STEPS = 12, 2
 RESERVE = 0.1
 """Share of the time that is kept back: a machine is not always equally fast."""
 ANNOTATED_ROWS, ALL_ANNOTATED_AT = 256, 2_000
+MIN_EVALUATED_ROWS = 256
+EVALUATION = 0.25
+"""Most of the time that goes into held-out text, unless even ``MIN_EVALUATED_ROWS`` need more."""
 PASSAGES, PASSAGE_TOKENS = 3, 44
 _START = 3.0
 """Seconds that a command needs before it works, for those that are not measured."""
@@ -44,6 +47,8 @@ class Chosen:
     """The time that it was chosen for; 0 where it was given."""
     passages: list[str]
     """Held-out text whose words are masked to show what models write."""
+    rows: int = EVALUATED_ROWS
+    """Held-out rows that every model is measured on."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Cost:
     once: float
     """Of what is left to do once."""
     spent: float
+    rows: int = EVALUATED_ROWS
+    """Held-out rows that ``a_run`` is for."""
 
     def steps(self, minutes: float, num_seeds: int) -> int:
         """Compute the steps of a run that fit into the time, which may be none."""
@@ -70,6 +77,17 @@ class Cost:
         """Compute the time that so many steps a run need, all in all."""
         a_seed = sum(self.a_start.values()) + len(self.a_step) * self.a_run + steps * sum(self.a_step.values())
         return (self.spent + self.once + num_seeds * a_seed) / (1 - RESERVE) / 60
+
+
+def choose_rows(seconds_a_row: float, minutes: float, num_measured: int) -> int:
+    """Choose how many held-out rows each model is measured on, so that enough of the time is left for training.
+
+    Example:
+        >>> choose_rows(0.08, minutes=60, num_measured=13)
+        865
+    """
+    fit = math.floor(EVALUATION * 60 * minutes / (num_measured * seconds_a_row))
+    return max(MIN_EVALUATED_ROWS, min(fit, EVALUATED_ROWS))
 
 
 def choose_steps(cost: Cost, minutes: float, num_seeds: int, steps_an_epoch: int) -> tuple[int, str]:
@@ -127,15 +145,20 @@ def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
 
 def choose(own: OwnText, folder: Path, corpus: Path, say: Callable[[str], None]) -> Chosen:
     """Choose steps and passages, once."""
-    rows = len(RowIndex(Corpus.open(corpus), own.config.corpus.length, pack=own.config.corpus.is_packed))
+    options = own.config.corpus
+    rows = len(RowIndex(Corpus.open(corpus), options.length, pack=options.is_packed))
     if own.steps:
         chosen = Chosen(own.steps, f"as given; {_epochs(own, own.steps, rows)}", 0.0, _passages(corpus))
     else:
         say(f"measuring how long a step of each arm takes here, to fit all into {own.minutes:g} minutes")
-        cost = _measured_cost(own, folder, rows, say)
+        held_out = len(
+            RowIndex(Corpus.open(corpus, "valid"), own.config.corpus.length, pack=own.config.corpus.is_packed)
+        )
+        cost = _measured_cost(own, folder, rows, held_out, say)
         an_epoch = math.ceil(rows / own.config.train.batch_size)
         steps, why = choose_steps(cost, own.minutes, len(own.seeds), an_epoch)
-        chosen = Chosen(steps, f"{why}; {_epochs(own, steps, rows)}", own.minutes, _passages(corpus))
+        why += f"; {_epochs(own, steps, rows)}; held-out loss is of {min(cost.rows, held_out):,} of {held_out:,} rows"
+        chosen = Chosen(steps, why, own.minutes, _passages(corpus), cost.rows)
     write_json(folder / CHOSEN, asdict(chosen))
     return chosen
 
@@ -144,14 +167,22 @@ def _epochs(own: OwnText, steps: int, rows: int) -> str:
     return f"the text is read {steps * own.config.train.batch_size / rows:.1f} times"
 
 
-def _measured_cost(own: OwnText, folder: Path, rows: int, say: Callable[[str], None]) -> Cost:
-    """Train each arm for a few steps, and measure the checkpoint as it is."""
+def _measured_cost(own: OwnText, folder: Path, rows: int, held_out: int, say: Callable[[str], None]) -> Cost:
+    """Train each arm for a few steps, and measure the checkpoint as it is.
+
+    Args:
+        own: The trial.
+        folder: Its folder.
+        rows: Of the text that is trained on.
+        held_out: Rows of the rest.
+        say: Takes progress.
+    """
     jobs, is_part = TrialJobs.begin(own), rows > ALL_ANNOTATED_AT
     notes = jobs.notes(ANNOTATED_ROWS if is_part else 0) if own.is_in_context else None
     for arm in own.all_arms:
         jobs.run(arm, _TIMING_SEED, str(TIMED_STEPS), notes, is_timing=True)
+    part = jobs.held_out("before-part", own.checkpoint, notes, MIN_EVALUATED_ROWS)
     measured = [
-        jobs.held_out("before" if notes is None or not is_part else "before-part", own.checkpoint, notes),
         jobs.similarity("before", own.checkpoint),
         jobs.probe(f"before-s{own.seeds[0]}", own.checkpoint, own.seeds[0]),
     ]
@@ -165,13 +196,17 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, say: Callable[[str], N
     annotating = 0.0
     if is_part and notes is not None:
         annotating = _START + rows / ANNOTATED_ROWS * max(0.5, workspace.seconds("annotate-part") - _START) / 2
-    probes = workspace.seconds(measured[2]) * (len(own.seeds) - 1) if measured[2] else 0.0
+    probes = workspace.seconds(measured[1]) * (len(own.seeds) - 1) if measured[1] else 0.0
     inspecting = PASSAGES * _START * (len(own.all_arms) + 1)
     spent = sum(workspace.seconds(name) for name in workspace.plan.jobs)
-    a_run = sum(workspace.seconds(name) for name in measured if name)
-    if measured[1] and own.is_sentence_encoder:  # which is measured again beside every run that continues it
-        a_run += workspace.seconds(measured[1])
-    return Cost(a_step, a_start, a_run, annotating + probes + inspecting + 2 * _START, spent)
+    a_row = max(1e-4, workspace.seconds(part) - _START) / min(held_out, MIN_EVALUATED_ROWS)
+    evaluated = choose_rows(a_row, own.minutes, len(own.seeds) * len(own.all_arms) + 1)
+    before = _START + a_row * min(evaluated, held_out)
+    a_run = before + sum(workspace.seconds(name) for name in measured if name)
+    if measured[0] and own.is_sentence_encoder:  # which is measured again beside every run that continues it
+        a_run += workspace.seconds(measured[0])
+    once = annotating + probes + inspecting + before + 2 * _START
+    return Cost(a_step, a_start, a_run, once, spent, evaluated)
 
 
 def _check_time(workspace: Workspace, minutes: float, name: str) -> None:
