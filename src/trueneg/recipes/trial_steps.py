@@ -151,9 +151,7 @@ def choose(own: OwnText, folder: Path, corpus: Path, say: Callable[[str], None])
         chosen = Chosen(own.steps, f"as given; {_epochs(own, own.steps, rows)}", 0.0, _passages(corpus))
     else:
         say(f"measuring how long a step of each arm takes here, to fit all into {own.minutes:g} minutes")
-        held_out = len(
-            RowIndex(Corpus.open(corpus, "valid"), own.config.corpus.length, pack=own.config.corpus.is_packed)
-        )
+        held_out = len(RowIndex(Corpus.open(corpus, "valid"), options.length, pack=options.is_packed))
         cost = _measured_cost(own, folder, rows, held_out, say)
         an_epoch = math.ceil(rows / own.config.train.batch_size)
         steps, why = choose_steps(cost, own.minutes, len(own.seeds), an_epoch)
