@@ -249,6 +249,13 @@ def test_arms_differ_in_nothing_but_what_they_are(world: tuple[Path, Path], tmp_
         assert len(stripped) == 1
 
 
+def test_what_is_measured_first_is_named_in_the_plan(world: tuple[Path, Path], tmp_path: Path) -> None:
+    workspace, why = planned(asked(world, settings=SMALL), tmp_path / "try")
+    assert "measured first" in why
+    assert settings_of(workspace.command("pretrain-lexical-s2"))["--steps"] == "STEPS"
+    assert settings_of(workspace.command("held-out-lexical-s2"))["--rows"] == "ROWS"
+
+
 # ---- a whole trial
 
 
@@ -310,6 +317,7 @@ def test_the_time_is_measured_and_kept(
     assert "baseline" in trial.why_steps
     assert "read the text 1 times already" in trial.why_steps
     assert "Not known" in headline(trial)
+    assert len(list(out.glob("jobs/held-out-before-*"))) == 1, "what was timed is not measured again"
     with pytest.raises(ConfigError, match="chosen for --minutes 30"):
         run_trial(asked(world, settings=(*SMALL, "train.batch_size=128"), minutes=31, seeds=(1,)), out)
     (out / "steps.json").unlink()

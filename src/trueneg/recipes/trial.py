@@ -31,8 +31,9 @@ def planned(own: OwnText, out: str | Path) -> tuple[Workspace, str]:
     chosen = chosen_before(own, folder)
     if chosen is None and own.steps:
         chosen = Chosen(own.steps, f"{own.steps:,} steps a run, as given", 0.0, [])
-    whole = _whole(own, chosen) if chosen else plan_trial(own, "STEPS", [])
-    why = chosen.why if chosen else f"STEPS is measured first, so that all fits into {own.minutes:g} minutes"
+    whole = _whole(own, chosen) if chosen else plan_trial(own, "STEPS", [], "ROWS")
+    measured_first = f"STEPS and held-out ROWS are measured first, so that all fits into {own.minutes:g} minutes"
+    why = chosen.why if chosen else measured_first
     return Workspace.open(folder, whole.plan), why
 
 
@@ -66,7 +67,7 @@ def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda
 
 
 def _whole(own: OwnText, chosen: Chosen) -> TrialPlan:
-    return plan_trial(own, str(chosen.steps), chosen.passages, chosen.rows)
+    return plan_trial(own, str(chosen.steps), chosen.passages, str(chosen.rows))
 
 
 def _check_folder(own: OwnText, folder: Path) -> None:

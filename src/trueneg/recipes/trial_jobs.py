@@ -63,7 +63,7 @@ class TrialJobs:
         name = safe_name("time", arm) if is_timing else safe_name("pretrain", arm, f"s{seed}")
         return Output("run", self.plan.add(Job(name, command, resumes=True)))
 
-    def held_out(self, label: str, model: Argument, notes: Output | None, rows: int) -> str:
+    def held_out(self, label: str, model: Argument, notes: Output | None, rows: str) -> str:
         """Measure a model on held-out text: the same masks for all."""
         masking = [one for one in self.own.settings if _full_name(one).startswith("objective.masking.")]
         corpus = self.own.config.corpus
@@ -71,7 +71,7 @@ class TrialJobs:
         if notes is not None:
             detectors = (*detectors, "--detector", replace(notes, prefix="annotated:"))
         command: Command = (
-            *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", str(rows)),
+            *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", rows),
             *("--length", str(corpus.length), *(("--pack",) if corpus.is_packed else ()), *self.own.wordnet),
             *(word for setting in masking for word in ("--set", setting)),
             "--json",
@@ -130,18 +130,18 @@ class TrialPlan:
     trained: dict[tuple[str, int], Trained]
 
 
-def plan_trial(own: OwnText, steps: str, passages: Sequence[str], rows: int = EVALUATED_ROWS) -> TrialPlan:
+def plan_trial(own: OwnText, steps: str, passages: Sequence[str], rows: str) -> TrialPlan:
     """Plan the whole trial: every arm and seed, and what is measured of each, on so many held-out rows."""
     jobs = TrialJobs.begin(own)
     notes = jobs.notes() if own.is_in_context else None
     trained = {}
-    held_out = jobs.held_out("before", own.checkpoint, notes, rows)
-    similarity = jobs.similarity("before", own.checkpoint)
+    held_out = jobs.held_out(BEFORE, own.checkpoint, notes, rows)
+    similarity = jobs.similarity(BEFORE, own.checkpoint)
     for place, seed in enumerate(own.seeds):
-        probe = jobs.probe(f"before-s{seed}", own.checkpoint, seed)
+        probe = jobs.probe(f"{BEFORE}-s{seed}", own.checkpoint, seed)
         looked: tuple[str, ...] = ()
         if not place and not own.is_head_new:
-            looked = tuple(jobs.inspect("before", own.checkpoint, *one) for one in enumerate(passages, 1))
+            looked = tuple(jobs.inspect(BEFORE, own.checkpoint, *one) for one in enumerate(passages, 1))
         trained[BEFORE, seed] = Trained(held_out, similarity, probe, looked)
         for arm in own.all_arms:
             run, label = jobs.run(arm, str(seed), steps, notes), f"{arm}-s{seed}"

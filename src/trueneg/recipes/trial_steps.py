@@ -11,6 +11,7 @@ from pathlib import Path
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import ConfigError
+from trueneg.evaluation.results.trial import BEFORE
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
 from trueneg.recipes.execution import run_jobs
@@ -179,11 +180,9 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, held_out: int, say: Ca
     notes = jobs.notes(ANNOTATED_ROWS if is_part else 0) if own.is_in_context else None
     for arm in own.all_arms:
         jobs.run(arm, _TIMING_SEED, str(TIMED_STEPS), notes, is_timing=True)
-    part = jobs.held_out("before-part", own.checkpoint, notes, MIN_EVALUATED_ROWS)
-    measured = [
-        jobs.similarity("before", own.checkpoint),
-        jobs.probe(f"before-s{own.seeds[0]}", own.checkpoint, own.seeds[0]),
-    ]
+    timed_on = jobs.held_out(BEFORE, own.checkpoint, notes, str(MIN_EVALUATED_ROWS))
+    similarity = jobs.similarity(BEFORE, own.checkpoint)
+    probe = jobs.probe(f"{BEFORE}-s{own.seeds[0]}", own.checkpoint, own.seeds[0])
     workspace = Workspace.open(folder, jobs.plan)
     run_jobs(workspace, 1, say, before_each=partial(_check_time, workspace, own.minutes))
     a_step, a_start = {}, {}
@@ -194,16 +193,18 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, held_out: int, say: Ca
     annotating = 0.0
     if is_part and notes is not None:
         annotating = _START + rows / ANNOTATED_ROWS * max(0.5, workspace.seconds("annotate-part") - _START) / 2
-    probes = workspace.seconds(measured[1]) * (len(own.seeds) - 1) if measured[1] else 0.0
+    probing = workspace.seconds(probe) if probe else 0.0
+    comparing = workspace.seconds(similarity) if similarity else 0.0
     inspecting = PASSAGES * _START * (len(own.all_arms) + 1)
     spent = sum(workspace.seconds(name) for name in workspace.plan.jobs)
-    a_row = max(1e-4, workspace.seconds(part) - _START) / min(held_out, MIN_EVALUATED_ROWS)
-    evaluated = choose_rows(a_row, own.minutes, len(own.seeds) * len(own.all_arms) + 1)
+    a_row = max(1e-4, workspace.seconds(timed_on) - _START) / min(held_out, MIN_EVALUATED_ROWS)
+    evaluated = MIN_EVALUATED_ROWS
+    if held_out > MIN_EVALUATED_ROWS:
+        evaluated = choose_rows(a_row, own.minutes, len(own.seeds) * len(own.all_arms) + 1)
     before = _START + a_row * min(evaluated, held_out)
-    a_run = before + sum(workspace.seconds(name) for name in measured if name)
-    if measured[0] and own.is_sentence_encoder:  # which is measured again beside every run that continues it
-        a_run += workspace.seconds(measured[0])
-    once = annotating + probes + inspecting + before + 2 * _START
+    # A sentence encoder's own vectors are measured again beside those of every run that continues it.
+    a_run = before + probing + comparing * (2 if own.is_sentence_encoder else 1)
+    once = annotating + probing * (len(own.seeds) - 1) + inspecting + before + 2 * _START
     return Cost(a_step, a_start, a_run, once, spent, evaluated)
 
 
