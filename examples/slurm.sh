@@ -15,7 +15,8 @@
 # One torchrun a machine. Where a process dies, all start again at the last checkpoint, three times; three minutes before
 # the time is up they save and stop. A job that is requeued, or sent again, goes on: --dependency=singleton queues several.
 set -euo pipefail
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${hosts%%$'\n'*} # not "| head -n 1", which ends the job where scontrol is still writing (SIGPIPE, status 141)
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # or processes that start again wait for ones that are gone: pytorch#135712
 exec srun --kill-on-bad-exit=1 python -m torch.distributed.run --nnodes "$SLURM_NNODES" \
     --nproc-per-node "${PROCESSES:-gpu}" --rdzv-backend c10d --rdzv-endpoint "$head:${PORT:-29400}" \

@@ -117,11 +117,15 @@ def test_two_machines_meet(corpus: Path, alone: Path, tmp_path: Path) -> None:
 
 
 def test_slurm(corpus: Path, alone: Path, tmp_path: Path) -> None:
-    """Run by bash, with an ``srun`` that starts a task on "each machine", which is this one."""
+    """Run by bash, with an ``srun`` that starts a task on "each machine", which is this one.
+
+    ``scontrol`` writes its second line late: a reader that had left after the first would end it, and the job (SIGPIPE).
+    """
     tools, out = tmp_path / "bin", tmp_path / "run"
     tools.mkdir()
     start = 'shift; for node in $(seq "$SLURM_NNODES"); do "$@" & done; wait -n && wait -n'
-    for name, does in (("srun", start), ("scontrol", '[ "$3" = "here[1-2]" ] && printf "localhost\\nother\\n"')):
+    names = '[ "$3" = "here[1-2]" ] && echo localhost && sleep 0.3 && echo other'
+    for name, does in (("srun", start), ("scontrol", names)):
         (tools / name).write_text(f"#!/bin/bash\n{does}\n")
         (tools / name).chmod(0o755)
     slurm = {"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "here[1-2]", "SLURM_JOB_ID": "7", "PORT": free_port()}
