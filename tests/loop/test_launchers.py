@@ -119,7 +119,8 @@ def test_two_machines_meet(corpus: Path, alone: Path, tmp_path: Path) -> None:
 def test_slurm(corpus: Path, alone: Path, tmp_path: Path) -> None:
     """Run by bash, with an ``srun`` that starts a task on "each machine", which is this one.
 
-    ``scontrol`` writes its second line late: a reader that had left after the first would end it, and the job (SIGPIPE).
+    ``scontrol`` writes its second line late: a reader that had left after the first would end it, and
+    the job (SIGPIPE).
     """
     tools, out = tmp_path / "bin", tmp_path / "run"
     tools.mkdir()
