@@ -249,6 +249,17 @@ def test_arms_differ_in_nothing_but_what_they_are(world: tuple[Path, Path], tmp_
         assert len(stripped) == 1
 
 
+def test_soft_targets_take_what_is_listed_and_dropping_is_stricter(world: tuple[Path, Path], tmp_path: Path) -> None:
+    workspace, _ = planned(asked(world, arms=("in-context", "in-context-drop")), tmp_path / "try")
+    assert 'prototypes.safetensors"@0.5 & fits' in workspace.command("annotate")
+    spread, dropped, held_out = (
+        workspace.command(name) for name in ("pretrain-in-context-s1", "pretrain-in-context-drop-s1", "held-out-before")
+    )
+    assert "notes\"'" in spread and "use=soft_targets" in spread
+    assert 'notes"@0.62' in dropped and "use=soft_targets" not in dropped
+    assert 'notes"@0.62' in held_out
+
+
 def test_what_is_measured_first_is_named_in_the_plan(world: tuple[Path, Path], tmp_path: Path) -> None:
     workspace, why = planned(asked(world, settings=SMALL), tmp_path / "try")
     assert "measured first" in why

@@ -117,8 +117,8 @@ class Measured:
     def obstacle(self, row: str, column: str) -> str:
         """Say what keeps a figure from being compared; empty where nothing does."""
         found = [(row, one) for one in (self.averaged if column == AVERAGE else [column]) if (row, one) in self.figures]
-        failed = [self.figures[one].keys() <= self.constant.get(one, set()) for one in found]
-        learned = f"{row} learned nothing: it predicts the same of all examples"
+        failed = [len(self.constant.get(one, ())) > len(self.figures[one]) / 2 for one in found]
+        learned = f"{row} learned nothing with most seeds: it predicts the same of all examples"
         return self.obstacles.get((row, column)) or (learned if failed and all(failed) else "")
 
     def difference(self, row: str, baseline: str, column: str) -> tuple[Interval | None, float, str]:

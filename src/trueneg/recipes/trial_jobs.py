@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from trueneg.config.codec import full_name
 from trueneg.config.options import PretrainConfig
+from trueneg.detectors.scorers.prototypes import THRESHOLD
 from trueneg.evaluation.results.trial import BEFORE
-from trueneg.recipes.own_text import IN_CONTEXT, OwnText
+from trueneg.recipes.own_text import OwnText
 from trueneg.recipes.plan import Argument, Command, Job, Output, Plan, safe_name
 
 HELD_OUT = "0.1"
@@ -17,6 +18,8 @@ MOST_TIMING = 1.0
 EVALUATED_ROWS = 2_000
 """Most held-out rows that a model is measured on."""
 PROTOTYPE_ROWS = "4000"
+_LISTED_FROM = "0.5"
+"""Acceptance threshold of soft targets, the best of `corrections`; dropping is at THRESHOLD, a stricter one."""
 
 
 @dataclass
@@ -42,8 +45,8 @@ class TrialJobs:
         return Output("prototypes.safetensors", self.plan.add(Job("prototypes", command)))
 
     def notes(self, max_rows: int = 0) -> Output:
-        """Write down what prototypes accept; of the first rows only, to see how long that takes."""
-        detector = replace(self.prototypes(), prefix='prototypes:"', suffix='"@0.62 & fits')
+        """Write down what prototypes list; of the first rows only, to see how long that takes."""
+        detector = replace(self.prototypes(), prefix='prototypes:"', suffix=f'"@{_LISTED_FROM} & fits')
         part = ("--max-rows", str(max_rows)) if max_rows else ()
         command: Command = ("corpus", "annotate", self.corpus, "--detector", detector, *part, *self.own.wordnet)
         name = "annotate-part" if max_rows else "annotate"
@@ -69,7 +72,7 @@ class TrialJobs:
         corpus = self.own.config.corpus
         detectors: tuple[Argument, ...] = ("--detector", "lexical")
         if notes is not None:
-            detectors = (*detectors, "--detector", replace(notes, prefix="annotated:"))
+            detectors = (*detectors, "--detector", _false_negatives(notes))
         command: Command = (
             *("evaluate", "masked-lm", model, "--corpus", self.corpus, *detectors, "--rows", rows),
             *("--length", str(corpus.length), *(("--pack",) if corpus.is_packed else ()), *self.own.wordnet),
@@ -102,10 +105,17 @@ def _full_name(setting: str) -> str:
     return full_name(PretrainConfig(), setting.partition("=")[0].strip())
 
 
+def _false_negatives(notes: Output) -> Output:
+    """Name what prototypes accept at their own threshold, of all that is listed."""
+    return replace(notes, prefix='annotated:"', suffix=f'"@{THRESHOLD}')
+
+
 def _arm(arm: str, notes: Output | None, wordnet: Sequence[str]) -> tuple[Argument, ...]:
-    if arm in IN_CONTEXT and notes is not None:
-        use = ("--set", "objective.correction.use=soft_targets") if arm == "in-context" else ()
-        return ("--hard-correction", replace(notes, prefix="annotated:"), *use)
+    if notes is not None and arm == "in-context":
+        listed = replace(notes, prefix='annotated:"', suffix='"')
+        return ("--hard-correction", listed, "--set", "objective.correction.use=soft_targets")
+    if notes is not None and arm == "in-context-drop":
+        return ("--hard-correction", _false_negatives(notes))
     return {
         "lexical": ("--hard-correction", "lexical", *wordnet),
         "regularization": ("--soft-regularization", "token"),
