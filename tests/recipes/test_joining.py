@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+import shutil
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +16,13 @@ from answered_corrections import answer
 
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table, save_table
+from trueneg.evaluation.results.store import Result, columns_of, save_result
 from trueneg.files.whole import write_json
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.plan import FINISHED
 from trueneg.recipes.reproduction import Planned, plan_tables
+from trueneg.recipes.setting import GLUE
+from trueneg.tasks.metrics import METRICS
 
 ARMS = ("one-hot", "HC", "smoothing", "self", "soft-in-context", "soft")
 FIGURES = {arm: [0.4 + row / 10 + seed * (row + 1) / 1000 for seed in range(4)] for row, arm in enumerate(ARMS)}
@@ -131,3 +138,75 @@ def test_a_table_of_another_plan_is_refused(data: Path, tmp_path: Path) -> None:
     (join[0] / TABLE).write_text(json.dumps({"schema": 1}))
     with pytest.raises(TaskError, match=r"table\.json"):
         planned(tmp_path / "b", data, seeds=2, join=join)
+
+
+def tuned(out: Path, data: Path, **options: Any) -> ReproducedTable:
+    """Leave results and predictions of the fine-tunings that are left, which depend on their names alone."""
+    found = plan_tables("tn-table3", out, data=data, **options)
+    for name in found.workspace.missing():
+        folder = found.workspace.folder(name)
+        if name.startswith("finetune-"):
+            label, _, seed = name.rpartition("-s")
+            _, split, metric = GLUE[task := label.rpartition("-")[2]]
+            choose, gold = random.Random(name), [number % 2 for number in range(60)]
+            predicted = [label if choose.random() < 0.7 else 1 - label for label in gold]
+            pairs = enumerate(zip(gold, predicted, strict=True))
+            examples = [{"key": str(number), "gold": one, "predicted": other} for number, (one, other) in pairs]
+            metrics = {metric: METRICS[metric](columns_of(examples))}
+            result = Result(f"glue/{task}", split, int(seed), metrics, len(examples), "model", "last", 1)
+            save_result(result, examples, folder / "out" / task / f"seed-{seed}")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / FINISHED, asdict(found.workspace.finished(name)))
+    table = found.readers["tn-table3"](found.workspace, "tn-table3", "mini")
+    save_table(table, out / "tn-table3")
+    return table
+
+
+def moved(out: Path) -> Path:
+    """Take a table with its rows to another place, without the jobs."""
+    return Path(shutil.copytree(out / "tn-table3", out.with_name(f"{out.name}-moved")))
+
+
+def test_results_of_fine_tuning_are_joined_with_their_predictions(data: Path, tmp_path: Path) -> None:
+    """Claims are judged over examples, too: by the same predictions, wherever they were made."""
+    whole = tuned(tmp_path / "whole", data, seeds=3)
+    for seed in (1, 3):
+        tuned(tmp_path / f"s{seed}", data, seed=seed)
+    parts = [moved(tmp_path / "s1"), moved(tmp_path / "s3") / TABLE]
+    left = plan_tables("tn-table3", tmp_path / "c", data=data, seeds=3, join=parts).workspace.missing()
+    of_seeds = [name for name in left if name.startswith(("finetune-", "pretrain-"))]
+    assert len(of_seeds) == 6 * 5 and all(name.endswith("-s2") for name in of_seeds)
+    joined = tuned(tmp_path / "c", data, seeds=3, join=parts)
+    assert (joined.cells, joined.claims, joined.results) == (whole.cells, whole.claims, whole.results)
+    assert any(claim.interval for claim in joined.claims)
+    for place in (place for places in joined.results.values() for place in places):
+        paths = [folder / "tn-table3" / "rows" / place for folder in (tmp_path / "c", tmp_path / "whole")]
+        for one, other in (paths, [path.with_suffix(".predictions.jsonl") for path in paths]):
+            assert one.read_bytes() == other.read_bytes()
+    # Once more, from the joined folder itself: nothing is left to run, and nothing of it is lost.
+    own = tmp_path / "c" / "tn-table3"
+    shutil.rmtree(tmp_path / "c" / "jobs")
+    assert plan_tables("tn-table3", tmp_path / "c", data=data, seeds=3, join=[own]).workspace.missing() == []
+    assert tuned(tmp_path / "c", data, seeds=3, join=[own]).claims == whole.claims
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (lambda rows: shutil.rmtree(rows), "copy the whole folder with its rows/"),
+        (lambda rows: next(rows.rglob("dev.predictions.jsonl")).unlink(), "copy the whole folder with its rows/"),
+        (lambda rows: next(rows.rglob("dev.json")).write_text("{"), "dev.json' is damaged"),
+        (
+            lambda rows: save_table(replace(load_table(rows.parent), results={}), rows.parent),
+            "names no results of 'finetune-.*once more",
+        ),
+    ],
+)
+def test_results_to_join_that_are_not_whole_are_refused(
+    damage: Callable[[Path], object], named: str, data: Path, tmp_path: Path
+) -> None:
+    tuned(tmp_path / "a", data, seed=1)
+    folder = moved(tmp_path / "a")
+    damage(folder / "rows")
+    with pytest.raises(TaskError, match=f"--join {re.escape(str(folder))}: .*{named}"):
+        plan_tables("tn-table3", tmp_path / "b", data=data, seeds=2, join=[folder])

@@ -52,7 +52,7 @@ def reproduce(
     join: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A folder of this recipe that another machine wrote: its seeds and rows are taken from its table.json."
+            help="A folder OUT/RECIPE of another machine: its seeds and rows are taken from table.json and rows/."
         ),
     ] = None,
     corpus: Annotated[

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.store import load_predictions
-from trueneg.evaluation.results.summary import read_runs
+from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.recipes.papers import (
     AVERAGE,
     CLINE_TABLE2,
@@ -160,22 +160,25 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
 
 def table3(setting: Setting, arms: Sequence[str]) -> Read:
     """Revised reviews that BERT has right and its FreeLB version wrong (section 2.3, Table 3): how many, and which."""
-    jobs: dict[str, list[Output]] = {}
-    for row, more in (("BERT", ()), ("BERT FreeLB", FREELB)):
-        for seed in setting.all_seeds:
-            job = _tuned(setting, "BERT", "imdb", seed, more, "FreeLB" if more else "")
-            jobs.setdefault(row, []).append(setting.results(setting.contrast_set(job, "imdb"), job))
+    jobs: dict[int, list[Output]] = {}
+    for seed in setting.all_seeds:
+        for way, more in (("", ()), ("FreeLB", FREELB)):
+            job = _tuned(setting, "BERT", "imdb", seed, more, way)
+            jobs.setdefault(seed, []).append(setting.results(setting.contrast_set(job, "imdb"), job))
 
     def read(workspace: Workspace, recipe: str, scale: str) -> ReproducedTable:
-        measured, rows = Measured(), list(CLINE_TABLE3.rows)
-        right = {row: _revisions_right(workspace, of_row) for row, of_row in jobs.items()}
-        for seed, plain, adversarial in zip(setting.all_seeds, right["BERT"], right["BERT FreeLB"], strict=True):
-            for row, (one, other) in zip(rows, ((plain, adversarial), (adversarial, plain)), strict=True):
+        measured, rows, read_of = Measured(), list(CLINE_TABLE3.rows), list[Runs]()
+        for seed, (plain, adversarial) in jobs.items():
+            if table := workspace.table_of(plain.job, adversarial.job):
+                measured.take(seed, table)
+                continue
+            read_of += [read_runs(workspace.path(one)) for one in (plain, adversarial)]
+            ways = [_revisions_right(workspace, one) for one in (plain, adversarial)]
+            for row, (one, other) in zip(rows, (ways, ways[::-1]), strict=True):
                 share = sum(bool(one[key] > other[key]) for key in one) / len(one)
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
         claims = [(rows[0], rows[1], "IMDB Rev")]
-        folders = [workspace.told_path(of_row[0]) for of_row in jobs.values()]
-        read_of = [read_runs(workspace.path(one)) for of_row in jobs.values() for one in of_row]
+        folders = [workspace.told_path(one) for one in jobs[min(jobs)]]
         notes = [
             *amounts(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
             _selection(setting, ["IMDB"]),
@@ -186,13 +189,10 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
     return read
 
 
-def _revisions_right(workspace: Workspace, results: Sequence[Output]) -> list[dict[str, float]]:
-    """Read how many of each review's revisions a model of each seed has right."""
-    found = []
-    for one in results:
-        result = next(workspace.path(one).glob("seed-*/contrast-test.json"))
-        found.append({str(one["key"]): float(one["num_revised_right"]) for one in load_predictions(result)})
-    return found
+def _revisions_right(workspace: Workspace, results: Output) -> dict[str, float]:
+    """Read how many of each review's revisions a model has right."""
+    result = next(workspace.path(results).glob("seed-*/contrast-test.json"))
+    return {str(one["key"]): float(one["num_revised_right"]) for one in load_predictions(result)}
 
 
 def table5(setting: Setting, arms: Sequence[str]) -> Read:

@@ -1,4 +1,4 @@
-"""Tables of other folders: the figures of seeds and rows that another machine has, without its models."""
+"""Tables of other folders: what another machine measured of seeds and rows, without its models."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from trueneg.errors import ConfigError
-from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load_table
-from trueneg.recipes.plan import JOBS, Workspace
+from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.results.reproduction import ROWS, TABLE, ReproducedTable, load_table
+from trueneg.evaluation.results.store import check_predictions, load_result
+from trueneg.recipes.plan import JOBS, Elsewhere, Workspace
 
-JOINABLE = ("corrections", "tn-table2", "cline-table7")
-"""Recipes whose claims are judged by the figures of seeds alone; those of fine-tuning need the predictions, too."""
+BY_FIGURES = ("corrections", "tn-table2", "cline-table3", "cline-table7")
+"""Recipes whose claims are judged by the figures of seeds alone; others need each job's predictions, too."""
+APART = {"tn-cost": "a ratio within one run", "tn-table7": "answers of one seed", "all": "several tables"}
+"""Recipes that nothing is joined to, and why."""
 
 
-def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path]) -> dict[str, ReproducedTable]:
-    """Find the jobs of a plan whose figures are in tables of other folders.
+def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path]) -> dict[str, Elsewhere]:
+    """Find the jobs of a plan whose figures are in tables of other folders, or their results in ``rows`` beside these.
 
     Commands name the content of what they read, so that equal ones are the same experiment wherever they ran.
 
@@ -25,21 +28,20 @@ def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path
         paths: Folders that have a ``table.json``, or these files.
 
     Returns:
-        Name of each job to the table.
+        Name of each job to its folder.
 
     Raises:
         ConfigError: for a recipe that cannot be joined, or a table of another plan.
-        TaskError: for a table that is not there, or damaged.
+        TaskError: for a table or results that are not there, or damaged.
     """
-    if paths and recipe not in JOINABLE:
-        raise ConfigError(
-            f"--join: {recipe} needs more than the figures of a table: copy jobs/ of the other --out folder into this "
-            f"one (a table alone will do for {', '.join(JOINABLE)})"
-        )
-    found: dict[str, ReproducedTable] = {}
+    if paths and recipe in APART:
+        raise ConfigError(f"--join: {recipe} is {APART[recipe]}, to which nothing can be joined: leave it out")
+    found: dict[str, Elsewhere] = {}
     needed = {need for job in workspace.plan.jobs.values() for need in job.needs}
     for path in map(Path, paths):
-        table = load_table(path.parent if path.name == TABLE else path)
+        folder = path.parent if path.name == TABLE else path
+        table = load_table(folder)
+        other = Elsewhere(folder, table)
         common = [name for name in workspace.plan.jobs if name in table.commands]
         if table.recipe != recipe or needed.issuperset(common):
             raise ConfigError(
@@ -49,15 +51,32 @@ def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path
         for name in common:
             if why := _differs(workspace, name, table):
                 raise ConfigError(f"--join {path}: its job '{name}' {why}: the figures are of another experiment")
-            found.setdefault(name, table)
+            if recipe not in BY_FIGURES:
+                _check_results(other, name, is_last=name not in needed)
+            found.setdefault(name, other)
     return found
+
+
+def _check_results(other: Elsewhere, job: str, *, is_last: bool) -> None:
+    """Check that a job's results are whole, and there if it is the last of its kind: one that others only read."""
+    results = other.results(job)
+    if is_last and not results:
+        raise TaskError(
+            f"--join {other.folder}: its {TABLE} names no results of '{job}', as those of former versions: run the "
+            f"same trueneg reproduce there once more"
+        )
+    for path in results.values():
+        try:
+            check_predictions(path, load_result(path))
+        except TaskError as error:
+            raise TaskError(f"--join {other.folder}: {error}, or copy the whole folder with its {ROWS}/") from error
 
 
 def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:
     """Say how a table's job differs from the plan's of its name; nothing if it does not."""
     for one in workspace.plan.jobs[name].inputs:
-        if table.data.get(one.name) != workspace.digests[one]:
-            return f"read other data ({one.name})"
+        if table.data.get(one.label) != workspace.digests[one]:
+            return f"read other data ({one.label})"
     theirs, ours = table.commands[name], workspace.told(name)
     return "" if _keyed(theirs) == _keyed(ours) else f"is '{theirs}', here it is '{ours}'"
 

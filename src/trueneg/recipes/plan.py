@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.results.reproduction import ReproducedTable
+from trueneg.evaluation.results.reproduction import ROWS, ReproducedTable
 from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.files.records import read_versioned
 from trueneg.files.tree import files_below
@@ -54,6 +54,16 @@ class Input:
     """Where it comes from, for the message that it is not there."""
     files: tuple[str, ...] = ()
     """Patterns of files that a command reads of a folder, one of them at least; several with ``|`` for any of them."""
+
+    @property
+    def label(self) -> str:
+        """Name the part of it that a command reads, which its digest is of.
+
+        Example:
+            >>> Input(Path("data/glue"), "glue", ("CoLA", "RTE")).label
+            'glue/CoLA+RTE'
+        """
+        return "/".join(filter(None, (self.name, "+".join(self.parts))))
 
     def check_there(self) -> None:
         """Check that the files that a command reads are there.
@@ -111,7 +121,7 @@ class Finished:
     key: str
     command: list[str]
     data: dict[str, str]
-    """Name of what it read to its digest."""
+    """What it read, by ``Input.label``, to its digest."""
     seconds: float | None = None
     """That it took, the last time if it was resumed; None where a script ran it."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -232,13 +242,25 @@ def check_untouched(before: Mapping[Input, Stamps]) -> None:
     """
     for one, stamps in before.items():
         for file in _touched(stamps, stamps_of(one)):
-            raise TaskError(f"{one.name}: '{file}' was written to while the job ran: what it read is not known")
+            raise TaskError(f"{one.label}: '{file}' was written to while the job ran: what it read is not known")
 
 
 @cache
 def _checksum(path: Path, stamp: Stamp) -> str:
     """Checksum a file once for each of its stamps."""
     return checksum(path)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another folder of the same recipe, which ``--join`` names."""
+
+    folder: Path
+    table: ReproducedTable
+
+    def results(self, job: str) -> dict[str, Path]:
+        """Name the results that a job left there, by their places below ``rows``."""
+        return {place: self.folder / ROWS / place for place in self.table.results.get(job, ())}
 
 
 @dataclass(frozen=True)
@@ -251,8 +273,8 @@ class Workspace:
     keys: Mapping[str, str]
     stamps: Mapping[Input, Stamps] = field(default_factory=dict)
     """Of the data's files, before they were digested."""
-    elsewhere: Mapping[str, ReproducedTable] = field(default_factory=dict)
-    """Job to the table of another folder that has its figures: it is run here only where another job needs it."""
+    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
+    """Job to another folder that has its figures: it is run here only where another job needs it."""
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Workspace:
@@ -276,7 +298,7 @@ class Workspace:
         for one, now in found.items():
             if now != self.stamps.get(one) and digest(one) != self.digests[one]:
                 file = next(iter(_touched(self.stamps[one], now)), one.path)
-                raise TaskError(f"{one.name}: '{file}' changed after the jobs were planned: this job needs a new plan")
+                raise TaskError(f"{one.label}: '{file}' changed after the jobs were planned: this job needs a new plan")
         return found
 
     def folder(self, name: str) -> Path:
@@ -317,7 +339,7 @@ class Workspace:
 
     def finished(self, name: str) -> Finished:
         """Describe a job once it has finished."""
-        data = {one.name: self.digests[one] for one in self.plan.jobs[name].inputs}
+        data = {one.label: self.digests[one] for one in self.plan.jobs[name].inputs}
         return Finished(name, self.keys[name], ["trueneg", *self.arguments(name)], data)
 
     def seconds(self, name: str) -> float:
@@ -358,7 +380,7 @@ class Workspace:
     def table_of(self, *names: str) -> ReproducedTable | None:
         """Give the table of another folder that has the figures of some jobs; None where all have finished here."""
         is_here = all(self.state(name) == "done" for name in names)
-        return None if is_here else self.elsewhere.get(names[0])
+        return self.elsewhere[names[0]].table if not is_here and names[0] in self.elsewhere else None
 
     def missing(self) -> list[str]:
         """List the jobs that are left to run, in order; not what only jobs with figures elsewhere would need."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.provenance import versions
-from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge
+from trueneg.evaluation.results.reproduction import ROWS, Cell, Claim, ReproducedTable, judge
 from trueneg.evaluation.results.split_pairs import Compared
 from trueneg.evaluation.results.store import (
     check_predictions,
@@ -30,7 +30,6 @@ from trueneg.recipes.plan import OUTPUT, Output, Workspace
 from trueneg.recipes.scales import SCALES, Scale, find_scale
 from trueneg.reporting.results import cut_in
 
-ROWS = "rows"
 SWEEP = "sweep"
 """Folder of the combinations of a sweep, of which the selected one's results lie next to it."""
 
@@ -178,7 +177,7 @@ def assemble(
         ],
         judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace), *joined(workspace)],
         {name: workspace.told(name) for name in workspace.plan.jobs},
-        {one.name: found for one, found in workspace.digests.items()}, versions(),
+        {one.label: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
 
 
@@ -223,11 +222,11 @@ def several_versions(workspace: Workspace) -> list[str]:
 def joined(workspace: Workspace) -> list[str]:
     """Say how many jobs' figures are of tables of other folders, and what these were made by."""
     num: Counter[str] = Counter()
-    for name, table in workspace.elsewhere.items():
+    for name, one in workspace.elsewhere.items():
         if workspace.state(name) != "done":
-            num[f"trueneg {table.version}, revision {table.versions.get('revision', 'unknown')}"] += 1
+            num[f"trueneg {one.table.version}, revision {one.table.versions.get('revision', 'unknown')}"] += 1
     total = len(workspace.plan.jobs)
-    return [f"Figures of {one} of {total} jobs were made in another folder ({by})." for by, one in num.items()]
+    return [f"Figures of {part} of {total} jobs were made in another folder ({by})." for by, part in num.items()]
 
 
 def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
@@ -255,9 +254,11 @@ def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
     """Read results of fine-tuning, and compare rows over seeds and examples."""
     measured, folders, found = Measured(averaged=spec.averages), {}, list[Runs]()
+    results: dict[str, list[str]] = {}
     names = [column.name for column in spec.columns]
     for row, jobs in spec.rows.items():
-        folders[row] = _gathered(workspace, recipe, row, jobs)
+        folders[row], of_jobs = _gathered(workspace, recipe, row, jobs)
+        results |= of_jobs
         runs = read_runs(folders[row])
         found.append(runs)
         seeds = sorted({seed for results in runs.values() for seed in results})
@@ -280,7 +281,8 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
         names.append(AVERAGE)
     claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
     printed = spec.printed.averaged(spec.averages) if spec.averages else spec.printed
-    return assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes, spec.why)
+    table = assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes, spec.why)
+    return replace(table, results=results)
 
 
 def amounts(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:
@@ -358,43 +360,60 @@ def rows_folder(workspace: Workspace, recipe: str, row: str) -> Path:
     return workspace.root / recipe / ROWS / row.replace(" ", "-").replace("/", "-")
 
 
-def _gathered(workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]) -> Path:
-    """Copy a row's results into one folder, as ``compare`` and ``report`` read them."""
+def _gathered(
+    workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]
+) -> tuple[Path, dict[str, list[str]]]:
+    """Copy a row's results into one folder, as ``compare`` and ``report`` read them; return it, and what each job left.
+
+    The folder is made aside and then put in its place: another one's that is joined may be the same.
+    """
     folder = rows_folder(workspace, recipe, row)
-    if folder.is_dir():
-        shutil.rmtree(folder)
+    aside, found = folder.with_name(f"{folder.name}.partial"), dict[str, list[str]]()
+    shutil.rmtree(aside, ignore_errors=True)
     for one in jobs:
         job, part = (one, "") if isinstance(one, str) else one
-        out = workspace.path(Output(job=job))
-        for path in _results_of(workspace, job):
-            place = folder / path.parent.relative_to(out)
-            if part:
-                place = place.parents[1] / part / place.name
-            place.mkdir(parents=True, exist_ok=True)
-            if (place / path.name).exists():
-                raise TaskError(f"two jobs of '{row}' have results of {path.relative_to(out)}: '{job}' is one of them")
-            for file in (path, predictions_path(path)):
-                shutil.copyfile(file, place / file.name)
-    return folder
+        for place, path in _results_of(workspace, job, part).items():
+            target = aside / place
+            if target.exists():
+                raise TaskError(f"two jobs of '{row}' have results of {place}: '{job}' is one of them")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for file, copy in ((path, target), (predictions_path(path), predictions_path(target))):
+                shutil.copyfile(file, copy)
+            found.setdefault(job, []).append(f"{folder.name}/{place}")
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
+    return folder, found
 
 
-def _results_of(workspace: Workspace, job: str) -> list[Path]:
-    """Find a job's results, and read them here: a damaged one is to be named where it lies, and not as a copy.
+def _results_of(workspace: Workspace, job: str, part: str = "") -> dict[str, Path]:
+    """Find a job's results by their places in its row's folder.
+
+    They are read before they are copied: a damaged one is to be named where it lies.
+
+    Args:
+        workspace: The plan.
+        job: One of its jobs.
+        part: What the folder of its task is called in the row's; as in the job's own by default.
 
     Raises:
         TaskError: for none, or a damaged one.
     """
+    if workspace.state(job) != "done" and job in workspace.elsewhere:
+        theirs = workspace.elsewhere[job].results(job)
+        return {place.partition("/")[2]: path for place, path in theirs.items()}
     out = workspace.path(Output(job=job))
-    found = [path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP]
+    found = {path.relative_to(out): path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP}
     again = f"remove '{workspace.folder(job)}' to have the job done again"
     if not found:
         raise TaskError(f"'{out}' has no results with their predictions, and '{job}' left some: {again}")
-    for path in found:
+    for path in found.values():
         try:
             check_predictions(path, load_result(path))
         except TaskError as error:
             raise TaskError(f"{error}; {again}") from error
-    return found
+    return {
+        str(place.parents[2] / part / Path(*place.parts[-2:]) if part else place): path for place, path in found.items()
+    }
 
 
 Read = Callable[[Workspace, str, str], ReproducedTable]

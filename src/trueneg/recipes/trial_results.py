@@ -62,7 +62,7 @@ def read_trial(own: OwnText, workspace: Workspace, whole: TrialPlan, chosen: Cho
         notes=notes,
         warnings=_warnings(workspace),
         commands={name: workspace.command(name) for name in workspace.plan.jobs},
-        data={one.name: found for one, found in workspace.digests.items()},
+        data={one.label: found for one, found in workspace.digests.items()},
         versions=versions(),
     )
 

@@ -17,6 +17,8 @@ from trueneg.version import __version__
 Verdict = Literal["replicated", "confirmed", "not resolved", "contradicted", "not comparable"]
 """``confirmed`` is of a claim of our own, which no paper has."""
 TABLE = "table.json"
+ROWS = "rows"
+"""Folder beside it, with each row's results as ``trueneg compare`` reads them."""
 SCHEMA = 1
 REMEDY = "run the same trueneg reproduce again"
 
@@ -81,6 +83,8 @@ class ReproducedTable:
     """Further rows that were asked for."""
     settings: list[str] = field(default_factory=list)
     """``key=value`` that all its runs had; of a file its name, wherever it lay."""
+    results: dict[str, list[str]] = field(default_factory=dict)
+    """Name of each job that left results of a task to their files below ``rows``, the predictions beside each."""
     schema: int = SCHEMA
     version: str = __version__
 
