@@ -1,8 +1,8 @@
 """trueneg: pre-train text encoders on true negatives.
 
-A masked model that predicts "main" where the text had "primary" is right, and should not be punished. This
-package finds such false negatives, keeps them out of the loss, and measures what that gains. Importing it
-loads nothing heavy; each name below is loaded when it is first used.
+A masked language model that predicts "main" where the text had "primary" is right, and should not be punished.
+This package finds such false negatives, keeps them out of the loss, and measures the gain. Importing it loads
+nothing heavy; each name below is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trueneg.version import __version__
 
-if TYPE_CHECKING:  # type checkers and editors see the functions themselves
+if TYPE_CHECKING:  # so that type checkers and editors see the functions themselves
     from trueneg.attacks.registry import make_attack as make_attack
     from trueneg.attacks.runner import evaluate_attack as evaluate_attack
     from trueneg.attacks.runner import run_attack as run_attack
@@ -144,14 +144,14 @@ _PUBLIC = {
     "train_tokenizer": "trueneg.corpus.tokenizer_training:train_tokenizer",
     "TruenegError": "trueneg.errors:TruenegError",
 }
-"""Public name to where it is; the command line's verbs call the same functions."""
+"""Public names, and where they are defined; the subcommands of the command line call the same functions."""
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # which would take it for a promise that any name exists
+if not TYPE_CHECKING:  # a type checker would conclude that every name exists
 
     def __getattr__(name: str) -> Any:
         if name not in _PUBLIC:

@@ -1,4 +1,4 @@
-"""What was computed before, kept up to a number of entries."""
+"""A least-recently-used cache with a maximum size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """Keeps the values of the keys that were used last.
+    """Keeps the values of the most recently used keys.
 
     Args:
-        max_size: How many entries are kept between calls; 0 keeps none.
+        max_size: Number of entries kept between calls; 0 keeps none.
 
     Example:
         >>> cache = BoundedCache(2)
@@ -31,7 +31,7 @@ class BoundedCache(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def __contains__(self, key: K) -> bool:
-        """Whether a key's value is known."""
+        """Whether a key's value is cached."""
         return key in self._values
 
     def look_up(self, keys: Sequence[K], compute: Callable[[list[K]], Iterable[V]]) -> list[V]:
@@ -39,8 +39,8 @@ class BoundedCache(Generic[K, V]):
 
         Args:
             keys: In any order, with repetitions.
-            compute: Called once with the keys that are not known, each once in the order of ``keys``, if there are
-                any. Returns their values in that order.
+            compute: Called once with the keys that are not cached, if any, without repetitions and in the order of
+                ``keys``. Returns their values in that order.
         """
         distinct = dict.fromkeys(keys)
         if new := [key for key in distinct if key not in self._values]:

@@ -1,4 +1,4 @@
-"""Everything that can go wrong through a user's input, as one small hierarchy.
+"""Exceptions for errors in a user's input or environment, as one small hierarchy.
 
 Every message names the file, line or option at fault and says what to do next. Programming mistakes are
 plain ``AssertionError``s or ``TypeError``s and are never caught.
@@ -14,8 +14,8 @@ from collections.abc import Iterable
 class TruenegError(Exception):
     """A user's error: what is wrong, where, and the remedy, in one line.
 
-    Remedies speak of the command line's options. What these are in Python stands in a note, which a traceback shows
-    and the command line does not.
+    Remedies name the command line's options. A note gives their Python equivalents; tracebacks show it, the command
+    line does not.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -37,7 +37,7 @@ class TaskError(TruenegError):
 
 
 class LexiconError(TruenegError):
-    """A lexicon that is missing, torn or built for another tokenizer."""
+    """A lexicon that is missing, damaged or built for another tokenizer."""
 
 
 class ModelError(TruenegError):
@@ -45,23 +45,23 @@ class ModelError(TruenegError):
 
 
 class CheckpointError(TruenegError):
-    """A training checkpoint that is torn or belongs to another run."""
+    """A training checkpoint that is damaged or belongs to another run."""
 
 
 class BusyError(TruenegError):
-    """A folder that another process writes into."""
+    """A folder that another process is writing into."""
 
 
 class LostProcessError(TruenegError):
-    """A process that works on the same thing and is gone."""
+    """Another process of the same job that has died or does not respond."""
 
 
 class JobError(TruenegError):
-    """Jobs of a plan failed."""
+    """Failed jobs of a plan."""
 
 
 class OutOfMemoryError(TruenegError):
-    """Training needs more memory than there is."""
+    """Training that needs more memory than there is."""
 
 
 class DivergedError(TruenegError):
@@ -76,7 +76,7 @@ class MissingExtraError(TruenegError):
 
 
 class Interrupted(TruenegError):
-    """Stopped by Ctrl-C, SIGTERM or a closed terminal, after saving."""
+    """A run stopped by Ctrl-C, SIGTERM or a closed terminal, after saving."""
 
 
 class TruenegWarning(UserWarning):
@@ -84,11 +84,11 @@ class TruenegWarning(UserWarning):
 
 
 class TruenegDeprecationWarning(TruenegWarning):
-    """An old name of an option, a value, a file or a metric was read; it is read for one more version."""
+    """An old name of an option, value, file or metric was used; it is supported for one more version."""
 
 
 def install_command(extra: str) -> str:
-    """How an extra is installed, whether trueneg came from a clone or from an index.
+    """Commands that install an extra, from a clone of trueneg and from a package index.
 
     Example:
         >>> install_command("wandb")
@@ -111,7 +111,7 @@ _OF_A_RUN = {
 
 
 def _in_python(option: str) -> str:
-    """What an option of the command line is in a call of the public functions."""
+    """The Python equivalent of a command-line option, as an argument of the public functions."""
     if option in _OF_A_RUN:
         return f'settings=["{_OF_A_RUN[option]}=…"]'
     if option == "from":
@@ -120,7 +120,7 @@ def _in_python(option: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was lacking, on whatever device: torch says so of a CPU by a plain ``RuntimeError``.
+    """Whether an error means out of memory, on any device: on a CPU torch raises a plain ``RuntimeError``.
 
     Example:
         >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
@@ -135,14 +135,14 @@ _NO_MEMORY = ("can't allocate memory", "std::bad_alloc")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], shown_by: str = "", meant: str = "") -> str:
-    """Say that ``name`` is no ``kind``, with the closest known name and all others.
+    """Error message for an unknown ``name``, with the closest known name and all others.
 
     Args:
-        kind: What it should have been.
-        name: What was written.
-        known: All there are.
-        shown_by: A command that shows them, where they are too many for a line.
-        meant: What the name is known to mean, however it is spelled.
+        kind: What the name should be.
+        name: The name given.
+        known: All valid names.
+        shown_by: A command that lists them, if they are too many for a line.
+        meant: The name to suggest, if it is known, however different its spelling.
 
     Example:
         >>> unknown_name("detector", "lexcial", ["lexical", "neighbours"])

@@ -1,4 +1,4 @@
-"""What torch calls differently on each kind of device: NVIDIA's and AMD's GPUs, Intel's, Apple's, and the CPU."""
+"""Differences in torch's API between kinds of devices: GPUs of NVIDIA and AMD, of Intel, of Apple, and the CPU."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import torch
 from torch import Tensor
 
 ACCELERATORS = {"cuda": "an NVIDIA or AMD GPU", "xpu": "an Intel GPU", "mps": "an Apple GPU"}
-"""Types of devices beside the CPU that models run on, and what they are."""
+"""Device types besides the CPU that models run on, and what they are."""
 
 WITH_STREAMS = ("cuda", "xpu")
-"""Types that are numbered, have streams and read pinned memory."""
+"""Device types that have indices, streams and pinned memory."""
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Values of ``train.precision`` to what autocast computes in; without a word, float32."""
+"""Values of ``train.precision``, mapped to autocast's dtype; any other value means float32."""
 
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl"}
 
 
 def is_there(kind: str) -> bool:
-    """Whether torch sees a device of a type of ``ACCELERATORS`` here."""
+    """Whether a device of a type in ``ACCELERATORS`` is available to torch."""
     if kind == "mps":
         return torch.backends.mps.is_available()
     return bool(_module(kind).is_available()) if hasattr(torch, kind) else False
 
 
 def backend_for(kind: str) -> str:
-    """Name what carries messages between processes on devices of a type: ``nccl``, ``xccl``, else ``gloo``."""
+    """Name the distributed backend for a device type: ``nccl``, ``xccl``, else ``gloo``."""
     return _BACKENDS.get(kind, "gloo")
 
 
 def has_float64(device: torch.device) -> bool:
-    """Whether a device computes in double precision: Apple's do not."""
+    """Whether a device supports float64: Apple's GPUs do not."""
     return device.type != "mps"
 
 
 def widened(values: Tensor) -> Tensor:
-    """Give float64 of some values, on the CPU where their device has none.
+    """Convert values to float64, on the CPU if their device does not support it.
 
     Example:
         >>> widened(torch.tensor([1, 2])).dtype
@@ -51,12 +51,12 @@ def widened(values: Tensor) -> Tensor:
 
 
 def pins_memory(device: torch.device) -> bool:
-    """Whether a copy from pinned memory to a device goes on beside the host's work."""
+    """Whether copies from pinned memory to a device are asynchronous."""
     return device.type in WITH_STREAMS
 
 
 def name_of(device: torch.device) -> str:
-    """Name a device as its driver does; ``cpu`` for the CPU.
+    """Name of a device, as its driver reports it; ``cpu`` for the CPU.
 
     Example:
         >>> name_of(torch.device("cpu"))
@@ -68,7 +68,7 @@ def name_of(device: torch.device) -> str:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until a device has done what it was given."""
+    """Wait until a device has finished its work."""
     if device.type in WITH_STREAMS:
         _module(device.type).synchronize(device)
     elif device.type == "mps":
@@ -76,9 +76,9 @@ def wait_for(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> tuple[float, float]:
-    """Give the bytes that were used at most and those there are.
+    """Peak memory used, and memory available in total, in bytes.
 
-    Of a CPU they are the whole process's; an Apple GPU only tells what its driver holds now.
+    On a CPU the peak is that of the whole process; on an Apple GPU it is what the driver holds now.
     """
     if device.type in WITH_STREAMS:
         module = _module(device.type)
@@ -90,7 +90,7 @@ def peak_memory(device: torch.device) -> tuple[float, float]:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
-    """Compute in a half precision, where autocast allows it, or as it is for ``fp32``.
+    """Autocast to a half precision, or a context without effect for ``fp32``.
 
     Example:
         >>> with autocast(torch.device("cpu"), "bf16"):
@@ -101,9 +101,9 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any
 
 
 def seed_draws(seed: int, device: torch.device) -> None:
-    """Seed the generators of the CPU and of a device, as ``torch.manual_seed`` does those of all devices.
+    """Seed the generators of the CPU and of one device; ``torch.manual_seed`` does so for all devices.
 
-    That one, for devices that nothing has used yet, writes down the Python stack each time it is called.
+    But for devices that are not in use yet, ``torch.manual_seed`` records the Python stack on every call.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "mps":
@@ -114,7 +114,7 @@ def seed_draws(seed: int, device: torch.device) -> None:
 
 
 class RandomState:
-    """A moment of a device's random state, to go back to: dropout then draws the same masks."""
+    """A snapshot of a device's random state; after ``restore``, dropout draws the same masks."""
 
     def __init__(self, device: torch.device) -> None:
         self._module: Any = torch if device.type == "cpu" else _module(device.type)
@@ -122,7 +122,7 @@ class RandomState:
         self._state = self._module.get_rng_state(*self._at)
 
     def restore(self) -> None:
-        """Go back."""
+        """Restore the random state."""
         self._module.set_rng_state(self._state, *self._at)
 
 

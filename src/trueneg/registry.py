@@ -1,4 +1,4 @@
-"""Names that options take: one table a kind, and what plugins add to it.
+"""Names that options accept: one table per kind, extended by plugins.
 
 A plugin adds names without a change here, in one of two ways. An installed package declares entry points, in its
 ``pyproject.toml``::
@@ -6,13 +6,13 @@ A plugin adds names without a change here, in one of two ways. An installed pack
     [project.entry-points."trueneg.detectors"]
     mine = "my_package.my_module:make_detector"
 
-A module that is named by ``--plugin`` holds the same as a mapping::
+Or a module that is named by ``--plugin`` defines the same as a mapping::
 
     TRUENEG = {"detectors": {"mine": "my_module:make_detector"}}
 
 The groups are those of :data:`GROUPS`; docs/extending.md says what each entry is. Loaded plugins belong to the process,
-as imported modules do: loading one again does nothing. A run's configuration records them, and reading it imports none:
-a folder of somebody else's must not decide what code runs.
+as imported modules do: loading one again does nothing. A run's configuration records them, but reading it does not
+import them: somebody else's folder must not decide what code runs.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _BUILT_IN = "trueneg itself"
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name stands for."""
+    """What a name refers to."""
 
     target: str
     """``module:attribute``."""
     origin: str
-    """Who registered it."""
+    """The package or plugin that registered it."""
 
 
 class Registry(Mapping[str, str]):
     """The names of one kind: the built-in ones and those of plugins, each with its ``module:attribute``.
 
-    Plugins are looked up whenever the registry is read, so one that is loaded later is seen.
+    Plugins are looked up whenever the registry is read, so plugins that are loaded later are found.
 
     Args:
         kind: What the names are, in the singular, for messages.
-        group: Where plugins register such names: one of :data:`GROUPS`.
+        group: Group in which plugins register such names: one of :data:`GROUPS`.
         builtin: The built-in names.
-        about: What built-in names are, in a line.
-        reserved: Further names that plugins must not take.
+        about: One-line descriptions of built-in names.
+        reserved: Further names that plugins must not use.
 
     Raises:
-        ConfigError: when it is read, if a plugin takes a name that is built in or of another plugin.
+        ConfigError: when it is read, if a plugin uses a name that is built in or registered by another plugin.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Registry(Mapping[str, str]):
         return len(self._entries())
 
     def load(self, name: str) -> Any:
-        """Load what a name stands for.
+        """Load the object that a name refers to.
 
         Raises:
-            ConfigError: for an unknown name, with the closest one; for a plugin's that cannot be imported.
+            ConfigError: for an unknown name, with the closest one; for a plugin's name that cannot be imported.
         """
         entries = self._entries()
         if name not in entries:
@@ -108,17 +108,17 @@ class Registry(Mapping[str, str]):
             ) from error
 
     def origin(self, name: str) -> str:
-        """Say who registered a name."""
+        """Return which package or plugin registered a name."""
         return self._entries()[name].origin
 
     def known(self) -> list[str]:
-        """Return the names that are described: built-in ones with their parts (``glue/mrpc``), and those of plugins."""
+        """Return all names to list: built-in ones with their parts (``glue/mrpc``), and those of plugins."""
         return list(dict.fromkeys([*self._about, *self._entries()]) if self._about else self._entries())
 
     def described(self) -> dict[str, str]:
-        """Say of each name what it is, and of those of plugins where they come from.
+        """Return a description of each name, and for plugins where they come from.
 
-        What a plugin's name is, and a built-in one of a registry without ``about``, is the first line of its docstring.
+        For plugins, and for built-in names of a registry without ``about``, it is the first line of the docstring.
         """
         described = dict(self._about)
         for name, entry in self._entries().items():
@@ -145,7 +145,7 @@ class Registry(Mapping[str, str]):
 
 
 def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
-    """Load what ``table`` has under ``name``, written as ``module:attribute``.
+    """Load the ``module:attribute`` that ``table`` has under ``name``.
 
     Raises:
         ConfigError: for a name that is not in the table, with the closest one that is.
@@ -161,16 +161,16 @@ def load(kind: str, name: str, table: Mapping[str, str]) -> Any:
 
 
 _PLUGINS: dict[str, Mapping[str, Mapping[str, str]]] = {}
-"""Modules that :func:`load_plugins` has imported, with what each registers; of the process, as ``sys.modules``."""
+"""Modules that :func:`load_plugins` has imported, with what each registers; one per process, like ``sys.modules``."""
 
 
 def load_plugins(names: str | Iterable[str]) -> None:
-    """Import modules that register names, as ``--plugin`` does; those that are loaded already are left alone.
+    """Import modules that register names, as ``--plugin`` does; those that are loaded already are skipped.
 
-    Modules are looked for where Python looks, then in the current folder.
+    Modules are searched for on Python's path, then in the current folder.
 
     Args:
-        names: Modules, or one text with commas between them, as configurations record them.
+        names: Names of modules, or one comma-separated string, as configurations record them.
 
     Raises:
         ConfigError: for a module that is not found, fails to import, or registers nothing.
@@ -189,7 +189,7 @@ def require_plugins(names: str) -> None:
     """Refuse a configuration whose plugins are not loaded: no module is imported because a file names it.
 
     Args:
-        names: Modules with commas between them, as configurations record them.
+        names: Comma-separated names of modules, as configurations record them.
 
     Raises:
         ConfigError: naming the ones that are missing.
@@ -203,7 +203,7 @@ def require_plugins(names: str) -> None:
 
 
 def loaded_plugins() -> str:
-    """The modules that are loaded as plugins, as configurations record them: with commas between them."""
+    """Names of the modules that are loaded as plugins, comma-separated, as configurations record them."""
     return ",".join(_PLUGINS)
 
 
@@ -223,7 +223,7 @@ def _plugin_module(name: str) -> Any:
 
 
 def _import_from_here(name: str) -> Any:
-    """Import a module; one that is nowhere else, from the current folder, which stays on the path for its parts."""
+    """Import a module; if it is not found, from the current folder, which stays on the path for its submodules."""
     here = str(Path.cwd())
     try:
         return importlib.import_module(name)
@@ -251,7 +251,7 @@ def _tables(name: str, module: Any) -> Mapping[str, Mapping[str, str]]:
 
 
 def _added(group: str) -> list[tuple[str, Entry]]:
-    """What plugins register in a group: installed packages first, then those of ``--plugin``."""
+    """Names that plugins register in a group: installed packages first, then those of ``--plugin``."""
     found = [(name, Entry(target, origin)) for name, target, origin in _installed(f"trueneg.{group}", tuple(sys.path))]
     return found + [
         (name, Entry(target, f"the plugin '{module}'"))
@@ -262,7 +262,7 @@ def _added(group: str) -> list[tuple[str, Entry]]:
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """Entry points of a group: name, target and package; ``path`` is where packages are looked for, as a key only."""
+    """Entry points of a group: name, target and package; ``path``, Python's search path, only serves as a cache key."""
     return [
         (point.name, point.value, f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package")
         for point in sorted(entry_points(group=group))

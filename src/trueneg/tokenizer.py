@@ -1,4 +1,4 @@
-"""Tokenizers: load one, and tell it from any other."""
+"""Tokenizers: load, save and fingerprint them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
     """Load a fast tokenizer from a folder, a checkpoint or a hub name.
 
     Raises:
-        ModelError: if there is none, if it is not a fast one (word boundaries need the fast ones), if it is code
-            of its own (which is never run), or if it lacks a mask, padding, start or end token.
+        ModelError: if there is none, if it is not a fast one (needed for word boundaries), if it needs remote code
+            (which is never run), or if it lacks a mask, padding, start or end token.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -53,14 +53,14 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
             ) from error
         raise _unreadable(source, error) from error
     except Exception as error:
-        if type(error) is not Exception:  # which the library raises for a tokenizer.json that is none
+        if type(error) is not Exception:  # tokenizers raises a bare one for an invalid tokenizer.json
             raise
         raise _unreadable(source, error) from error
     if not isinstance(tokenizer.model_max_length, int | float):
         raise _unreadable(source, TypeError("model_max_length is no number"))
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or not tokenizer.is_fast:
         raise ModelError(f"the tokenizer of '{source}' is a slow one: save it as a fast one (tokenizer.json)")
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what the library makes up where it finds no vocabulary
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # made up by transformers if it finds no vocabulary
         raise ModelError(
             f"the tokenizer of '{source}' knows special tokens alone: its folder lacks tokenizer.json, or the "
             f"vocabulary's own file"
@@ -75,10 +75,10 @@ def load_tokenizer(source: str | Path) -> PreTrainedTokenizerFast:
 
 
 def hub_answers(name: str) -> bool:
-    """Ask the hub once, before a library does that asks for each file again and again, for a minute.
+    """Check once whether the hub can be reached; libraries would retry for each file, for a minute.
 
     Returns:
-        False if it cannot be reached, so that only what is cached can be had; True also for a folder.
+        False if it cannot be reached, so that only cached files are available; True also for a folder.
     """
     if Path(name).is_dir():
         return True
@@ -87,9 +87,9 @@ def hub_answers(name: str) -> bool:
 
     try:
         HfApi().model_info(name, timeout=_HUB_TIMEOUT)
-    except (HfHubHTTPError, HFValidationError):  # an answer, which loading will say
+    except (HfHubHTTPError, HFValidationError):  # an answer, which loading will report
         return True
-    except Exception:  # whatever its HTTP library of the day raises, and that the environment asks for no network
+    except Exception:  # errors of whichever HTTP library it uses, and of offline mode
         return False
     return True
 
@@ -103,17 +103,17 @@ _OF_A_CALL = {
     *("is_local", "local_files_only", "name_or_path"),
     *("max_length", "stride", "truncation_strategy", "pad_to_multiple_of"),
 }
-"""Entries of ``tokenizer_config.json`` that say how a tokenizer was loaded and called, not what it is."""
+"""Entries of ``tokenizer_config.json`` that record how a tokenizer was loaded and called, not what it is."""
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> None:
     """Save a tokenizer so that ``AutoTokenizer`` loads it, without the padding and truncation of earlier calls.
 
     Raises:
-        OSError: if the disk is full or not writable; the library itself raises a bare ``Exception``.
+        OSError: if the disk is full or not writable; tokenizers itself raises a bare ``Exception``.
     """
-    # Many sentence encoders' files hold both, and the bare library then pads and cuts every text by them. transformers
-    # sets them anew in every call.
+    # The files of many sentence encoders have both, and tokenizers, used alone, then pads and truncates every text.
+    # transformers sets them anew in every call.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     try:
@@ -130,7 +130,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> No
 
 
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, int | None]:
-    """Ids of the tokens that frame and mask a row, by role: mask, pad, start, end."""
+    """Ids of the special tokens of a row, by role: mask, pad, start, end."""
     return {
         "mask": tokenizer.mask_token_id,
         "pad": tokenizer.pad_token_id,
@@ -140,13 +140,13 @@ def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, int | None]:
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
-    """A name for what the tokenizer does: equal for equal vocabularies, rules and special tokens.
+    """Digest of what the tokenizer does: equal for equal vocabularies, rules and special tokens.
 
     Returns:
-        16 hexadecimal digits of a SHA-256 over the tokenizer's own serialisation (padding and truncation,
-        which are settings of a call, left out) and its special ids.
+        16 hexadecimal digits of a SHA-256 over the tokenizer's own serialisation (without padding and truncation,
+        which are settings of a call) and its special ids.
     """
-    # Padding and truncation stand before the rules; parsing megabytes to drop them would take most of a second.
+    # Padding and truncation come before the rules; parsing megabytes to drop them would take most of a second.
     _, _, rules = tokenizer.backend_tokenizer.to_str().partition('"added_tokens"')
     text = json.dumps(special_ids(tokenizer), sort_keys=True) + rules
     return hashlib.sha256(text.encode()).hexdigest()[:16]

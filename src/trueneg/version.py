@@ -1,3 +1,3 @@
-"""The version, where every module can import it without importing the package's face."""
+"""The version, which every module can import from here without importing the package's public interface."""
 
 __version__ = "0.1.0"

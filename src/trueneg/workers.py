@@ -1,4 +1,4 @@
-"""Processes of a pool, which end with the one that started them."""
+"""Worker processes of a pool, which end with their parent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import threading
 
 
 def follow_parent() -> None:
-    """Make this process of a pool end when its parent does, however that dies.
+    """Make this worker process end when its parent does, however the parent dies.
 
-    Ctrl-C and a closed terminal reach all processes; the parent alone hears them, and tells its pool to stop.
+    Ctrl-C and a closed terminal signal all processes; workers ignore that, and the parent tells its pool to stop.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -49,6 +49,12 @@ def test_runs_that_differ_in_their_seed_only_are_one_arm(tmp_path: Path) -> None
     assert "hc (3 seeds)" in page.words and "1 comparison, and none of them shows a difference" in page.words
 
 
+def test_runs_on_two_corpora_are_two_arms_whatever_their_seeds(tmp_path: Path) -> None:
+    wiki = make_run(tmp_path, "base-wiki", [4.0, 3.1], "train.seed=1", "corpus.path=wiki")
+    books = make_run(tmp_path, "base-books", [4.0, 2.1], "train.seed=2", "corpus.path=books")
+    assert [*findings.arms_of(read_sources([wiki, books]).runs)] == ["base-wiki", "base-books"]
+
+
 def test_one_seed_or_other_text_say_nothing(tmp_path: Path) -> None:
     base = make_run(tmp_path, "base", [4.0, 3.5])
     (alone,) = of_runs(base, make_run(tmp_path, "one", [4.0, 3.0], "optimizer.learning_rate=1e-3"))

@@ -1,1 +1,1 @@
-"""Attacks: examples changed so that a model that understood them would still answer alike."""
+"""Attacks: examples changed such that a model that understands them should still give the same answer."""

@@ -1,6 +1,6 @@
-"""Attacks kept in a file: every model is evaluated on what was made once, byte for byte the same.
+"""Adversarial examples saved in a file, so that every model is evaluated on exactly the same examples.
 
-The first line says how the set was made, each other one is an adversarial example; both are JSON.
+The first line describes how the set was made, every other line is an adversarial example; both are JSON.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class AttackSet:
     """Examples of one task under one attack."""
 
     attack: Mapping[str, Any]
-    """How they were made, as JSON: ``name``, ``profile``, ``options``, ``seed``, what was attacked."""
+    """How they were made, as JSON: ``name``, ``profile``, ``options``, ``seed``, and the victim."""
     task: str
     split: str
     labels: tuple[str, ...]
-    """What the examples' labels stand for; none for SQuAD."""
+    """Names of the examples' labels; empty for SQuAD."""
     examples: Sequence[AdversarialExample[Any]]
 
     @property
@@ -54,23 +54,23 @@ class _Head:
     split: str
     labels: tuple[str, ...]
     num_adversaries: int | None = None
-    """None in sets that an earlier version saved."""
+    """None in sets saved by an earlier version."""
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Any other line."""
+    """Any other line of a file."""
 
     outcome: Outcome
     num_queries: int
     original: dict[str, Any]
     adversarial: dict[str, Any]
-    """Only what differs from the original."""
+    """Only fields that differ from the original."""
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 def save_attack_set(attacked: AttackSet, path: Path) -> None:
-    """Write a set: the same bytes for the same attack."""
+    """Write a set; the same set gives the same bytes."""
     head = {
         "schema": SCHEMA,
         "attack": attacked.attack,
@@ -85,7 +85,7 @@ def save_attack_set(attacked: AttackSet, path: Path) -> None:
 
 
 def is_attack_set(path: Path) -> bool:
-    """Whether a file begins as ``save_attack_set`` writes it; what it holds may still be wrong."""
+    """Whether a file begins as ``save_attack_set`` writes it; its content may still be invalid."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -93,13 +93,13 @@ def is_attack_set(path: Path) -> bool:
 
 
 def load_attack_set(path: Path) -> AttackSet:
-    """Read a set that ``save_attack_set`` wrote; a label in words is the label of that name.
+    """Read a set that ``save_attack_set`` wrote; labels may be given by name.
 
     Warns:
-        TruenegWarning: if the set does not say how many examples it holds: nothing tells whether it was cut.
+        TruenegWarning: if the set does not state its number of examples, so that truncation cannot be detected.
 
     Raises:
-        TaskError: naming file and line, if it is none, or not all of one.
+        TaskError: naming file and line, if it is not a set, or is incomplete.
     """
     lines = read_record_lines(dict[str, Any], path, TaskError, REMEDY)
     _, first = next(lines, (1, {}))
@@ -121,7 +121,7 @@ def load_attack_set(path: Path) -> AttackSet:
 
 
 def _check_names(path: Path, attack: Mapping[str, Any]) -> None:
-    """Refuse an attack without the names that its results are called by, or with names that no file should have."""
+    """Refuse an attack without the names that its results are called by, or with names unsuitable for files."""
     expected = ("name", "file") if attack.get("name") == "published" else ("name", "profile")
     for key in (*expected, *(["victim"] if attack.get("victim") is not None else [])):
         name = attack.get(key)
@@ -130,7 +130,7 @@ def _check_names(path: Path, attack: Mapping[str, Any]) -> None:
 
 
 def _entry(example: AdversarialExample[Any]) -> dict[str, Any]:
-    """Turn an example into JSON; of the adversarial one only what differs from the original."""
+    """Turn an example into JSON; of the adversarial one, only fields that differ from the original."""
     original, changed = asdict(example.original), asdict(example.adversarial)
     return {
         "outcome": example.outcome,

@@ -1,4 +1,4 @@
-"""What every attack is, and what it makes of an example."""
+"""Base types of attacks and of the adversarial examples that they make."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ E = TypeVar("E")
 """A task's example: ``TextExample`` or ``SquadExample``."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of examples done, and of all."""
+"""Called with the number of examples done, and the total."""
 
 Outcome = Literal["succeeded", "failed", "skipped", "changed", "unchanged"]
-"""A search against a victim ``succeeded`` or ``failed``, or was ``skipped`` because the victim was wrong already. A
-query-free attack has ``changed`` an example, or left it ``unchanged`` because it found nothing to change."""
+"""A search against a victim ``succeeded`` or ``failed``, or was ``skipped`` because the victim misclassifies even the
+original. A query-free attack ``changed`` an example, or left it ``unchanged`` because it found nothing to change."""
 
 
 @dataclass(frozen=True)
@@ -26,36 +26,36 @@ class AdversarialExample(Generic[E]):
 
     original: E
     adversarial: E
-    """What the attack made of it. The original itself if it was skipped or left unchanged; what came closest if the
-    attack failed."""
+    """The attacked example: the original itself if it was skipped or left unchanged; the closest attempt if the attack
+    failed."""
     outcome: Outcome
     num_queries: int = 0
-    """How many texts the victim was queried about, as the attack's authors count them."""
+    """Number of texts that the victim was queried with, as the attack's authors count them."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What was done, as JSON: the rules that were used, the words that changed, what may be wrong with the result."""
+    """Details as JSON: the rules that were used, the words that changed, possible faults of the result."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack, ready to run: what each function in :data:`trueneg.attacks.registry.ATTACKS` returns."""
+    """An attack that is ready to run, as returned by the functions in :data:`trueneg.attacks.registry.ATTACKS`."""
 
     run: Callable[..., list[AdversarialExample[Any]]]
-    """Of a query-free attack ``run(examples)``, else ``run(victim, examples, progress=…)``. It returns one
-    adversarial example for each, in order."""
+    """``run(examples)`` for a query-free attack, else ``run(victim, examples, progress=…)``. It returns one
+    adversarial example for each example, in order."""
     options: Any
     """A dataclass."""
     kinds: tuple[str, ...] = ("text",)
-    """Kinds of tasks that it takes: see :attr:`trueneg.tasks.base.Task.kind`."""
+    """Kinds of tasks that it supports: see :attr:`trueneg.tasks.base.Task.kind`."""
     queries_victim: bool = False
     """Whether it depends on the model; else one set serves all models."""
     name: str = ""
-    """Filled in, as what follows, by :func:`~trueneg.attacks.registry.make_attack`."""
+    """Set by :func:`~trueneg.attacks.registry.make_attack`, like ``description``."""
     description: Mapping[str, Any] = field(default_factory=dict)
-    """Name, profile, seed, options and resources, as JSON: what a set of it is labelled with."""
+    """Name, profile, seed, options and resources, as JSON, which are saved with its sets."""
 
 
 def check_options(options: Any) -> None:
-    """Check an attack's options: one of its values for each ``Literal``, and within bounds what has a ``Rule``.
+    """Check an attack's options: values of each ``Literal``, and the bounds of options with a ``Rule``.
 
     Raises:
         ConfigError: naming the option.

@@ -4,13 +4,13 @@
 TextAttack's log        CSV with ``original_text``, ``perturbed_text`` (changed words in ``[[ ]]``), ``result_type``, …
 TextFooler's output     ``orig sent (1):`` and ``adv sent (0):``, or ``orig premise:``, ``orig hypothesis (1):`` and
                         ``adv hypothesis (0):``, a blank line after each
-a table of one's own    TSV, CSV or JSONL with ``original``, ``adversarial``, ``label`` and, of pairs, ``first``, the
+a table of your own     TSV, CSV or JSONL with ``original``, ``adversarial``, ``label`` and, for pairs, ``first``, the
                         text that both share
 adversarial SQuAD       SQuAD's JSON; versions of question ``56be…02ec`` have ids such as ``56be…02ec-high-conf-turk0``
 ======================  ================================================================================================
 
-The first two hold attacks on *their* victim: evaluating another model is a matter of transfer, not of that model's
-own robustness, and TextFooler's files have only what succeeded.
+The first two hold attacks on *their* victim: evaluating another model measures transfer, not that model's own
+robustness, and TextFooler's files contain only successful attacks.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _OUTCOMES: Mapping[str, Outcome] = {
 _CHANGED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _COLUMN = re.compile(r"\[\[\[\[\w+\]\]\]\]: ")
 _NEXT_COLUMN = re.compile(rf"(?:<SPLIT>|>>>>)(?={_COLUMN.pattern})")
-_LINE_BREAK = "<SPLIT>"  # TextAttack's log has it for each, also for those between the texts of a pair
+_LINE_BREAK = "<SPLIT>"  # stands for every line break in TextAttack's log, also for those between the texts of a pair
 _LINE = re.compile(r"(orig|adv) (sent|premise|hypothesis)(?: \((.*?)\))?:\s*(.*)")
 _Texts = tuple[str | None, str]
-"""Of a pair: the first text, which TextFooler's files and tables share, and the second; else None and the text."""
+"""For a pair, the first text (the shared one in TextFooler's files and tables) and the second; else None and the
+text."""
 FORMATS = (
     "give a log of TextAttack's, TextFooler's output, a table with the columns original, adversarial and label, or, "
     "for a model of SQuAD, adversarial SQuAD"
@@ -55,7 +56,7 @@ class _Row:
     outcome: Outcome
     num_queries: int = 0
     has_position: bool = True
-    """Whether the label is the number of a class, as attacks write it, and not its name."""
+    """Whether the label is the number of a class, as attacks write it, rather than its name."""
 
 
 def read_published(
@@ -64,14 +65,14 @@ def read_published(
     """Read published examples of a task, in the order of the file; keys are line numbers.
 
     Args:
-        path: The file; its form is told from its content.
+        path: The file; its format is detected from its content.
         labels: Of the task.
-        names: What the file's labels 0, 1, … stand for, each one of ``labels``; by default the labels themselves.
-        is_of_pairs: Whether the task's examples are pairs of texts; None if any will do.
+        names: Names of the file's labels 0, 1, …, each one of ``labels``; by default the labels themselves.
+        is_of_pairs: Whether the task's examples are pairs of texts; None to accept both.
 
     Raises:
-        TaskError: naming file and line: for a file of another form, a label that the task does not have, or pairs where
-            single texts are expected, or the other way round.
+        TaskError: naming file and line: for a file of another format, a label that the task does not have, or pairs
+            where single texts are expected, or vice versa.
     """
     for name in names:
         if name not in labels:
@@ -92,9 +93,9 @@ def read_published(
 def read_published_squad(path: Path) -> list[AdversarialExample[SquadExample]]:
     """Read adversarial SQuAD (Jia and Liang 2017): AddSent has up to five versions of a question, AddOneSent one.
 
-    The outcome of a version is ``changed``, its note ``version`` what follows the question's id. A question without any
-    version counts as it is (``failed``), as in the authors' evaluation. Keys are those of the questions, so several
-    examples may have the same.
+    The outcome of a version is ``changed``, its note ``version`` the suffix of the question's id. A question without a
+    version counts unchanged (``failed``), as in the authors' evaluation. Keys are those of the questions, so several
+    examples may have the same key.
 
     Args:
         path: A file in SQuAD's format, with the original questions.
@@ -150,7 +151,7 @@ def _textattack(records: Records) -> Iterator[_Row]:
 
 
 def _texts(text: str) -> _Texts:
-    r"""What a cell of the log holds, without the names of columns and the marks of changed words.
+    r"""Texts of a cell of the log, without column names and marks of changed words.
 
     Example:
         >>> _texts("[[[[Premise]]]]: He ran.<SPLIT>[[[[Hypothesis]]]]: He [[moved]].")
@@ -196,7 +197,7 @@ def _table(records: Records) -> Iterator[_Row]:
 
 
 def _numbered(rows: Sequence[_Row], labels: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """Say what a file's labels 0, 1, … stand for; nothing if they are names, which may be numbers, too, as of stars."""
+    """Names of a file's labels 0, 1, …; empty if its labels are names, which may be numbers, too, as for stars."""
     if names or rows[0].has_position:
         return names or labels
     are_names = all(row.label in labels for row in rows) or not all(row.label.isdecimal() for row in rows)
@@ -206,7 +207,7 @@ def _numbered(rows: Sequence[_Row], labels: Sequence[str], names: Sequence[str])
 def _example_of(
     path: Path, row: _Row, labels: Sequence[str], numbered: Sequence[str]
 ) -> AdversarialExample[TextExample]:
-    """Make an example of a row, whose label is one of those ``numbered`` or, where none are, a name."""
+    """Make an example from a row, whose label is an index into ``numbered``, or a name if that is empty."""
     if row.label.isdecimal() and int(row.label) < len(numbered):
         label = labels.index(numbered[int(row.label)])
     elif row.label in labels and not (numbered and row.label.isdecimal()):

@@ -19,12 +19,12 @@ ATTACKS = Registry(
         "add-sentence": "trueneg.attacks.squad.add_sentence.attack:make_add_sentence",
     },
 )
-"""Name to a function from an ``AttackSetup`` to an ``Attack``; the first line of its
-docstring says what the attack does."""
+"""Functions by name that make an ``Attack`` from an ``AttackSetup``; the first line of the
+docstring describes the attack to users."""
 
 
 def make_attack(config: AttackConfig) -> Attack:
-    """Load what an attack needs.
+    """Make an attack, and load its resources.
 
     Raises:
         ConfigError: for an unknown attack, profile or option, a resource that is missing, or one that is not used.

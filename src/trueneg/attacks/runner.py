@@ -1,4 +1,4 @@
-"""From fine-tuned models and an attack to figures before and after: what ``trueneg attack`` calls."""
+"""Attack fine-tuned models and evaluate them before and after: the implementation of ``trueneg attack``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from trueneg.tasks.squad_windows import Windows
 from trueneg.tasks.text import TextTask
 from trueneg.training.folder import HUGGING_FACE
 
-_CHUNK = 100  # examples of a query-free attack between two calls of progress
+_CHUNK = 100  # examples of a query-free attack between calls of progress
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AttackResult:
 
 @dataclass
 class _Model:
-    """A fine-tuned model of one seed, whose weights are loaded once and when they are needed."""
+    """A fine-tuned model of one seed, whose weights are loaded once, when they are needed."""
 
     folder: Path
     data: str = ""
@@ -84,7 +84,7 @@ class _Model:
 
     @cached_property
     def examples(self) -> Split[Any]:
-        """What is attacked: a split's, and of a single file that the model has not seen all of it."""
+        """Examples to attack: those of a split, or all of a single file that the model was not trained on."""
         is_whole = is_unseen(trained_on(self.folder), self.task)
         return self.task.read(self.split or self.task.dev_splits[0], is_whole=is_whole)
 
@@ -110,25 +110,25 @@ def run_attacks(
     progress: Callable[[str], AbstractContextManager[Progress]] = lambda title: nullcontext(_ignore),
     on_result: Callable[[AttackResult], None] = _ignore,
 ) -> list[AttackResult]:
-    """Attack fine-tuned models, and evaluate each before and after; see ``evaluate_attack`` for what is left.
+    """Attack fine-tuned models, and evaluate each before and after; see ``evaluate_attack`` for the results.
 
-    A query-free attack is made once for all models of a task. A search is made for each model, which is loaded once.
+    A query-free attack runs once for all models of a task. A search runs for each model, which is loaded once.
 
     Args:
         models: Folders ``<out>/<task>`` of all seeds, or ``<out>/<task>/seed-<seed>`` of one.
-        attack: What is made, or a set that is made already, or its file: one of ``save``, or published adversarial
+        attack: The attack to run, an existing set, or a file: one written with ``save``, or published adversarial
             examples, see ``load_adversarial_examples``.
-        split: See ``run_attack``, as ``data`` and ``max_examples``.
-        data: The task's files, if they are elsewhere now.
-        max_examples: How many, the same for every model; 0 for all.
-        label_names: What the labels 0, 1, … of published examples stand for.
-        save: Where the attacked examples are written; there must be one set for all models.
+        split: See ``run_attack``, as for ``data`` and ``max_examples``.
+        data: The task's files, if they have moved.
+        max_examples: Number of examples, the same for every model; 0 for all.
+        label_names: Names of the labels 0, 1, … of published examples.
+        save: File to write the attacked examples to; there must be one set for all models.
         results_in: A folder for results as ``<results_in>/<task>/seed-<seed>``; by default the models' own.
-        progress: From what is being attacked to a context whose value is called with the number of examples done.
+        progress: Given a title, returns a context whose value is called with the number of examples done.
         on_result: Called with each result once it is saved.
 
     Raises:
-        BusyError: if another process makes the same attack.
+        BusyError: if another process runs the same attack.
         ConfigError: if a folder holds no fine-tuned model, or for an attack that is not for its task.
         TaskError: if the attack changed nothing, or for examples that cannot be read.
     """
@@ -138,7 +138,7 @@ def run_attacks(
     sets: dict[str, AttackSet] = {}
     if isinstance(attack, Path):
         attack = load_adversarial_examples(attack, opened[0].folder, label_names, data)
-    # Whom a set serves: one model, all models of a task, or all.
+    # Which models share a set: one model, all models of a task, or all.
     served = ["" if made is None else _served(model, made) for model in opened]
     if save is not None and len(set(served)) > 1:
         what = "models" if made and made.queries_victim else "tasks"
@@ -152,7 +152,7 @@ def run_attacks(
                 assert made is not None
                 with progress(f"{made.name} {model.folder}") as tell:
                     sets[whom] = _made(model, made, max_examples, tell)
-            if save is not None:  # at once: a search takes hours, and what follows may fail
+            if save is not None:  # immediately, as a search takes hours and later steps may fail
                 save_attack_set(sets[whom], Path(save))
         results.append(_evaluated(model, sets[whom], results_in))
         on_result(results[-1])
@@ -160,7 +160,7 @@ def run_attacks(
 
 
 def _served(model: _Model, attack: Attack) -> str:
-    """Name whom a set serves: the model, or all with these examples, as tasks of one's own may share a name."""
+    """Key of the models that share a set: one model, or all with the same examples, as your tasks may share a name."""
     return str(model.folder) if attack.queries_victim else f"{model.task.name} {digest_of(model.examples.examples)}"
 
 
@@ -176,15 +176,15 @@ def run_attack(
     """Attack a split's examples.
 
     Args:
-        folder: A fine-tuned model of one seed: the victim, or, of a query-free attack, whose task it is.
+        folder: A fine-tuned model of one seed: the victim, or, for a query-free attack, a model of the task.
         attack: See ``make_attack``.
-        split: One of the task's with labels; by default the first that results are reported on.
-        data: The task's files, if they are elsewhere now.
-        max_examples: How many, the same for every model; 0 for all.
-        progress: Called with the number of examples done, and of all.
+        split: A labelled split of the task; by default the first that results are reported on.
+        data: The task's files, if they have moved.
+        max_examples: Number of examples, the same for every model; 0 for all.
+        progress: Called with the number of examples done, and the total.
 
     Raises:
-        BusyError: if another process makes this attack on this model.
+        BusyError: if another process runs this attack on this model.
         ConfigError: for an attack on another kind of task, or a regression task.
         TaskError: for a split without labels.
     """
@@ -194,21 +194,21 @@ def run_attack(
 def evaluate_attack(folder: str | Path, attack_set: AttackSet, data: str = "") -> AttackResult:
     """Evaluate a fine-tuned model on every example of a set, before and after.
 
-    Of SQuAD only the questions that were changed count: what the first paper's Table 5 calls the original score is on
-    these too. Of a question with several adversarial versions the worst counts. Of texts all count; but of a set that
-    was searched against another model only those that fooled that one, which are the adversarial examples in it
-    (``left_out`` counts the others).
+    In SQuAD, only questions that were changed count; the original score in the first paper's Table 5 is on these, too.
+    For a question with several adversarial versions, the worst counts. For texts, all examples count, except in a set
+    that was searched against another model: there only those that fooled that model, the actual adversarial examples,
+    count (``left_out`` counts the others).
 
-    The result is written next to those of the model's own task under the name of ``result_name``, for ``compare`` and
-    ``report``. Its ``counts`` have the outcomes and what happened to the adversarial texts: how many were
-    ``truncated``, and of how many the model reads the very tokens of the original (``truncated_away``).
+    The result is written next to those of the model's own task, named by ``result_name``, for ``compare`` and
+    ``report``. Its ``counts`` contain the outcomes, how many adversarial texts were ``truncated``, and for how many the
+    model reads exactly the tokens of the original (``truncated_away``).
 
     Warns:
-        TruenegWarning: if the set is of another task, or its result takes the place of another attack's.
+        TruenegWarning: if the set is of another task, or its result replaces that of another attack.
 
     Raises:
         BusyError: if another process evaluates the same attack.
-        ConfigError: if the set is of another kind of task, or of other labels.
+        ConfigError: if the set is of another kind of task, or has other labels.
         TaskError: if the attack changed nothing.
     """
     return _evaluated(_Model(Path(folder), data), attack_set)
@@ -304,14 +304,14 @@ def _to_evaluate(attack_set: AttackSet, folder: Path, is_squad: bool) -> list[Ad
 def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
     """Name the result of a set, without ``.json``.
 
-    ``attack-<name>-<profile>``, or ``attack-<file>`` of published examples; with ``-of-<its fingerprint>`` for a set
-    that was searched against another model, and ``-on-<its task>`` for one of another task: neither is the attack of
-    this name on this model.
+    ``attack-<name>-<profile>``, or ``attack-<file>`` for published examples; with ``-of-<fingerprint>`` for a set that
+    was searched against another model, and ``-on-<task>`` for one of another task, to distinguish them from this
+    attack on this model.
 
     Args:
-        attack_set: What the model is evaluated on.
-        task: The model's own.
-        folder: The model's.
+        attack_set: The set that the model is evaluated on.
+        task: The model's own task.
+        folder: The model's folder.
     """
     attack = attack_set.attack
     if attack_set.name == "published":
@@ -323,16 +323,16 @@ def result_name(attack_set: AttackSet, task: str, folder: str | Path) -> str:
 
 
 def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[str] = (), data: str = "") -> AttackSet:
-    """Read a set that was saved, or published adversarial examples: those of their authors' attacks that succeeded.
+    """Read a saved set, or published adversarial examples, of which only successful attacks are kept.
 
     Args:
         path: A file of ``save_attack_set``, or one that ``read_published`` or ``read_published_squad`` reads.
-        folder: A fine-tuned model with whose task and labels published ones are read.
-        names: What the labels 0, 1, … of published ones stand for.
-        data: The task's files, if they are elsewhere now: whether it is of pairs is told from its examples.
+        folder: A fine-tuned model whose task and labels are used to read published examples.
+        names: Names of the labels 0, 1, … of published examples.
+        data: The task's files, if they have moved; its examples show whether it has pairs.
 
     Raises:
-        TaskError: naming file and line, for what is neither, or for pairs where the task is of single texts.
+        TaskError: naming file and line, for a file that is neither, or for pairs if the task has single texts.
     """
     if is_attack_set(path):
         return load_attack_set(path)
@@ -354,10 +354,10 @@ def load_adversarial_examples(path: Path, folder: str | Path, names: Sequence[st
 
 
 def _holding(folder: str | Path, name: str) -> AbstractContextManager[None]:
-    """Let one process at a time make the same attack on a model; others may make other attacks meanwhile.
+    """Lock an attack on a model; other processes may run other attacks on it at the same time.
 
     Raises:
-        BusyError: if another process does.
+        BusyError: if another process holds the lock.
     """
     return locked(Path(folder), name, f".{name}.lock")
 
@@ -368,7 +368,7 @@ def _refuse_regression(task: Task[Any]) -> None:
 
 
 def _refuse_other(task: Task[Any], attack_set: AttackSet, folder: str | Path) -> None:
-    """A set must be of the model's kind of examples, with its labels."""
+    """Refuse a set of another kind of examples than the model's, or with other labels."""
     _refuse_regression(task)
     is_of_questions = any(isinstance(example.original, SquadExample) for example in attack_set.examples)
     if task.kind != ("squad" if is_of_questions else "text"):
@@ -381,14 +381,14 @@ def _refuse_other(task: Task[Any], attack_set: AttackSet, folder: str | Path) ->
 
 
 def _warn_of_others(task: Task[Any], attack_set: AttackSet, path: Path, described: Mapping[str, Any]) -> None:
-    """Say what people may not have meant: a set of another task, a result in the place of another attack's."""
+    """Warn of probable mistakes: a set of another task, or a result that replaces another attack's."""
     if attack_set.task != task.name:
         warnings.warn(
             f"{path}: the examples are of {attack_set.task}, the model of {task.name}", TruenegWarning, stacklevel=3
         )
     try:
         before = load_result(path).config.get("attack") if path.is_file() else None
-    except TaskError:  # torn: nothing is lost
+    except TaskError:  # damaged: nothing is lost
         return
     now, before = flatten(described), flatten(before) if isinstance(before, Mapping) else None
     if before is not None and before != now:
@@ -401,7 +401,7 @@ def _warn_of_others(task: Task[Any], attack_set: AttackSet, path: Path, describe
 
 
 def _fingerprint(folder: str | Path) -> str:
-    """A name for a model's weights."""
+    """Short hash of a model's weights."""
     digest = hashlib.sha256()
     for path in sorted((Path(folder) / HUGGING_FACE).glob("*.safetensors")):
         digest.update(bytes.fromhex(checksum(path)))
@@ -409,14 +409,14 @@ def _fingerprint(folder: str | Path) -> str:
 
 
 def _predictions(opened: FinetunedModel, examples: Sequence[Any]) -> tuple[list[Prediction], Encoded]:
-    """Predict in float32, as the search does: in bf16 near ties would depend on what a text shares a batch with."""
+    """Predict in float32, as the search does: in bf16, near ties would depend on the composition of a batch."""
     length = opened.config.task.length
     encoded = opened.task.encode(examples, opened.tokenizer, length, is_training=False)
     return predict_split(opened.model, opened.task, examples, encoded, pad_id(opened.tokenizer)), encoded
 
 
 def _rows_read(encoded: Encoded, num: int) -> list[list[bytes]]:
-    """Collect what a model reads of each of so many examples."""
+    """Collect the rows that a model reads for each of ``num`` examples."""
     found: list[list[bytes]] = [[] for _ in range(num)]
     numbers = encoded.example.tolist() if isinstance(encoded, Windows) else range(num)
     for number, row in zip(numbers, row_names(encoded.features), strict=True):

@@ -1,4 +1,4 @@
-"""What an attack did to a model: figures before and after, with intervals."""
+"""Effect of an attack on a model: metrics before and after, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ TEXT_DROPS, SQUAD_DROPS = ("accuracy",), ("exact_match", "squad_f1")
 
 @dataclass(frozen=True)
 class Figure:
-    """An estimate with its interval, as far as there is one."""
+    """An estimate with its confidence interval, if there is one."""
 
     estimate: float
     low: float | None
-    """None, as ``high``, if there is but one example or group: its figure says nothing of others."""
+    """None, like ``high``, if there is only one example or group."""
     high: float | None
     num: int
-    """Examples, or groups of them, that it rests on."""
+    """Number of examples, or groups of them, that it is based on."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A metric before and after an attack, of the same examples."""
+    """A metric before and after an attack, on the same examples."""
 
     metric: str
     before: Figure
@@ -49,7 +49,7 @@ class Drop:
 def text_predictions(
     examples: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> list[Prediction]:
-    """Make one record an example, as ``TEXT_METRICS`` read them.
+    """Make one record per example, as ``TEXT_METRICS`` read them.
 
     ``predicted`` is the prediction under attack, ``predicted_before`` the one on the original.
     """
@@ -67,10 +67,10 @@ def text_predictions(
 def squad_predictions(
     examples: Sequence[AdversarialExample[Any]], before: Sequence[Prediction], after: Sequence[Prediction]
 ) -> list[Prediction]:
-    """Make one record a question, as ``SQUAD_METRICS`` read them.
+    """Make one record per question, as ``SQUAD_METRICS`` read them.
 
-    Of several examples with one key the prediction with the lowest F1 counts, the first of equals, as Jia and Liang's
-    evaluation has it.
+    Of several examples with the same key, the prediction with the lowest F1 counts (the first in case of ties), as in
+    Jia and Liang's evaluation.
     """
     worst: dict[str, Prediction] = {}
     for example, then, now in zip(examples, before, after, strict=True):
@@ -82,9 +82,9 @@ def squad_predictions(
 
 
 def outcomes(examples: Sequence[AdversarialExample[Any]]) -> dict[str, int]:
-    """Count outcomes; of what was attacked, the ``queries``; and adversarial examples noted as ``invalid``.
+    """Count outcomes, the ``queries`` of attacked examples, and adversarial examples noted as ``invalid``.
 
-    Some attacks query what they skip, too: that is no part of what a success costs.
+    Some attacks also query examples that they skip, which does not count as a cost of success.
     """
     counts: dict[str, int] = dict(Counter(example.outcome for example in examples))
     more = {
@@ -102,16 +102,16 @@ def drops(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Drop]:
-    """Measure metrics before and after, with percentile intervals of one bootstrap, over groups if there are any.
+    """Compute metrics before and after, with percentile intervals of one bootstrap, over groups if there are any.
 
-    Of a single example or group there is no interval.
+    A single example or group has no interval.
 
     Args:
-        predictions: Of ``text_predictions`` or ``squad_predictions``.
+        predictions: From ``text_predictions`` or ``squad_predictions``.
         metrics: ``TEXT_DROPS`` or ``SQUAD_DROPS``.
         confidence: Of the intervals.
-        resamples: How many.
-        seed: Of the draws, which are the same for before and after.
+        resamples: Number of bootstrap resamples.
+        seed: Of the resamples, which are the same for before and after.
     """
     columns = columns_of(predictions)
     found = []

@@ -1,4 +1,4 @@
-"""What an attack is made from: its options, and resources that are loaded when they are read."""
+"""Inputs of an attack: its options, and resources that are loaded on first access."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackConfig:
-    """Which attack is made, and from what."""
+    """Choice of an attack, its variant and its resources."""
 
     name: str
     """One of :data:`trueneg.attacks.registry.ATTACKS`."""
     profile: str = ""
-    """Whose variant; by default the attack's first."""
+    """Variant of the attack; by default its first."""
     seed: int = 0
     neighbours: str = ""
     """A table of neighbours (JSON), or word vectors."""
     encoder: str = ""
-    """A checkpoint whose mean vectors measure how similar texts are; ``none`` for no limit."""
+    """A checkpoint whose mean vectors measure the similarity of texts; ``none`` for no limit."""
     masked_lm: str = ""
     """A checkpoint that proposes words."""
     tagger: str = "pattern"
     wordnet: str = ""
     settings: tuple[str, ...] = ()
-    """``key=value``, of the attack's own options."""
+    """``key=value``, for the attack's own options."""
 
 
 class AttackSetup:
-    """Gives an attack its options and resources. Each resource is loaded when it is read, and noted.
+    """Provides an attack's options and resources. Resources are loaded, and recorded, when accessed.
 
     Args:
-        config: What a user has chosen.
+        config: The user's choices.
     """
 
     def __init__(self, config: AttackConfig) -> None:
         self.config = config
         self.profile = config.profile
         self.provenance: dict[str, str] = {}
-        """What the resources that were read are, as JSON."""
+        """Identification of the resources that were read, as JSON."""
         self._read = {"name", "profile", "seed", "settings"}
 
     def options(self, profiles: Mapping[str, Any], needs: Needs = ()) -> Any:
@@ -60,10 +60,10 @@ class AttackSetup:
 
         Args:
             profiles: Options by name, the default first.
-            needs: Which options do nothing without others.
+            needs: Options that have no effect without others.
 
         Raises:
-            ConfigError: for an unknown profile or option, or one that does nothing.
+            ConfigError: for an unknown profile or option, or one that has no effect.
         """
         self.profile = self.profile or next(iter(profiles))
         if self.profile not in profiles:
@@ -74,7 +74,7 @@ class AttackSetup:
 
     @property
     def tagger(self) -> Tagger:
-        """What tells parts of speech."""
+        """The part-of-speech tagger."""
         from trueneg.lexicon.tagging import make_tagger
 
         tagger = make_tagger(self._path("tagger"))
@@ -83,7 +83,7 @@ class AttackSetup:
 
     @property
     def wordnet(self) -> WordNet:
-        """WordNet, as it is found or named."""
+        """WordNet, from the named folder or the usual places."""
         from trueneg.lexicon.wordnet import WordNet
 
         wordnet = WordNet.load(self._path("wordnet") or None)
@@ -92,7 +92,7 @@ class AttackSetup:
 
     @property
     def neighbours(self) -> NeighbourTable | Vectors:
-        """A table of neighbours, or the vectors that they are found with."""
+        """A table of neighbours, or word vectors from which they are computed."""
         from trueneg.attacks.word_substitution.neighbours import load_neighbours
         from trueneg.lexicon.vectors import load_vectors
 
@@ -108,10 +108,10 @@ class AttackSetup:
         return self.config.masked_lm
 
     def similarity(self, *, is_optional: bool = False) -> Similarity | None:
-        """Load what measures how similar texts are; None for no limit.
+        """Load the encoder that measures the similarity of texts; None for no limit.
 
         Args:
-            is_optional: Whether there is no limit unless an encoder is named; else ``none`` must be said.
+            is_optional: Whether there is no limit unless an encoder is named; else ``none`` must be given.
         """
         from trueneg.attacks.word_substitution.similarity import MeanVectors
 
@@ -122,7 +122,7 @@ class AttackSetup:
         return found
 
     def refuse_unused(self) -> None:
-        """Refuse a resource that was named and not read.
+        """Refuse a resource that was named but not read.
 
         Raises:
             ConfigError: naming it.
@@ -133,7 +133,7 @@ class AttackSetup:
                 raise ConfigError(f"{what} takes no --{option.name.replace('_', '-')}: leave it out")
 
     def _path(self, name: str, what: str = "") -> str:
-        """Note that a resource is read, and refuse to go on without one that is described."""
+        """Record that a resource is read, and refuse a missing one that ``what`` describes."""
         self._read.add(name)
         path = str(getattr(self.config, name))
         if what and not path:

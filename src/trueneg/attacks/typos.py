@@ -1,6 +1,6 @@
-"""Slips of the keyboard in a few words: a query-free control, which knows no meaning.
+"""Keyboard typos in a few words: a query-free control that ignores meaning.
 
-A slip may make another word ("form", "from"), which is not looked for.
+A typo may produce another word ("form", "from"); this is not checked.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
 @dataclass(frozen=True, kw_only=True)
 class TypoOptions:
-    """How many slips there are, and where.
+    """Number and location of typos.
 
     Raises:
         ConfigError: if an option has no such value.
     """
 
     share: float = option(0.1, above=0, at_most=1)
-    """Of the words, rounded down; one word in any case, if one is long enough."""
+    """Share of words that change, rounded down, but at least one, if one is long enough."""
     min_letters: int = option(4, at_least=1)
-    """Of a word that may change; words with digits never do."""
+    """Minimum length of a word that may change; words with digits never do."""
     keeps_ends: bool = True
-    """Whether a word's first and last letters stay, by which readers go."""
+    """Whether a word's first and last letters, on which readers rely, are kept."""
     attacked: AttackedTexts = "second"
-    """Which texts of a pair may change: of NLI the hypothesis. Of SQuAD it is the context."""
+    """Which texts of a pair may change: in NLI the hypothesis. In SQuAD it is the context."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -52,24 +52,25 @@ PROFILES: Mapping[str, TypoOptions] = MappingProxyType({"default": TypoOptions()
 
 
 def make_typos(setup: AttackSetup) -> Attack:
-    """Slips of the keyboard in texts or SQuAD contexts: a query-free control."""
+    """Keyboard typos in texts or SQuAD contexts: a query-free control."""
     options = setup.options(PROFILES)
     return Attack(partial(typos, seed=setup.config.seed, options=options), options, ("text", "squad"))
 
 
 def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[AdversarialExample[E]]:
-    """Put slips into texts, or into the contexts of questions.
+    """Insert typos into texts, or into the contexts of questions.
 
-    Answers stay as they are: of SQuAD no word of any answer changes, wherever it stands, and none becomes one.
+    Answers are kept: in SQuAD, words of any answer do not change anywhere, and no word becomes one of them.
 
     Args:
-        examples: What to attack.
-        seed: Which words slip, and how; for an example it counts together with its key only.
-        options: See there.
+        examples: Examples to attack.
+        seed: Determines, together with the key of an example, which words change, and how.
+        options: Number and location of typos.
 
     Returns:
-        One for each example: ``changed``, with ``notes["changed"]`` as ``[place, old, new]``, the place a word's number
-        in a text (or in both of a pair) and its first character in a context; or ``unchanged``, with a ``reason``.
+        One for each example: ``changed``, with ``notes["changed"]`` as ``[place, old, new]``, where the place is a
+        word's index in a text (or in both of a pair), or its first character in a context; or ``unchanged``, with a
+        ``reason``.
     """
     options = options or TypoOptions()
     found: list[AdversarialExample[E]] = []
@@ -139,7 +140,7 @@ def _slips(
 
 
 def _kinds(word: str, keeps_ends: bool, taken: frozenset[str]) -> list[list[str]]:
-    """What a word can become by each kind of slip that is possible in it."""
+    """Words that a word can become, for each kind of typo that is possible in it."""
     places = range(1, len(word) - 1) if keeps_ends else range(len(word))
     made = ([new for at in places for new in slip(word, at, places)] for slip in SLIPS.values())
     found = ([new for new in kind if new != word and new.casefold() not in taken] for kind in made)
@@ -166,11 +167,11 @@ def _next_key(word: str, at: int, places: range) -> list[str]:
 SLIPS: Mapping[str, Callable[[str, int, range], list[str]]] = MappingProxyType(
     {"swap": _swapped, "drop": _dropped, "double": _doubled, "key": _next_key}
 )
-"""What a slip at a letter can make of a word: each kind is as probable as another, and so is each outcome of a kind."""
+"""Words that a typo at a letter can produce: all kinds are equally probable, and so are all outcomes of a kind."""
 
 
 def _near(row: int, column: int) -> str:
-    """Keys that touch one, each row being shifted by half a key or so against the one above."""
+    """Keys adjacent to a key, with each row shifted by about half a key against the one above."""
     places = [(row, column - 1), (row, column + 1), (row - 1, column), (row - 1, column + 1)]
     places += [(row + 1, column - 1), (row + 1, column)]
     return "".join(_ROWS[r][c] for r, c in places if 0 <= r < len(_ROWS) and 0 <= c < len(_ROWS[r]))

@@ -1,4 +1,4 @@
-"""The model under attack: queried about many texts at once, without needless padding, and once about each."""
+"""The model under attack: queried in batches with little padding, and only once for each text."""
 
 from __future__ import annotations
 
@@ -21,55 +21,54 @@ from trueneg.training.features import Features
 from trueneg.training.predict import TOKENS_AT_ONCE, predict
 
 CPU_TOKENS_AT_ONCE = 1024
-"""Padded tokens of a batch on a processor, whose caches hold no more."""
+"""Padded tokens per batch on a CPU, limited by its caches."""
 
 
 class Classifier(Protocol):
-    """What can be attacked: it computes how probable each label is for a text, or a pair of texts."""
+    """A model that can be attacked: it computes label probabilities for a text, or a pair of texts."""
 
     @property
     def num_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
 
     def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
-        """Return probabilities, ``[examples, labels]``; those of an example do not depend on the others."""
+        """Compute probabilities, ``[examples, labels]``; those of an example do not depend on the others."""
 
 
 @dataclass
 class Counts:
-    """What a victim was queried about, and what that took."""
+    """Statistics of a victim's queries."""
 
     examples: int = 0
     """Texts that were queried."""
     cached: int = 0
-    """Texts whose tokens the model had read before, so that it did not read them again."""
+    """Texts whose probabilities were cached, so that no forward pass was needed."""
     forwards: int = 0
-    """Batches that the model read."""
+    """Batches (forward passes)."""
     tokens: int = 0
     padded_tokens: int = 0
-    """Tokens with the padding that made them batches."""
+    """Tokens including padding."""
     truncated: int = 0
-    """Texts that were longer than the victim reads."""
+    """Texts that were truncated."""
 
 
 class Victim:
     """A model that was fine-tuned for a classification task.
 
-    Probabilities are computed in float64 from float32 logits. Which texts share a batch shows in their last digits
-    (about 1e-7), as on any hardware; texts of the same tokens have the same answer to the last digit, as long as it
-    is cached.
+    Probabilities are computed in float64 from float32 logits. The composition of a batch affects their last digits
+    (about 1e-7), as on any hardware; texts with the same tokens get identical probabilities while these are cached.
 
     Args:
         model: Fine-tuned, with the task's head.
         task: The task.
         tokenizer: The model's.
-        length: Tokens of a text that it reads at most.
+        length: Maximum number of tokens of a text.
         precision: ``fp32``, ``bf16`` or ``fp16``.
-        tokens_at_once: Padded tokens of a batch; by default what the model's device is busy with.
-        cache_size: How many texts' probabilities are kept, so that texts of the same tokens are read once.
+        tokens_at_once: Padded tokens per batch; by default enough to use the model's device well.
+        cache_size: Number of texts whose probabilities are cached, so that texts with the same tokens are read once.
 
     Raises:
-        ConfigError: for a regression task: there is no label to change.
+        ConfigError: for a regression task, which has no label to change.
     """
 
     def __init__(
@@ -106,17 +105,17 @@ class Victim:
 
     @property
     def num_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return len(self.task.labels)
 
     def probabilities(self, examples: Sequence[TextExample]) -> NDArray[np.float64]:
-        """Compute how probable each label is.
+        """Compute the probability of each label.
 
         Args:
             examples: Texts, or pairs of texts; not both.
 
         Returns:
-            float64 ``[examples, labels]``; rows add up to 1.
+            float64 ``[examples, labels]``; each row sums to 1.
 
         Raises:
             ModelError: for outputs that are not finite.
@@ -156,7 +155,7 @@ class Victim:
 
 
 class _Counted(Classification):
-    """Counts what is read."""
+    """Counts batches and tokens."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
@@ -169,7 +168,7 @@ class _Counted(Classification):
 
 
 def row_names(features: Features) -> list[bytes]:
-    """Return what tells rows of the same tokenizer apart: their tokens and types."""
+    """Keys that identify rows of the same tokenizer: their tokens and token types."""
     names = []
     for start, stop in zip(features.starts[:-1].tolist(), features.starts[1:].tolist(), strict=True):
         name = features.input_ids[start:stop].tobytes()

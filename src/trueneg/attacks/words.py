@@ -1,4 +1,4 @@
-"""A text cut into words, with what lies between them kept, so that one word can change and nothing else does."""
+"""Texts split into words and the gaps between them, so that a word can be changed and all else is kept."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from trueneg.tasks.text import TextExample
 AttackedTexts = Literal["first", "second", "both"]
 """Which texts of a pair may change."""
 
-# TextAttack's words hold letters, digits and some characters that look like letters, and marks that neither begin nor
-# end them. Its authors' words are what their clean_str leaves: contractions are two words, some punctuation is one.
+# In TextAttack, words consist of letters, digits, some characters that look like letters, and marks within the word. In
+# the code of TextFooler's authors, words are what clean_str leaves: contractions are two, some punctuation is one.
 _INNER, _OUTER = r"[\w˗`×'*@-]", r"(?:[^\W_]|[˗`×])"
 _CHARACTER, _CONTRACTED = r"(?:[^\W_]|['`])", r"n't|'(?:s|ve|re|d|ll)"
 WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType(
@@ -23,20 +23,20 @@ WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "jin2019": re.compile(rf"[(),!?]|{_CHARACTER}+?(?={_CONTRACTED}|(?!{_CHARACTER})|\Z)", re.IGNORECASE),
     }
 )
-"""What a word is to an implementation of TextFooler. A word holds no white space."""
+"""Pattern of a word in each implementation of TextFooler. Words contain no white space."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """The words of an example and what lies between them; a pair of texts is read as one, with a line break between.
+    """The words of an example and the gaps between them; a pair of texts is joined by a line break.
 
     Attributes:
-        example: Where everything but the texts comes from.
+        example: The example, from which everything but the texts is taken.
         words: In order.
-        gaps: What lies before each word and after the last, one more than words.
-        attackable: Places of the words that may change.
-        boundary: Which gap holds the line break between two texts; -1 where there is one text.
-        cut: Where in that gap it is.
+        gaps: Text before each word and after the last one: one more than words.
+        attackable: Positions of the words that may change.
+        boundary: Index of the gap with the line break between two texts; -1 for a single text.
+        cut: Position of the line break within that gap.
 
     Example:
         >>> passage = Passage.of(TextExample("0", "Good, 'odd' film!"), WORDS["textattack"])
@@ -62,13 +62,13 @@ class Passage:
         *,
         is_alone: bool = False,
     ) -> Passage:
-        """Cut an example's text, or both, into words.
+        """Split an example's text, or both texts, into words.
 
         Args:
             example: A text, all of which may change, or a pair.
             pattern: Of a word.
             attacked: Which texts of a pair may change.
-            is_alone: Whether words of a text that may not change are left out, so that they are no context.
+            is_alone: Whether to leave out the words of a text that may not change, so that they are not context.
         """
         pair = example.second is not None
         text = f"{example.text}\n{example.second}" if pair else example.text
@@ -99,7 +99,7 @@ class Passage:
         return self._between(0, len(self.words), self.gaps[0], self.gaps[-1])
 
     def to_example(self) -> TextExample:
-        """The example with the words as they are now."""
+        """Make an example with the current words."""
         old, at = self.example, self.boundary
         if at < 0:
             return TextExample(old.key, self.text, None, old.label, old.group)
@@ -110,14 +110,14 @@ class Passage:
         return TextExample(old.key, first, second, old.label, old.group)
 
     def with_word(self, place: int, word: str) -> Passage:
-        """Put a word in the place of another."""
+        """Replace the word at a position."""
         words = (*self.words[:place], word, *self.words[place + 1 :])
         return Passage(self.example, words, self.gaps, self.attackable, self.boundary, self.cut)
 
     def without(self, place: int) -> Passage:
-        """Take a word out as TextAttack does: with the space before it, or the one after the first word.
+        """Delete a word as TextAttack does: with the space before it, or after it for the first word.
 
-        The word is empty then, and the places of the others stay what they are.
+        The word becomes empty, so the positions of the others stay the same.
         """
         gaps, cut = list(self.gaps), self.cut
         if place == 0:
@@ -130,7 +130,7 @@ class Passage:
         return Passage(self.example, words, tuple(gaps), self.attackable, self.boundary, cut)
 
     def window(self, start: int, stop: int) -> str:
-        """The text from one word up to before another, without what surrounds them.
+        """The text from word ``start`` up to, but not including, word ``stop``, without surrounding gaps.
 
         Example:
             >>> Passage.of(TextExample("0", "(a b-b, c. d)"), WORDS["textattack"]).window(1, 3)
@@ -139,7 +139,7 @@ class Passage:
         return self._between(start, stop, "", "") if start < stop else ""
 
     def changed_from(self, original: Passage) -> list[list[int | str]]:
-        """Place, old and new word of each difference."""
+        """Position, old word and new word of each difference."""
         pairs = enumerate(zip(original.words, self.words, strict=True))
         return [[place, old, new] for place, (old, new) in pairs if old != new]
 
@@ -152,7 +152,7 @@ class Passage:
 
 
 def with_case_of(word: str, model: str) -> str:
-    """Write a word small, in capitals or with one capital as another is; as it is where that is none of these.
+    """Give a word the case of another (lower, upper or capitalized); unchanged if that has none of these.
 
     Example:
         >>> [with_case_of("film", model) for model in ("movie", "Movie", "MOVIE", "I", "iMovie")]

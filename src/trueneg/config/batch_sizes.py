@@ -1,4 +1,4 @@
-"""Rows of each step, where their number rises at the beginning (``train.batch_warmup_steps``), in closed form."""
+"""Number of rows per step with batch warm-up (``train.batch_warmup_steps``), in closed form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from trueneg.errors import ConfigError
 
 
 def rows_of_step(train: TrainConfig, step: int) -> int:
-    """Rows of a step, from 0: a function of the step alone, however many processes share it.
+    """Number of rows of a step (from 0): a function of the step alone, whatever the number of processes.
 
-    They rise by ``batch_warmup_by`` at a time, as many steps at each size, as ModernBERT's do.
+    It rises by ``batch_warmup_by`` at a time, with equally many steps at each size, as in ModernBERT.
 
     Example:
         >>> config = TrainConfig(batch_size=8, batch_warmup_steps=6, batch_warmup_from=2)
@@ -22,7 +22,7 @@ def rows_of_step(train: TrainConfig, step: int) -> int:
 
 
 def rows_before(train: TrainConfig, step: int) -> int:
-    """Rows of all steps before one.
+    """Number of rows of all steps before a given one.
 
     Example:
         >>> rows_before(TrainConfig(batch_size=8, batch_warmup_steps=6, batch_warmup_from=2), 7)
@@ -36,7 +36,7 @@ def rows_before(train: TrainConfig, step: int) -> int:
 
 
 def steps_for(train: TrainConfig, num_rows: int) -> int:
-    """Find how many steps read at least so many rows."""
+    """Smallest number of steps that read at least this many rows."""
     low, high = 0, train.batch_warmup_steps + -(-num_rows // train.batch_size)
     while low < high:
         middle = (low + high) // 2
@@ -45,12 +45,12 @@ def steps_for(train: TrainConfig, num_rows: int) -> int:
 
 
 def check_rows(train: TrainConfig, steps: int, num_processes: int = 1) -> None:
-    """Refuse rows of a step that do not divide among processes and micro-batches, and rises that do not fit.
+    """Refuse batch sizes that do not divide among processes and micro-batches, and invalid batch warm-ups.
 
     Args:
-        train: How many rows, and how they rise.
+        train: Batch size and batch warm-up.
         steps: Steps of the run, or of the stage.
-        num_processes: That share a step.
+        num_processes: Number of processes that share a step.
 
     Raises:
         ConfigError: naming the option.
@@ -92,7 +92,7 @@ def _by(train: TrainConfig) -> int:
 
 
 def _num_rises(train: TrainConfig) -> int:
-    """How often rows rise: the last time at the warm-up's end."""
+    """Number of increases of the batch size, the last one at the end of the warm-up."""
     return (train.batch_size - train.batch_warmup_from) // _by(train)
 
 

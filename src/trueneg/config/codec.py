@@ -1,6 +1,6 @@
 """Configurations as data: decoded strictly, changed by ``key=value``, saved as JSON and read back.
 
-A key nobody knows, or a value of the wrong type, is an error with a suggestion: a setting that silently
+An unknown key or a value of the wrong type is an error with a suggestion: a setting that silently
 does nothing costs GPU days.
 """
 
@@ -25,7 +25,7 @@ from trueneg.registry import require_plugins
 T = TypeVar("T")
 
 LARGEST = sys.float_info.max
-"""Of whole numbers: they are divided, too."""
+"""Largest whole number accepted: larger ones cannot be converted to float."""
 
 OTHER_NAMES = {
     other: name
@@ -57,15 +57,15 @@ OTHER_NAMES = {
     }.items()
     for other in others.split()
 }
-"""What options are called elsewhere: no option's name, but what is suggested."""
+"""Names that other libraries use, mapped to ours: not accepted, but used for suggestions."""
 
 
 def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
-    """Make a configuration from plain data, refusing what it does not know.
+    """Make a configuration from plain data, refusing unknown keys.
 
     Args:
-        kind: A dataclass of options, or one like them.
-        data: Field names to values, nested as the dataclass is; what is missing keeps its default.
+        kind: A dataclass of options, or a similar one.
+        data: Values by field name, nested like the dataclass; missing fields keep their defaults.
         where: Dotted path of ``data``, for messages.
 
     Raises:
@@ -90,15 +90,15 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
 
 
 def with_current_names(kind: type[Any], data: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """Rename what stands under old names, of options and of values; what is unknown stays as it is.
+    """Replace old names of options and values by current ones; unknown names stay as they are.
 
     Args:
-        kind: The dataclass that ``data`` is of.
-        data: Field names to values, nested as the dataclass is.
+        kind: The dataclass that ``data`` describes.
+        data: Values by field name, nested like the dataclass.
         where: Dotted path of ``data``, for messages.
 
     Raises:
-        ConfigError: if an option is there under its old and its current name.
+        ConfigError: if an option is given under both its old and its current name.
     """
     hints, own = get_type_hints(kind), own_rules(kind)
     current = {old: name for name, rule in own.items() for old in rule.formerly}
@@ -124,15 +124,15 @@ def encode(config: Any) -> dict[str, Any]:
 
 
 def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A group of options as JSON gives it back: lists for tuples."""
+    """A group of options as JSON returns it: with lists for tuples."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def override(config: T, assignments: Sequence[str]) -> T:
     """Apply ``section.key=value`` settings, typed by the fields they name.
 
-    A key may leave its sections out where it is the only one of that name: ``steps=10``. Presets of a group of options
-    are applied first, wherever they stand, so that what is set besides stays set.
+    A key may omit its sections if its name is unique: ``steps=10``. Presets of a group of options are applied first,
+    whatever their position, so that other settings take precedence over them.
 
     Raises:
         ConfigError: for a setting without '=', an unknown or ambiguous key, or a value of another type.
@@ -203,7 +203,7 @@ def differences(left: Any, right: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option."""
+    """Description of an option."""
 
     values: str
     """Its type, or its choices."""
@@ -215,13 +215,13 @@ class Option:
     resume: str = "same"
     """Whether a resumed run may change it: ``same``, ``free``, or ``unfinished`` (until the run has finished)."""
     needs: tuple[str, ...] = ()
-    """What has to be so for it to have an effect."""
+    """Conditions under which it has an effect."""
     formerly: tuple[str, ...] = ()
-    """Its old names, which are still read."""
+    """Its old names, which are still accepted."""
 
 
 def describe(kind: type[Any]) -> dict[str, Option]:
-    """Dotted name of every option to its values, default, bounds and rules, and what it does.
+    """Describe every option, by its dotted name: values, default, bounds, rules, and what it does.
 
     Example:
         >>> from trueneg.config.options import PretrainConfig
@@ -258,7 +258,7 @@ def _hints_and_docstrings(kind: type[Any], prefix: str = "") -> dict[str, tuple[
 
 
 def _field_docstrings(kind: type[Any]) -> dict[str, str]:
-    """The string below each field of a dataclass, which Python itself does not keep, without its markup."""
+    """The string below each field of a dataclass, which Python itself does not keep, without markup."""
     (tree,) = ast.parse(inspect.getsource(kind)).body
     found = {}
     for field, below in itertools.pairwise(cast(ast.ClassDef, tree).body):
@@ -269,7 +269,7 @@ def _field_docstrings(kind: type[Any]) -> dict[str, str]:
 
 
 def _said(choice: str | bool) -> str:
-    """A choice as one writes it."""
+    """A choice as it is written on the command line."""
     return str(choice).lower() if isinstance(choice, bool) else choice or "(empty)"
 
 
@@ -289,7 +289,7 @@ def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
         of_each = get_args(hint)[0]
         return tuple(_decode_value(of_each, one, f"{path}[{number}]", Rule()) for number, one in enumerate(value))
     if get_origin(hint) is Literal:
-        # By type, too: 1 is no true.
+        # Types are compared, too: 1 is not True.
         if not any(type(value) is type(choice) and value == choice for choice in get_args(hint)):
             raise ConfigError(
                 unknown_name(f"value of {path}", str(value), [_said(choice) for choice in get_args(hint)])
@@ -305,7 +305,7 @@ def _decode_value(hint: Any, value: Any, path: str, rule: Rule) -> Any:
 
 
 def _parse(hint: Any, text: str, path: str) -> Any:
-    """Read a command line's text as the type that a field has."""
+    """Parse a value from the command line as the type of its field."""
     if hint is bool:
         if text.lower() not in _BOOLEANS:
             raise ConfigError(f"{path} must be true or false, got {text!r}")
@@ -326,10 +326,10 @@ def _parse(hint: Any, text: str, path: str) -> Any:
 
 
 def full_name(config: Any, name: str) -> str:
-    """Dotted name of an option, given its last parts, or those of an old name of it.
+    """Dotted name of an option, given the last parts of its name or of an old name.
 
     Raises:
-        ConfigError: for a name that no option has, or several.
+        ConfigError: if no option or several match.
     """
     known = rules(type(config))
     matches = [key for key in known if key == name] or [key for key in known if key.endswith(f".{name}")]
@@ -337,7 +337,7 @@ def full_name(config: Any, name: str) -> str:
         old = {_joined(key.rpartition(".")[0], former): key for key, rule in known.items() for former in rule.formerly}
         matches = [key for former, key in old.items() if f".{former}".endswith(f".{name}")]
     if not matches:
-        # Someone who left the sections out is compared with names without sections.
+        # A name without sections is compared with names without sections.
         by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
         last = name.rpartition(".")[2]
         meant = [key for key in known if key.rpartition(".")[2] == OTHER_NAMES.get(last, last)]
@@ -365,7 +365,7 @@ def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> An
 
 
 def _of_presets(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Make a group of options of values, and of those that a preset named among them stands for."""
+    """Make a group of options from values, and from those of a preset that is named among them."""
     named = [
         dict(rule.presets[values[name]]) for name, rule in own_rules(kind).items() if rule.presets and name in values
     ]
@@ -373,7 +373,7 @@ def _of_presets(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted names to values.
+    """Flatten nested options to dotted names.
 
     Example:
         >>> flatten({"train": {"steps": 1}})

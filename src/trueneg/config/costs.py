@@ -1,4 +1,4 @@
-"""What a run of pre-training costs: tokens, floating-point operations, and hours of a GPU that they would take."""
+"""Cost of a pre-training run: tokens, floating-point operations, and an estimate of GPU hours."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.config.stages import Stage, stages_of
 
 GPU, PEAK_FLOPS = "NVIDIA A100", 312e12
-"""The GPU of the estimate, and its dense bf16 operations a second as its maker says."""
+"""The GPU of the estimate, and its dense bf16 operations per second according to its maker."""
 
 UTILISATION, FULL_WIDTH = 0.4, 768
-"""The share of them that training is assumed to reach with a model of this width or more, and in proportion below."""
+"""Share of this peak that training is assumed to reach at this model width or above; proportionally less below."""
 
 FORMULA = (
     "an estimate, nothing of it measured: tokens = steps x rows x length, every row full; FLOPs a token = 6 x weights "
@@ -30,9 +30,9 @@ class Cost:
     """What a run costs."""
 
     tokens: int
-    """Steps times rows times ``corpus.length``, of all stages."""
+    """Steps times rows times ``corpus.length``, summed over stages."""
     flops: float
-    """Of forward and backward pass, in matrix products."""
+    """Operations of the matrix products in forward and backward passes."""
     gpu_hours: float
     """On one ``GPU``; an estimate, not a measurement."""
 
@@ -40,9 +40,9 @@ class Cost:
 def cost_of(config: PretrainConfig) -> Cost:
     """Estimate what a run costs without correction and regularization (1 to 2 % more in the paper, section 5).
 
-    Every weight of a layer costs 2 operations a token forward and 4 backward; attention 4 times width times length
-    forward, 8 backward, per layer. Rows are taken as full and embeddings as free. An objective reads a row once
-    (``mlm``), once by each of two models (``electra``), or with its views (``cline``).
+    Every weight of a layer costs 2 operations per token forward and 4 backward; attention 4 times width times length
+    forward, 8 backward, per layer. Rows are assumed to be full and embeddings to be free. An objective encodes a row
+    once (``mlm``), once by each of two models (``electra``), or with its views (``cline``).
 
     Example:
         >>> from trueneg.config.presets import preset
@@ -71,7 +71,7 @@ def _cost_of(stage: Stage) -> Cost:
 
 
 def num_readings(config: PretrainConfig) -> int:
-    """How often the encoder reads a row."""
+    """How many times the encoder reads a row."""
     cline = config.objective.cline
     if config.objective.name != "cline":
         return 1
@@ -80,7 +80,7 @@ def num_readings(config: PretrainConfig) -> int:
 
 
 def _forward(model: ModelConfig, width: float, depth: float, length: int) -> float:
-    """Operations a token of one pass through an encoder, whose sizes are shares of the model's."""
+    """Operations per token of a forward pass through an encoder whose sizes are shares of the model's."""
     hidden, intermediate = model.hidden_size * width, model.intermediate_size * width
     # ModernBERT's feed-forward layers are gated: three matrices.
     weights = 4 * hidden**2 + (3 if model.architecture == "modernbert" else 2) * hidden * intermediate
@@ -90,7 +90,7 @@ def _forward(model: ModelConfig, width: float, depth: float, length: int) -> flo
 
 
 def _head(model: ModelConfig, width: float) -> float:
-    """Operations a masked position of the head that predicts tokens."""
+    """Operations per masked position of the masked-LM head."""
     embedding = _embedding(model)
     return 2 * width * embedding + 2 * embedding * _VOCABULARY.get(model.architecture, _USUAL_VOCABULARY)
 

@@ -1,4 +1,4 @@
-"""GPUs by name: what their makers say they compute in half precision, and their memory."""
+"""GPUs by name: peak throughput in half precision according to their makers, and memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as its data sheet has it."""
+    """A GPU according to its data sheet."""
 
     name: str
     bf16: float
-    """Dense operations a second of matrix products in bfloat16, summed in float32; 0 where it has none."""
+    """Dense operations per second of bfloat16 matrix products with float32 accumulation; 0 if unsupported."""
     memory: float
     """Bytes."""
     fp16: float
@@ -19,11 +19,11 @@ class Gpu:
 
 
 def _gpu(name: str, teraflops: float, gigabytes: float, in_fp16: float | None = None) -> Gpu:
-    """Both half precisions are as fast, unless there is one only."""
+    """Make a GPU whose half precisions are equally fast, unless ``in_fp16`` is given."""
     return Gpu(name, teraflops * 1e12, gigabytes * 1e9, (teraflops if in_fp16 is None else in_fp16) * 1e12)
 
 
-# A name is looked for in what the driver calls the device, the longest first: "H100 PCIe" before "H100".
+# Names are looked for in the driver's name of the device, the longest first: "H100 PCIe" before "H100".
 GPUS = {
     gpu.name: gpu
     for gpu in (
@@ -55,12 +55,12 @@ GPUS = {
         _gpu("T4", 0, 16, in_fp16=65),
     )
 }
-"""Name to figures. Peaks are of the fastest variant where a name has several; clocks, power limits and coolers lower
-them. Of an MI250X half is a device."""
+"""GPUs by name. Peaks are of the fastest variant if a name has several; clocks, power limits and cooling lower them.
+A device is half of an MI250X."""
 
 
 def find_gpu(name: str) -> Gpu | None:
-    """Find a GPU by what its driver, or a person, calls it; None if it is not known.
+    """Find a GPU by the name that its driver, or a user, gives it; None if it is not known.
 
     Example:
         >>> find_gpu("NVIDIA H100 80GB HBM3").name, find_gpu("NVIDIA H100 PCIe").name, find_gpu("NVIDIA L40S").name

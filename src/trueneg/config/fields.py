@@ -1,4 +1,4 @@
-"""What an option carries besides its type: bounds, when it has an effect, what may change on resume, old names.
+"""Rules of options besides their types: bounds, when they have an effect, whether they may change on resume, old names.
 
 All of it is metadata of the dataclass field, so an option that is renamed or moved keeps its rules.
 """
@@ -31,24 +31,24 @@ class Rule:
     resume: Resume = "same"
     """Whether a resumed run may change it."""
     is_compared: bool = True
-    """Whether ``compare`` notes that two ways of training differ in it."""
+    """Whether ``compare`` notes a difference in it between two runs."""
     needs: tuple[str, ...] = ()
     """Conditions without which it has no effect; see ``holds``."""
     is_record: bool = False
     """Whether it only records what a command was given."""
     flag: str = ""
-    """The flag of the command line that sets it, where messages should name one."""
+    """The command-line flag that sets it, if messages should name one."""
     formerly: tuple[str, ...] = ()
     """Old names of the field, read with a deprecation warning."""
     old_values: Mapping[str, str] = field(default_factory=dict)
-    """Old names of values to their current ones, read with a deprecation warning."""
+    """Old names of values mapped to current ones, read with a deprecation warning."""
     brings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Values to settings ``key=value`` of the same group that come with them, unless that option is set, too."""
+    """Values mapped to the settings ``key=value`` of the same group they imply, unless set explicitly."""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of an option that names the values of its whole group: what each name sets; the others go back to their
-    defaults. So a configuration always holds the values that are used."""
+    """For an option that sets its whole group: what each of its values sets; other options return to their defaults.
+    So a configuration always holds the values that are used."""
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of a group: what differs from the members' own rules where the group is used here."""
+    """For a group: overrides of its members' own rules where the group is used here."""
 
     @property
     def bounds(self) -> str:
@@ -91,7 +91,7 @@ def option(
         default: A value, or a whole group of options (a frozen dataclass).
         resume: Whether a resumed run may change it.
         compared: Whether ``compare`` notes a difference; by default unless a resumed run may change it.
-        needs: Conditions without which it has no effect; a group's are its members', too.
+        needs: Conditions without which it has no effect; a group's also apply to its members.
         others: Other fields of ``Rule``.
     """
     is_compared = resume == "same" if compared is None else compared
@@ -101,12 +101,12 @@ def option(
 
 
 def own_rules(kind: type[Any]) -> dict[str, Rule]:
-    """Name of every field of a dataclass, groups too, to its own rule."""
+    """Rule of every field of a dataclass, including groups, by its name."""
     return {field.name: field.metadata.get("rule", Rule()) for field in dataclasses.fields(kind)}
 
 
 def rules(kind: type[Any]) -> dict[str, Rule]:
-    """Dotted name of every option of a configuration to its rule, with the needs of the groups that it is in.
+    """Rule of every option of a configuration by its dotted name, including the needs of its groups.
 
     Example:
         >>> from trueneg.config.options import PretrainConfig
@@ -151,10 +151,10 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
     """Whether a condition on a configuration is fulfilled.
 
     Args:
-        condition: Alternatives joined by `` or ``. ``a.b`` is fulfilled where that option is set, ``not a.b`` where
-            it is not, ``a.b=x|y`` where it has one of these values, ``a.b!=x`` where it has not; ``*`` in a value
-            stands for anything.
-        values: Dotted names to values.
+        condition: Alternatives joined by `` or ``. ``a.b`` is fulfilled if that option is set, ``not a.b`` if it is
+            not, ``a.b=x|y`` if it has one of these values, ``a.b!=x`` if it has another; ``*`` in a value matches
+            anything.
+        values: Values of options by dotted name.
 
     Example:
         >>> holds("model.start_from or name=squad*", {"model.start_from": "", "name": "squad/v2.0"})

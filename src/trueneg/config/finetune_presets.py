@@ -10,19 +10,19 @@ from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.errors import ConfigError, unknown_name
 
 SMALL, BASE = 384, 768
-"""Widest encoder that is called small, and base."""
+"""Largest hidden size of encoders that count as small, and as base."""
 
 SQUAD = "squad"
 """The ``preset_family`` of tasks with long contexts; all others are ``text``."""
 
 LONG_TEXTS = ("imdb", "boolq")
-"""Tasks whose texts 128 tokens do not hold: what changes a revision's label may be behind the cut."""
+"""Tasks whose texts exceed 128 tokens: truncation might remove the edit that changes a revision's label."""
 
 _TRAIN = TrainConfig(steps=0, batch_size=32, precision="auto", log_every=100, eval_every=0, save_every=0)
 
 
 def electra_paper(task: str, hidden_size: int, family: str) -> FinetuneConfig:
-    """Clark et al. 2020, appendix B: no weight decay, layers learn ever more slowly downwards, Adam as it should be."""
+    """Clark et al. 2020, appendix B: no weight decay, layer-wise learning-rate decay, Adam with bias correction."""
     return FinetuneConfig(
         preset="electra-paper",
         task=_electra_task(task, family),
@@ -38,9 +38,9 @@ def electra_paper(task: str, hidden_size: int, family: str) -> FinetuneConfig:
 
 
 def electra_code(task: str, hidden_size: int, family: str) -> FinetuneConfig:
-    """What ``google-research/electra`` runs, as in its published numbers.
+    """Hyper-parameters of the code of ``google-research/electra``, as in its published numbers.
 
-    Weight decay, Adam without bias correction, warm-up times decay, and the top layer two steps below the head.
+    Weight decay, Adam without bias correction, warm-up times decay, and the top layer two layer decays below the head.
     """
     paper = electra_paper(task, hidden_size, family)
     optimizer = replace(
@@ -72,9 +72,9 @@ def bert(task: str, hidden_size: int, family: str) -> FinetuneConfig:
 
 
 def cline(task: str, hidden_size: int, family: str) -> FinetuneConfig:
-    """The middle one of CLINE's five learning rates (Wang et al. 2021, section 4.3): all it says of fine-tuning.
+    """The middle one of CLINE's five learning rates (Wang et al. 2021, section 4.3): the paper gives no other number.
 
-    The paper's own way is ``--sweep optimizer.learning_rate=1e-5,2e-5,3e-5,4e-5,5e-5 --select-on contrast-set:FOLDER``.
+    The paper's search is ``--sweep optimizer.learning_rate=1e-5,2e-5,3e-5,4e-5,5e-5 --select-on contrast-set:FOLDER``.
     Batches, epochs and warm-up are those of ``bert`` for encoders of base size.
     """
     base = bert(task, BASE, family)
@@ -96,8 +96,8 @@ def finetune_preset(name: str, task: str, model_type: str, hidden_size: int, fam
     Args:
         name: One of ``FINETUNE_PRESETS``; empty for ``electra-paper`` if the encoder is an ELECTRA, else ``bert``.
         task: ``glue/mrpc``, ``squad``, …
-        model_type: The encoder's, as transformers names it.
-        hidden_size: The encoder's.
+        model_type: Of the encoder, as transformers names it.
+        hidden_size: Of the encoder.
         family: The task's ``preset_family``.
 
     Raises:

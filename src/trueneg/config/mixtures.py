@@ -1,4 +1,4 @@
-"""How a mixture of corpora is written: ``wiki:0.7, books:0.3``, or folders alone, whose sizes then say."""
+"""Syntax of a mixture of corpora: ``wiki:0.7, books:0.3``, or folders only, weighted by their sizes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Source:
 
     path: str
     weight: Fraction | None = None
-    """Its weight among the others; None where sizes say."""
+    """Its weight relative to the others; None if sizes decide."""
 
     def __str__(self) -> str:
-        """Write it as it is read."""
+        """Write it as ``parse_source`` reads it."""
         is_plain = not ({*self.path} & {",", '"'} or _weight_at_end(self.path)[1] or self.path != self.path.strip())
         path = self.path if is_plain else f'"{self.path}"'
         return path if self.weight is None else f"{path}:{_decimal(self.weight)}"
 
 
 def parse_mixture(text: str, option: str = OPTION) -> tuple[Source, ...]:
-    """Read a mixture: corpora with commas between them, each maybe with a weight after its last colon.
+    """Parse a mixture: corpora separated by commas, each optionally with a weight after its last colon.
 
-    A folder with a comma in its name, or one that ends in a colon and a number, stands in double quotes.
+    A folder whose name has a comma, or ends in a colon and a number, is written in double quotes.
 
     Args:
         text: The option's value.
@@ -56,10 +56,10 @@ def parse_mixture(text: str, option: str = OPTION) -> tuple[Source, ...]:
 
 
 def parse_source(text: str, option: str = OPTION) -> Source:
-    """Read one corpus of a mixture.
+    """Parse one corpus of a mixture.
 
     Raises:
-        ConfigError: if nothing is named, or for a weight that is not above 0 and finite.
+        ConfigError: if no folder is named, or for a weight that is not above 0 and finite.
 
     Example:
         >>> parse_source("wiki:0.7"), parse_source('"odd:1"').path
@@ -79,10 +79,10 @@ def parse_source(text: str, option: str = OPTION) -> Source:
 
 
 def parse_folders(text: str, option: str) -> tuple[str, ...]:
-    """Read folders with commas between them; see ``parse_mixture``.
+    """Parse folders separated by commas; see ``parse_mixture``.
 
     Raises:
-        ConfigError: for one with a weight.
+        ConfigError: if one has a weight.
 
     Example:
         >>> parse_folders('general, "a,b"', "corpus.held_out")
@@ -98,7 +98,7 @@ def parse_folders(text: str, option: str) -> tuple[str, ...]:
 
 
 def check_sources(sources: Sequence[Source], option: str = OPTION) -> tuple[Source, ...]:
-    """Refuse what is no mixture; see ``parse_mixture``."""
+    """Refuse an invalid mixture; see ``parse_mixture``."""
     if len(sources) < 2:
         raise ConfigError(f"{option} names one corpus, {sources[0]}: name another, or give corpus.path instead")
     without = [source.path for source in sources if source.weight is None]
@@ -128,18 +128,18 @@ def write_mixture(sources: Sequence[Source]) -> str:
             raise ConfigError(f"'{source.path}' has a double quote in its name, which a mixture cannot name: rename it")
     weights = [source.weight for source in sources if source.weight is not None]
     if any(_decimal_digits(weight) is None for weight in weights):
-        # Thirds have no decimals: the same shares in whole numbers.
+        # Thirds have no finite decimals: write the same shares as whole numbers.
         common = math.lcm(*(weight.denominator for weight in weights))
         sources = [Source(source.path, source.weight and source.weight * common) for source in sources]
     return ", ".join(map(str, sources))
 
 
 def with_replay(sources: Sequence[Source], replay: Sequence[Source]) -> tuple[Source, ...]:
-    """Give some corpora a share of the whole, what they leave to the others in proportion to their weights.
+    """Give replay corpora fixed shares of all rows; the others share the rest by their weights.
 
     Args:
-        sources: What a run is about; one alone needs no weight.
-        replay: Each with its share, as ``general:0.1``.
+        sources: The run's main corpora; a single one needs no weight.
+        replay: Corpora with their shares, as ``general:0.1``.
 
     Raises:
         ConfigError: for a replay without a share, shares of 1 or more, or several sources without weights.
@@ -163,7 +163,7 @@ def with_replay(sources: Sequence[Source], replay: Sequence[Source]) -> tuple[So
 
 
 def names_of(paths: Sequence[str]) -> list[str]:
-    """Short names of folders: the last part of each, and as many before it as tell them from one another.
+    """Short names of folders: the last part of each, and as many before it as make the names distinct.
 
     Example:
         >>> names_of(["data/wiki/corpus", "data/books/corpus/"]), names_of(["a/wiki", "b/books"])
@@ -178,7 +178,7 @@ def names_of(paths: Sequence[str]) -> list[str]:
 
 
 def without_places(text: str) -> str:
-    """Describe a mixture wherever its corpora lie.
+    """Describe a mixture independently of where its corpora are stored.
 
     Example:
         >>> without_places("data/wiki:0.7, books:0.30")
@@ -189,7 +189,7 @@ def without_places(text: str) -> str:
 
 
 def _weight_at_end(text: str) -> tuple[str, str]:
-    """A folder, and the number after its last colon; empty if there is none."""
+    """Split into a folder and the number after its last colon; empty if there is none."""
     path, colon, after = text.rpartition(":")
     try:
         float(after)
@@ -208,7 +208,7 @@ def _checked(weight: str, path: str, option: str) -> Fraction:
 
 
 def _decimal_digits(weight: Fraction) -> int | None:
-    """Digits after the point that say it exactly; None if no few do."""
+    """Number of decimal places that represent it exactly; None if more than ``_MOST_DIGITS``."""
     return next((digits for digits in range(_MOST_DIGITS + 1) if 10**digits % weight.denominator == 0), None)
 
 

@@ -17,25 +17,25 @@ OF_ANTONYMS = "objective.cline.negatives=antonyms"
 
 @dataclass(frozen=True)
 class MaskingConfig:
-    """Which positions are masked and what stands there instead."""
+    """Which positions are masked, and what replaces their tokens."""
 
     rate: float = option(0.15, above=0, below=1)
-    """Share of a row's ordinary tokens that are chosen to be predicted."""
+    """Share of a row's non-special tokens that are selected for prediction."""
     unit: Literal["token", "word", "span"] = "token"
-    """What is chosen at once: single tokens, whole words, or spans of words."""
+    """Unit of selection: single tokens, whole words, or spans of words."""
     mask_share: float = option(0.85, at_least=0, at_most=1)
-    """Share of the chosen positions that show the mask token."""
+    """Share of the selected positions that show the mask token."""
     random_share: float = option(0.0, at_least=0, at_most=1)
-    """Share of the chosen positions that show a random ordinary token; what is left shows the gold token."""
+    """Share of the selected positions that show a random token; the rest show the gold token."""
     mean_span: float = option(3.8, at_least=1, needs="objective.masking.unit=span")
-    """Mean words of a span before clipping to ``max_span`` (geometric, Joshi et al. 2020)."""
+    """Mean number of words of a span before clipping to ``max_span`` (geometric, Joshi et al. 2020)."""
     max_span: int = option(10, at_least=1, needs="objective.masking.unit=span")
     """Largest number of words of a span."""
     hard_for: str = option("", needs="objective.masking.unit=token")
-    """A masked language model of this vocabulary: tokens that are hard for it, when it reads the text as it is, are
-    masked first (Zhong et al. 2023, Self-Evolution). A folder, a hub name; empty for none."""
+    """A masked language model with the same vocabulary (folder or hub name): tokens that are hard for it, given the
+    unmasked text, are masked first (Zhong et al. 2023, Self-Evolution). Empty for none."""
     hard_below: float = option(0.0, at_least=0, below=1, needs="objective.masking.hard_for")
-    """A token is hard if its probability is less; 0 if another one is more probable."""
+    """A token is hard if its probability is below this; with 0, if another token is more probable."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,27 @@ class CorrectionConfig:
     forms: Literal["agree", "lemma", "retrieved"] = option(
         "agree", needs="objective.correction.detector=*lexical* or objective.cline.guard=*lexical*"
     )
-    """Table of a ``lexical`` without ``[forms=...]``: every lemma of every synset, as the paper has it (``retrieved``),
-    base forms of synonyms (``lemma``, ours), or their forms that agree with gold (``agree``, ours)."""
+    """Substitutes of a ``lexical`` detector without ``[forms=...]``: every lemma of every synset, as in the paper
+    (``retrieved``), base forms of synonyms (``lemma``, ours), or their forms that agree with gold (``agree``, ours)."""
     wordnet: str = option("", resume="free", needs="objective.correction.detector or objective.name=cline")
-    """WordNet's folder; empty to look in the usual places."""
+    """Folder of WordNet; empty to look in the usual places."""
     use: Literal["drop", "down_weight", "marginal", "soft_targets", "restrict"] = option(
         "drop",
         needs="objective.correction.detector",
         old_values={"weigh": "down_weight", "set": "marginal", "soft": "soft_targets"},
     )
-    """What credit does to the masked-LM loss of a position: takes it out (``drop``), weighs it by 1 - credit
-    (``down_weight``), replaces it by that of the total probability of all accepted tokens (``marginal``), spreads
-    the target over them (``soft_targets``), or restricts what ``objective.smoothing`` spreads it over
-    (``restrict``)."""
+    """What the detector's credit does to the masked-LM loss of a position: removes it (``drop``), weights it by
+    1 - credit (``down_weight``), replaces it by that of the total probability of all accepted tokens (``marginal``),
+    spreads the target over them (``soft_targets``), or restricts the tokens over which ``objective.smoothing`` spreads
+    it (``restrict``)."""
     denominator: Literal["masked", "kept"] = option("masked", needs="objective.correction.detector")
-    """Divide the corrected loss by all masked positions, or by those that are kept."""
+    """Divide the corrected loss by the number of masked positions, or of those that are kept."""
     discriminator: Literal["original", "position", "ignore", "soft"] = option(
         "original", needs=("objective.name=electra", "objective.correction.detector")
     )
-    """What credit does to ELECTRA's label of a replaced token: it becomes original, leaves the loss, or becomes the
-    credit's remainder (``soft``). With ``judged=argmax`` that is where r_k was drawn; ``position`` makes it original
-    whatever was drawn."""
+    """What the detector's credit does to ELECTRA's label of a replaced token: it becomes original, is left out of the
+    loss (``ignore``), or becomes 1 - credit (``soft``). With ``judged=argmax`` this applies only where r_k itself was
+    sampled; ``position`` makes the label original whichever token was sampled."""
 
 
 SMOOTHED_BY_A_MODEL = "objective.smoothing.source=self|average|teacher:*"
@@ -78,17 +78,17 @@ class SmoothingConfig:
     """Label smoothing: a share of the target is spread over a distribution."""
 
     source: str = ""
-    """Over what a share of the target is spread: the vocabulary (``uniform``), what the model says (``self``: Zhong et
-    al. 2023), its moving average (``average``) or another masked language model of this vocabulary
-    (``teacher:CHECKPOINT``); empty for nothing."""
+    """What a share of the target is spread over: the vocabulary (``uniform``), or predictions of the model itself
+    (``self``: Zhong et al. 2023), its moving average (``average``) or another masked language model with the same
+    vocabulary (``teacher:CHECKPOINT``); empty for none."""
     share: float = option(0.1, above=0, below=1, needs="objective.smoothing.source")
     """Share of the target that is spread."""
     top: int = option(16, at_least=1, needs=SMOOTHED_BY_A_MODEL)
-    """Most probable tokens of a distribution that the target is spread over, besides gold."""
+    """Number of most probable tokens that the target is spread over, besides gold."""
     reads: Literal["original", "masked"] = option("original", needs=SMOOTHED_BY_A_MODEL)
-    """The text that a distribution is of: the original, in which gold stands, or the masked one."""
+    """Text for which the distribution is predicted: the original, which contains gold, or the masked one."""
     momentum: float = option(0.999, at_least=0, below=1, needs="objective.smoothing.source=average")
-    """What is kept of the moving average at each step."""
+    """Share of the moving average that is kept at each step."""
 
 
 @dataclass(frozen=True)
@@ -96,19 +96,19 @@ class RegularizationConfig:
     """Soft regularization (Zhang et al. 2023, Eq. 3 and section 5)."""
 
     level: Literal["", "token", "sentence", "token+sentence"] = option("", flag="--soft-regularization")
-    """What is regularized: token embeddings, sentence predictions, both; empty for nothing."""
+    """What is regularized: token embeddings, sentence predictions, both; empty for none."""
     weight: float = option(1.0, at_least=0, needs="objective.regularization.level")
     """Weight of the regularization in the loss."""
     variant: Literal["predicted", "soft"] = option("predicted", needs=OF_TOKENS)
     """Token level: embedding of the predicted token (Eq. 3), or its expectation under the model."""
     stop_gradient: Literal["none", "gold", "predicted"] = option("none", needs=OF_TOKENS)
-    """Token level: a side whose embedding is held constant."""
+    """Token level: the side whose embedding gets no gradient."""
     direction: Literal["predicted-original", "original-predicted"] = option("predicted-original", needs=OF_SENTENCES)
     """Sentence level: KL(predicted || original), or the other way round."""
     sentence_stop_gradient: Literal["none", "original", "predicted"] = option("original", needs=OF_SENTENCES)
-    """Sentence level: a side that is held constant."""
+    """Sentence level: the side that gets no gradient."""
     collapse_threshold: float = option(0.5, at_least=-1, at_most=1, needs=OF_TOKENS)
-    """Token level: warn when the mean pairwise cosine of the embeddings passes this."""
+    """Token level: warn when the mean pairwise cosine of the embeddings exceeds this."""
 
 
 AS_IN_THE_PAPER = {
@@ -121,14 +121,14 @@ AS_IN_THE_PAPER = {
     "random": "any",
     "articles": False,
 }
-"""Views as section 3.1 of Wang et al. (2021) has them: of what it does not ask for, nothing is asked."""
+"""Views as in section 3.1 of Wang et al. (2021), without conditions that it does not mention."""
 
 VIEWS: dict[str, dict[str, Any]] = {
     "trueneg": {},
     "paper": AS_IN_THE_PAPER,
     "released": AS_IN_THE_PAPER | {"synonym_share": 0.5, "antonym_share": 0.5, "kinds": "one", "antonym_kinds": "one"},
 }
-"""Name of a preset of views to where it differs from the defaults."""
+"""Presets of views: name to the options that differ from the defaults."""
 
 
 @dataclass(frozen=True)
@@ -136,75 +136,76 @@ class ViewsConfig:
     """Which words of a text are replaced in its views, and by what (Wang et al. 2021, section 3.1)."""
 
     preset: Literal["trueneg", "paper", "released"] = option("trueneg", compared=False, presets=VIEWS)
-    """What sets all options of the views: ours, those of the paper (section 3.1), or of the authors' code. Options
-    that are set besides stay set, and each is recorded with the value that is used."""
+    """Sets all options of the views: ours, those of the paper (section 3.1), or of the authors' code (``released``).
+    Options that are set explicitly keep their values; each is recorded with the value that is used."""
     lexicon: str = ""
-    """Where replacements come from: empty for WordNet, or ``wn:LEXICON`` of the package ``wn``, for other languages."""
+    """Source of replacements: empty for WordNet, or ``wn:LEXICON`` of the package ``wn``, for other languages."""
     synonym_share: float = option(0.4, at_least=0, at_most=1)
-    """Of a text's tokens, those that the synonym view replaces, as far as there are words to put there."""
+    """Share of a text's tokens that the synonym view replaces, as far as there are replacements."""
     antonym_share: float = option(0.2, at_least=0, at_most=1, needs=OF_ANTONYMS)
-    """Of a text's tokens, those that the antonym view replaces, as far as there are words to put there."""
+    """Share of a text's tokens that the antonym view replaces, as far as there are replacements."""
     synonym_kinds: Literal["synonym+hypernym+inflection", "synonym+hypernym", "synonym+inflection", "synonym"] = (
         "synonym+hypernym+inflection"
     )
-    """What the synonym view puts there; with fewer kinds it replaces fewer words, and is right about more of them."""
+    """Kinds of replacements in the synonym view; with fewer kinds, fewer words are replaced, more of them correctly."""
     kinds: Literal["mixed", "one"] = "mixed"
-    """Kinds of synonyms side by side in a text, or one of them a text (the authors' code)."""
+    """Mix the kinds of synonyms within a text, or use one kind per text (the authors' code)."""
     antonym_kinds: Literal["mixed", "one"] = option("mixed", needs=(OF_ANTONYMS, "objective.cline.views.random!=none"))
-    """Antonyms, with random words in the places that are left; or by a coin antonyms alone or random words alone, and
-    random words where a text has no antonym (the authors' code)."""
+    """Antonyms, with random words in the remaining places; or, at random per text, only antonyms or only random words,
+    and random words where a text has no antonym (the authors' code)."""
     words: Literal["content", "tagged"] = "content"
     """Which words are replaced, and may replace others. ``content``: nouns, verbs, adjectives and adverbs, but no stop
-    words, no forms of be, have and do, and in their place nothing of one or two letters. ``tagged``: all words of these
-    four classes (the paper)."""
+    words, no forms of be, have and do, and no replacements of one or two letters. ``tagged``: all words of these four
+    classes (the paper)."""
     min_count: int = option(2, at_least=0)
-    """How often the corpus must have what replaces a word, in any use; 0 for no limit, as in the paper. Of several
-    words the rarest counts."""
+    """Minimum count of a replacement in the corpus, in any use; 0 for no limit, as in the paper. Of several words the
+    rarest counts."""
     min_ratio: float = option(0.01, at_least=0, at_most=1)
-    """The same as a share of how often it has the word itself: "optics" is no synonym of "eyes"; 0 for no limit, as in
-    the paper."""
+    """Minimum count of a replacement in the corpus as a share of that of the replaced word: "optics" is no synonym of
+    "eyes"; 0 for no limit, as in the paper."""
     senses: Literal["first", "frequent", "all"] = "frequent"
-    """Which meanings of a word supply others; all in the authors' code."""
+    """Which meanings of a word supply replacements; all in the authors' code."""
     agree: bool = True
-    """Inflect what replaces a word as the word was; the paper's code puts base forms."""
+    """Inflect a replacement like the replaced word; the paper's code uses base forms."""
     multiword: bool = False
-    """Candidates of several words, or with a hyphen, too (the authors' code)."""
+    """Allow replacements of several words, or with a hyphen (the authors' code)."""
     indirect: bool = option(False, needs=OF_ANTONYMS)
-    """Antonyms via similar words too."""
+    """Also use antonyms of similar words."""
     random: Literal["band", "uniform", "any", "none"] = option("band", needs=OF_ANTONYMS)
     """Words that fill the antonym view where there is no antonym: of the same class and about as frequent, of the same
     class, any, or none."""
     articles: bool = True
-    """Write "an" before a word put there that begins with a vowel, "a" before others; the authors' code leaves them."""
+    """Write "an" before a replacement that begins with a vowel, "a" before others; the authors' code does not."""
     entities: Literal["tags", "capitals"] = "tags"
-    """Names that stay: what the tagger calls a proper noun, or words with a capital within a sentence as well (with a
+    """Names that are not replaced: words tagged as proper nouns, or also capitalized words within a sentence (with a
     cased tokenizer)."""
 
 
 @dataclass(frozen=True)
 class TripletConfig:
-    """How triplets of Hits are made of sentences (Wang et al. 2021, section 4.6)."""
+    """How triplets for Hits are made from sentences (Wang et al. 2021, section 4.6)."""
 
     preset: Literal["trueneg", "paper"] = option(
         "trueneg",
         presets={"trueneg": {}, "paper": {"words": "tagged", "senses": "all", "agree": False, "multiword": True}},
     )
-    """What sets the other options: ours, or the paper's "a word [...] with its synonym/antonym from WordNet", with
-    nothing else asked: 9,629 triplets of MR, where the paper has 9,626. Options that are set besides stay set."""
+    """Sets the other options: ours, or the paper's "a word [...] with its synonym/antonym from WordNet", without
+    further conditions: 9,629 triplets of MR, where the paper has 9,626. Options that are set explicitly keep their
+    values."""
     replaced: Literal["one", "many"] = "one"
     """Words replaced in a view: one (the paper), or as many as in the views of training, 40 % by synonyms and 20 % by
-    antonyms, as far as there are words to put there. With many, Hits mostly say that an encoder notices how many words
+    antonyms, as far as there are replacements. With many, Hits mostly measure whether an encoder notices how many words
     changed."""
     words: Literal["content", "tagged"] = "content"
-    """Which words are replaced, and may replace others; as of the views."""
+    """Which words are replaced, and may replace others; as in the views."""
     senses: Literal["first", "frequent", "all"] = "frequent"
-    """Which meanings of a word supply others."""
+    """Which meanings of a word supply replacements."""
     agree: bool = True
-    """Inflect what replaces a word as the word was; else it is a base form."""
+    """Inflect a replacement like the replaced word; else it is a base form."""
     multiword: bool = False
-    """Replacements of several words, or with a hyphen, too."""
+    """Allow replacements of several words, or with a hyphen."""
     indirect: bool = False
-    """Antonyms via similar words too."""
+    """Also use antonyms of similar words."""
 
 
 @dataclass(frozen=True)
@@ -214,58 +215,58 @@ class ClineConfig:
     variant: Literal["paper", "released"] = option(
         "paper", brings={"released": ("views.preset=released", "original=masked")}
     )
-    """Equations 4 and 6, or what the authors' code minimises. ``released`` sets the authors' views
-    (``views.preset=released``) and original (``original=masked``), too, each unless it is set besides."""
+    """Equations 4 and 6, or the loss of the authors' code. ``released`` also sets the authors' views
+    (``views.preset=released``) and original (``original=masked``), unless these are set explicitly."""
     rtd: bool = True
-    """Find the words that were replaced; False is Table 6's "w/o RTD"."""
+    """Detect the words that were replaced; False is Table 6's "w/o RTD"."""
     contrast: bool = True
     """Contrast the original with its views."""
     original: Literal["masked", "clean"] = option("masked", needs=OF_CONTRAST)
-    """The original in the contrast: the masked text, which is read anyway (the authors' code), or the text itself (Eq.
-    5 and 6), which is one more row to read: up to a third more time a step."""
+    """The original in the contrast: the masked text, which is encoded anyway (the authors' code), or the unmasked text
+    (Eq. 5 and 6), which is one more row to encode: up to a third more time per step."""
     negatives: Literal["antonyms", "random"] = option("antonyms", needs=OF_VIEWS)
     """What the original is contrasted with: its antonym view, or another row ("w/o Hard Negative")."""
     similarity: Literal["dot", "cosine"] = option("dot", needs=OF_CONTRAST)
-    """How alike two vectors are, in the contrast: their dot product (the paper) or their cosine."""
+    """Similarity of two vectors in the contrast: their dot product (the paper) or their cosine."""
     temperature: float = option(1.0, above=0, needs=(OF_CONTRAST, "objective.cline.variant=paper"))
     """Similarities in the contrast are divided by this."""
     in_batch_negatives: bool = option(False, needs=OF_CONTRAST)
-    """Contrast with all other rows of the micro-batch too."""
+    """Contrast also with all other rows of the micro-batch."""
     pooling: Literal["cls", "mean"] = option("cls", needs=OF_CONTRAST)
-    """What is contrasted: the vector of the first token (the paper), or the mean over text that most sentence encoders
-    are read by."""
+    """Contrasted vector: that of the first token (the paper), or the mean over the text, as in most sentence
+    encoders."""
     weights: Literal["learned", "fixed"] = "learned"
     """Weights of the loss's terms: learned (Eq. 7), or fixed."""
     mlm_weight: float = option(1.0, at_least=0)
-    """Weight of the masked-LM term, next to learned weights or not; an encoder that gives sentence vectors and has
-    no head for masked words yet keeps more of them with a small one."""
+    """Weight of the masked-LM term, also with learned weights; a small one better preserves the vectors of a sentence
+    encoder that has no masked-LM head yet."""
     rtd_weight: float = option(1.0, at_least=0, needs="objective.cline.rtd=true")
-    """Weight of finding replaced words."""
+    """Weight of the term that detects replaced words."""
     contrast_weight: float = option(1.0, at_least=0, needs=OF_CONTRAST)
     """Weight of the contrast."""
     guard: str = option("", needs=(OF_VIEWS, f"{OF_CONTRAST} or objective.cline.variant=released"))
-    """A detector, as ``correction.detector``: a row whose synonym view it discredits, or whose antonym view it credits,
-    counts less in the contrast. Empty for none."""
+    """A detector, as in ``correction.detector``: a row counts less in the contrast if the detector rejects its synonym
+    view or accepts its antonym view. Empty for none."""
     guard_floor: float = option(0.0, at_least=0, at_most=1, needs=("objective.cline.guard", OF_CONTRAST))
-    """Smallest weight of a row in the contrast."""
+    """Smallest factor that each of its views multiplies a row's weight in the contrast by."""
     views: ViewsConfig = option(ViewsConfig(), needs=OF_VIEWS)
 
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What is minimised."""
+    """The objective that is minimised, and its options."""
 
     name: str = option("electra", flag="--objective")
-    """What is minimised: ``electra``, ``mlm``, ``cline`` or a plugin's; see ``trueneg list objectives``."""
+    """The objective: ``electra``, ``mlm``, ``cline`` or a plugin's; see ``trueneg list objectives``."""
     options: str = ""
-    """Options of a plugin's objective: ``key=value``, with commas between them."""
+    """Options of a plugin's objective: ``key=value``, separated by commas."""
     prediction: Literal["sampled", "argmax"] = "sampled"
-    """The predicted token: drawn from the model, or its best guess."""
+    """The predicted token: sampled from the model, or its most probable token."""
     temperature: float = option(1.0, above=0, needs="objective.prediction=sampled")
-    """Sampled predictions are drawn after the logits are divided by this."""
+    """Logits are divided by this before predictions are sampled."""
     loss_temperature: float = option(1.0, above=0)
     """The logits in the masked-LM loss are divided by this, corrected or not (Zhang et al. 2023, footnote 13);
-    ``gold_loss`` and predictions are of the plain logits."""
+    ``gold_loss`` and predictions use the undivided logits."""
     judged: Literal["predicted", "argmax"] = option(
         "predicted",
         needs=(
@@ -274,21 +275,21 @@ class ObjectiveConfig:
             "objective.correction.detector or objective.regularization.level",
         ),
     )
-    """The token r_k that correction and regularization look at in ELECTRA: the drawn one, which the discriminator reads
-    too, or the generator's best guess (Zhang et al. 2023, section 3.2), while the discriminator reads the drawn one."""
+    """The token r_k that correction and regularization judge in ELECTRA: the sampled one, which the discriminator also
+    reads, or the generator's argmax (Zhang et al. 2023, section 3.2), while the discriminator reads the sampled one."""
     max_logits_mb: float = option(-1.0, at_least=-1, resume="free")
-    """Largest size of the masked-LM head's logits that are held, in MiB of float32; larger ones are made in chunks of
-    this size, and again in the backward pass. 0 for no limit; -1 for 512 on a GPU and none on a CPU."""
+    """Largest size of the masked-LM head's logits in memory, in MiB of float32; larger ones are computed in chunks of
+    this size, and recomputed in the backward pass. 0 for no limit; -1 for 512 on a GPU and no limit on a CPU."""
     generator_weight: float = option(1.0, at_least=0, needs="objective.name=electra")
     """Weight of the generator's masked-LM loss (ELECTRA)."""
     discriminator_weight: float = option(50.0, at_least=0, needs="objective.name=electra")
-    """Weight of the discriminator's loss of telling replaced tokens from original ones (ELECTRA)."""
+    """Weight of the discriminator's replaced-token detection loss (ELECTRA)."""
     updates: Literal["joint", "alternating"] = option(
         "joint",
         needs=("objective.name=electra", "model.embedding_sharing=none|gdes", "not objective.regularization.level"),
     )
-    """Change generator and discriminator at once, or the generator first and then the discriminator, gradients clipped
-    for each (ELECTRA; alternating: as DeBERTaV3)."""
+    """Update generator and discriminator together, or the generator first and then the discriminator, with gradients
+    clipped for each (ELECTRA; alternating: as DeBERTaV3)."""
     masking: MaskingConfig = option(MaskingConfig())
     correction: CorrectionConfig = option(CorrectionConfig())
     smoothing: SmoothingConfig = option(SmoothingConfig())

@@ -1,8 +1,8 @@
 """Named configurations: the papers' sizes and schedules, and some made for small machines.
 
 ``tn-`` are the runs of Zhang et al. 2023, ``cline-`` those of Wang et al. 2021. Their numbers are the paper's; where it
-is silent, those of the paper that it follows. What all leave open is ours: bf16 (arithmetic only), gradients clipped to
-norm 1, and how often something is logged or saved.
+gives none, those of the paper that it follows. What all of them leave open is our choice: bf16 (arithmetic only),
+gradients clipped to norm 1, and the intervals of logging and saving.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trueneg.errors import ConfigError, unknown_name
 
 # Devlin et al. 2019: 80 % mask, 10 % random, 10 % unchanged.
 MASKED_LM = ObjectiveConfig(name="mlm", prediction="argmax", masking=MaskingConfig(mask_share=0.8, random_share=0.1))
-"""What masked language modelling starts from, as in BERT."""
+"""Default objective options of masked language modelling, as in BERT."""
 
 _ELECTRA_TINY = PretrainConfig(
     preset="electra-tiny",
@@ -45,7 +45,7 @@ _ELECTRA_MINI = PretrainConfig(
         intermediate_size=512,
         embedding_size=128,
         max_positions=512,
-        # Less than one epoch has nothing to overfit, and random masks take a third of a step on a CPU.
+        # Less than one epoch cannot overfit, and drawing dropout masks takes a third of a step on a CPU.
         dropout=0.0,
         generator_width=0.5,
     ),
@@ -120,9 +120,9 @@ _MODERNBERT_BASE = PretrainConfig(
 _AT_8192 = ("corpus.length=8192", "model.rope_theta=160000.0")
 _EXTENDED = (*_AT_8192, "train.batch_size=576", "optimizer.learning_rate=3e-4", f"optimizer.weight_decay={1e-5 / 3e-4}")
 # Warner et al. 2024 (Table 3) and the configurations of its repository (AnswerDotAI/ModernBERT, yamls/modernbert):
-# 1.719 trillion tokens at 1,024, rows a step rising from 768 to 4,608 over 50 billion of them, the learning rate over
-# 3; 250 billion at 8,192 with another base of full attention's positions; 50 billion of decay. Theirs is StableAdamW,
-# whose weight decay of 1e-5 is a share of the weights at the learning rate's peak: here it is divided by that peak.
+# 1.719 trillion tokens at 1,024, the batch rising from 768 to 4,608 rows over 50 billion of them, the learning rate
+# over 3 billion; 250 billion at 8,192 with another RoPE base in full attention; 50 billion of decay. They use
+# StableAdamW with a weight decay of 1e-5 per step at the peak learning rate: here it is divided by that peak.
 _MODERNBERT_STAGED = with_stages(
     replace(
         _MODERNBERT_BASE,
@@ -187,16 +187,16 @@ _MMBERT_STAGED = with_stages(
     ],
 )
 _RETRIEVED = CorrectionConfig(forms="retrieved")
-# The papers' rows are of one document each, and their dropout is in attention, too.
+# In the papers each row holds one document, and attention has dropout, too.
 _ONE_DOCUMENT = CorpusConfig(pack=False)
 _TN_ELECTRA_SMALL = replace(
     # Section 4.1: the configurations of Clark et al. 2020, at most 128 tokens, 15 % masked, 5e-4, 1000k steps, from
-    # nothing. Batch, warm-up, decay and Adam's numbers are theirs (Table 6): it names 128 rows for base models only.
+    # scratch. Batch, warm-up, decay and Adam's numbers are theirs (Table 6): it names 128 rows for base models only.
     _ELECTRA_SMALL,
     preset="tn-electra-small",
     corpus=replace(_ONE_DOCUMENT, eval_rows=2048),
     model=replace(_ELECTRA_SMALL.model, attention="sdpa"),
-    # Section 3.2: r_k is the prediction; what the discriminator reads is drawn, as in ELECTRA. The lookup table has
+    # Section 3.2: r_k is the prediction; the discriminator reads a sampled token, as in ELECTRA. The lookup table has
     # every synonym that WordNet gives.
     objective=ObjectiveConfig(judged="argmax", correction=_RETRIEVED),
 )
@@ -209,7 +209,7 @@ _TN_ELECTRA_SMALL_512 = replace(
 _TN_ELECTRA_BASE = replace(
     _TN_ELECTRA_SMALL,
     preset="tn-electra-base",
-    # Section 4.1: 512 tokens, 128 rows, pre-trained weights continued for 200k steps with 5e-5. Silent on warm-up:
+    # Section 4.1: 512 tokens, 128 rows, pre-trained weights continued for 200k steps with 5e-5. Warm-up is not given:
     # 10,000 steps, as Clark et al. 2020 (Table 6) and Devlin et al. 2019 (appendix A.2).
     corpus=replace(_ONE_DOCUMENT, length=512, eval_rows=2048),
     model=replace(
@@ -232,7 +232,7 @@ _TN_BERT_BASE = replace(
 _TN_BERT_LARGE = replace(
     _TN_BERT_BASE,
     preset="tn-bert-large",
-    # Section 4.1 names no number of its own for it.
+    # Section 4.1 gives no numbers specific to this model.
     model=replace(_BERT_LARGE.model, attention="sdpa", start_from="bert-large-uncased"),
 )
 _CLINE_ROBERTA_BASE = PretrainConfig(
@@ -241,7 +241,7 @@ _CLINE_ROBERTA_BASE = PretrainConfig(
     # decay, 500 steps of warm-up, linear decay, dropout 0.1.
     corpus=replace(_ONE_DOCUMENT, length=512, eval_rows=2048),
     model=replace(_BERT_BASE.model, attention="sdpa", architecture="roberta", dropout=0.1, start_from="roberta-base"),
-    # Section 3.1: views. Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of the text itself; Eq. 7, learned weights.
+    # Section 3.1: views. Section 3.2: masked as BERT; Eq. 4; Eq. 5 and 6 of unmasked text; Eq. 7, learned weights.
     objective=replace(
         MASKED_LM,
         name="cline",
@@ -255,7 +255,7 @@ _CLINE_ROBERTA_BASE = PretrainConfig(
 _CLINE_BERT_BASE = replace(
     _CLINE_ROBERTA_BASE,
     preset="cline-bert-base",
-    # Table 7: CLINE-B "trained from the BERT-base model", without numbers of its own. Uncased is ours.
+    # Table 7: CLINE-B "trained from the BERT-base model", without specific numbers. Uncased is ours.
     model=replace(_CLINE_ROBERTA_BASE.model, architecture="bert", start_from="bert-base-uncased"),
 )
 CONTINUE = PretrainConfig(
@@ -264,7 +264,7 @@ CONTINUE = PretrainConfig(
     optimizer=OptimizerConfig(learning_rate=5e-5, warmup_steps=100),
     train=TrainConfig(steps=10_000, precision="auto"),
 )
-"""What a run starts from that continues a checkpoint and names no preset."""
+"""Default configuration of a run that continues a checkpoint and names no preset."""
 
 PRESETS = {
     config.preset: config
@@ -292,11 +292,11 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class Published:
-    """What a preset's paper says beside its options."""
+    """What a preset's paper reports besides its options."""
 
     source: str
     text: str = ""
-    """What it was trained on; empty where that does not matter here."""
+    """Training corpus; empty where that does not matter here."""
     hours: str = ""
     """Time that the paper reports."""
 
@@ -326,14 +326,14 @@ PUBLISHED = {
     "cline-bert-base": Published(f"{_WANG} and Table 7", "BookCorpus and English Wikipedia"),
     "cline-roberta-base": Published(_WANG, "BookCorpus and English Wikipedia"),
 }
-"""Name of each preset to where its numbers come from."""
+"""Source of each preset's numbers, by its name."""
 
 
 def preset(name: str) -> PretrainConfig:
-    """Look a preset up.
+    """Look up a preset.
 
     Raises:
-        ConfigError: for an unknown name, with the closest one.
+        ConfigError: for an unknown name, suggesting the closest one.
 
     Example:
         >>> preset("electra-small").model.hidden_size

@@ -1,6 +1,6 @@
-"""Stages of a run: stretches of steps in which some options differ, resolved into one configuration each.
+"""Stages of a run: consecutive parts in which some options differ, each resolved into a configuration.
 
-A run without stages is a run of one stage: whatever trains asks ``stages_of`` and knows no other case.
+A run without stages is a run of one stage: training code always uses ``stages_of`` and needs no special case.
 """
 
 from __future__ import annotations
@@ -39,45 +39,45 @@ OF_THE_RUN = (
     *(f"objective.cline.{name}" for name in ("variant", "rtd", "contrast", "weights", "pooling")),
     "optimizer.name",
 )
-"""Of these, what nevertheless belongs to the run: it says which weights there are, and what their optimizer keeps."""
+"""Exceptions that belong to the run: they determine which weights there are, and the optimizer's state."""
 
 OF_THE_START = ("optimizer.warmup_steps=0", "train.batch_warmup_steps=0")
-"""What later stages have unless they say otherwise: a run warms up once."""
+"""Settings of later stages unless they set these themselves: a run warms up once."""
 
 FORM = 'write  [[stage]]  with  name = "decay"  and  steps = 1000  for each (docs/stages.md)'
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage with everything resolved."""
+    """A stage with its resolved configuration."""
 
     name: str
-    """Empty for the one of a run without stages."""
+    """Empty for the only stage of a run without stages."""
     config: PretrainConfig
-    """The run's, with this stage's settings; its ``train.steps`` are the whole run's."""
+    """The run's, with this stage's settings; ``train.steps`` is the whole run's."""
     steps: range
     """Optimizer steps, counted over the whole run."""
     row: int = 0
-    """Rows that were read before it."""
+    """Number of rows read before this stage."""
     place: int = 0
-    """Of these, those of the same corpus in rows of the same length: it goes on behind them."""
+    """Of these, rows of the same corpus with the same options: this stage continues after them."""
 
     @property
     def num_rows(self) -> int:
-        """Rows that it reads."""
+        """Number of rows that it reads."""
         return rows_before(self.config.train, len(self.steps))
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that it reads, with padding."""
+        """Number of tokens that it reads, including padding."""
         return self.num_rows * self.config.corpus.length
 
 
 def stages_of(config: PretrainConfig) -> list[Stage]:
     """Resolve a run's stages, in order.
 
-    What a stage does not set is as the run has it; but its warm-ups, of the learning rate and of rows, are the first
-    stage's alone.
+    Options that a stage does not set are the run's; but only the first stage inherits the warm-ups of learning rate and
+    batch size.
 
     Example:
         >>> decay = StageConfig("decay", 10, ("optimizer.schedule=1-sqrt",))
@@ -100,7 +100,7 @@ def stages_of(config: PretrainConfig) -> list[Stage]:
 
 
 def _rows_read(corpus: CorpusConfig) -> Any:
-    """Say which rows are read, however their folders and shares are spelled."""
+    """Key of the rows that are read, independent of how folders and shares are spelled."""
     weights = [source.weight for source in corpus.sources]
     total = sum(weight for weight in weights if weight is not None)
     shares = tuple(None if weight is None else weight / total for weight in weights)
@@ -109,7 +109,7 @@ def _rows_read(corpus: CorpusConfig) -> Any:
 
 
 def stage_at(stages: Sequence[Stage], step: int) -> int:
-    """Number of the stage that takes a step, from 0; of a finished run's last step it is the last.
+    """Index of the stage to which a step (from 0) belongs; the last one for a finished run.
 
     Example:
         >>> stages = stages_of(with_stages(PretrainConfig(), [StageConfig("a", 2), StageConfig("b", 2)]))
@@ -120,16 +120,16 @@ def stage_at(stages: Sequence[Stage], step: int) -> int:
 
 
 def with_stages(config: PretrainConfig, stages: Sequence[StageConfig]) -> PretrainConfig:
-    """Give a run stages instead of those that it has; its steps are theirs together."""
+    """Replace the stages of a run; its number of steps becomes their total."""
     steps = sum(stage.steps for stage in stages)
     return replace(config, stages=tuple(stages), train=replace(config.train, steps=steps)) if stages else config
 
 
 def with_settings(config: PretrainConfig, settings: Sequence[str]) -> PretrainConfig:
-    """Change stages: ``stages.NAME.KEY=VALUE``, of which ``steps`` and ``keep`` are the stage's own.
+    """Change stages with ``stages.NAME.KEY=VALUE``; ``steps`` and ``keep`` are the stage's own fields.
 
     Raises:
-        ConfigError: for a stage that the run has not.
+        ConfigError: for a stage that the run does not have.
     """
     changed = {stage.name: stage for stage in config.stages}
     for setting in settings:
@@ -151,10 +151,10 @@ def with_settings(config: PretrainConfig, settings: Sequence[str]) -> PretrainCo
 
 
 def with_total(config: PretrainConfig, steps: int) -> PretrainConfig:
-    """Stretch or shrink all stages alike, so that they have so many steps together.
+    """Scale all stages proportionally to a total number of steps.
 
     Raises:
-        ConfigError: for so few that a stage would have none.
+        ConfigError: if a stage would have no steps.
 
     Example:
         >>> config = with_stages(PretrainConfig(), [StageConfig("a", 90), StageConfig("b", 10)])
@@ -180,11 +180,11 @@ def read_stages(path: Path, config: PretrainConfig) -> tuple[StageConfig, ...]:
 
     Args:
         path: A TOML file of tables ``[[stage]]``, each with a ``name``, its length (``steps``, or ``tokens``), ``keep``
-            if the model of its end is to be kept, and options by their dotted names or as nested tables.
-        config: The run's, which they are over.
+            to keep the model at its end, and options by their dotted names or as nested tables.
+        config: The run's configuration, which the stages override.
 
     Raises:
-        ConfigError: for a file that is missing or no TOML, and for stages that are none.
+        ConfigError: for a file that is missing or not TOML, and for invalid stages.
     """
     try:
         content = tomllib.loads(path.read_bytes().decode())
@@ -201,7 +201,7 @@ def read_stages(path: Path, config: PretrainConfig) -> tuple[StageConfig, ...]:
 
 
 def check_stages(config: PretrainConfig) -> None:
-    """Refuse stages that no run can have, and validate each stage's configuration.
+    """Refuse invalid stages, and validate each stage's configuration.
 
     What depends on corpora, the model or the number of processes is checked where these are known.
 
@@ -225,7 +225,7 @@ def check_stages(config: PretrainConfig) -> None:
 
 
 def steps_kept(config: PretrainConfig) -> dict[int, float]:
-    """Steps at which the model is kept for good, each with its share of the run: the run's, and ends of stages."""
+    """Steps at which the model is kept permanently, each with its share of the run: the run's, and ends of stages."""
     kept, total = steps_to_keep(config.train), config.train.steps
     done = 0
     for stage in config.stages:
@@ -237,7 +237,7 @@ def steps_kept(config: PretrainConfig) -> dict[int, float]:
 
 @contextmanager
 def naming(stage: Stage) -> Iterator[None]:
-    """Let errors within say which stage they are of."""
+    """Add the stage's name to errors raised within."""
     try:
         yield
     except TruenegError as error:
@@ -248,7 +248,7 @@ def naming(stage: Stage) -> Iterator[None]:
 
 
 def describe_stages(config: PretrainConfig) -> Iterator[dict[str, Any]]:
-    """What each stage is: its steps, rows and tokens, and what is usually changed between stages."""
+    """Describe each stage: its steps, rows and tokens, and the options that usually change between stages."""
     for stage in stages_of(config):
         train, optimizer, corpus = stage.config.train, stage.config.optimizer, stage.config.corpus
         first, last = rows_of_step(train, 0), rows_of_step(train, len(stage.steps) - 1)
@@ -292,7 +292,7 @@ def _stage(table: Mapping[str, Any], number: int, path: Path, config: PretrainCo
 
 
 def _text(key: str, value: Any, where: str) -> str:
-    """A value as ``--set`` takes it."""
+    """A value as ``--set`` accepts it."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
@@ -308,7 +308,7 @@ def _named(config: PretrainConfig, key: str, where: str) -> str:
 
 
 def check_names(config: PretrainConfig) -> None:
-    """Refuse stages without names of their own or without steps, and with settings that no stage may have.
+    """Refuse stages without unique names, without steps, or with settings that a stage may not have.
 
     Raises:
         ConfigError: naming the stage.
@@ -347,7 +347,7 @@ def _check_settings(config: PretrainConfig, stage: StageConfig) -> None:
 
 
 def _check_rope(config: PretrainConfig) -> None:
-    """Refuse a base that is left to the checkpoint where another stage sets it: a resumed run has its own."""
+    """Refuse a RoPE base left to the checkpoint if another stage sets it: a resumed run's checkpoint has its own."""
     stages = stages_of(config)
     for key in ("rope_theta", "rope_theta_local"):
         values = {stage.name: getattr(stage.config.model, key) for stage in stages}

@@ -1,4 +1,4 @@
-"""Refuse numbers out of bounds, and settings that have no effect where others say so."""
+"""Refuse numbers out of bounds, and settings that have no effect together with the others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trueneg.errors import ConfigError
 from trueneg.registry import load_plugins
 
 Needs = tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...]
-"""Options by what their names begin with, when alone they do something, and what a user is told otherwise."""
+"""Prefixes of option names, the condition under which these options have an effect, and the message otherwise."""
 
 
 def validate(config: PretrainConfig | FinetuneConfig) -> None:
-    """Load the plugins that a configuration names, and refuse numbers out of the bounds of their options.
+    """Load the plugins that a configuration names, and refuse numbers outside their options' bounds.
 
     What depends on the corpus, the model or the number of processes is checked where these are known.
 
@@ -42,14 +42,14 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
             raise ConfigError(f"{name} must be {rule.bounds}, got {value}")
     if isinstance(config, PretrainConfig):
         steps_to_keep(config.train)
-        _ = config.corpus.sources, config.corpus.measured  # refused here if they cannot be read
+        _ = config.corpus.sources, config.corpus.measured  # raises here if they are invalid
 
 
 def steps_to_keep(train: TrainConfig) -> dict[int, float]:
-    """Steps at which the model is kept for good, by ``keep_at`` and ``keep_every``, each with its share of the run.
+    """Steps at which ``keep_at`` and ``keep_every`` keep the model permanently, each with its share of the run.
 
     Raises:
-        ConfigError: for shares that are no numbers, not in (0, 1], not in rising order, or so close that they are one
+        ConfigError: for shares that are not numbers, not in (0, 1], not increasing, or so close that they are the same
             step.
 
     Example:
@@ -85,11 +85,11 @@ def steps_to_keep(train: TrainConfig) -> dict[int, float]:
 def check_options_apply(config: PretrainConfig | FinetuneConfig, settings: Sequence[str]) -> None:
     """Refuse settings that have no effect in the configuration they are part of.
 
-    Defaults, presets and saved configurations are not looked at: they say everything, whether it matters or not.
+    Defaults, presets and saved configurations are not checked: they set every option, whether it matters or not.
 
     Args:
         config: The configuration with its settings.
-        settings: ``key=value``, as ``codec.override`` took them.
+        settings: ``key=value``, as passed to ``codec.override``.
 
     Raises:
         ConfigError: naming the option, and what it needs.

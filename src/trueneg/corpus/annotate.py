@@ -1,4 +1,4 @@
-"""Annotating a corpus: an annotator is handed all its rows, what it accepts is written next to it, resumably."""
+"""Annotate a corpus: run an annotator over all its rows and write the substitutes it accepts, resumably."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from trueneg.files.whole import flush, whole_file, write_json, write_whole
 _AGAIN = "run the same command again to go on from there"
 ANNOTATIONS = "annotations"
 """Kind of a plan whose parts are annotations."""
-_DONE = "part.json"  # of a part: what was found in it, written last
-_SAVE_SECONDS = 30.0  # a killed run loses no more
+_DONE = "part.json"  # description of a part, written last
+_SAVE_SECONDS = 30.0  # a killed run loses at most this much work
 _GROWING = ("counts", "substitutes", "credits")  # written batch by batch; ``blocks`` follows from the counts
 _STRETCH = 1 << 22  # bytes read at once
 
@@ -50,13 +50,13 @@ _Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Accepted:
-    """What may stand in the place of tokens of a batch of rows, in any order.
+    """Accepted substitutes for tokens of a batch of rows, in any order.
 
     Attributes:
         rows: the row of each pair of token and substitute, int64 [num_pairs].
         columns: the token's column, int64 [num_pairs].
-        substitutes: the id put there, int64 [num_pairs]: never the token itself, and none twice for a token.
-        credit: how good it is there, float [num_pairs] in [0, 1]; 0 is as good as not listed.
+        substitutes: the substitute's id, int64 [num_pairs]: never the token itself, and none twice for a token.
+        credit: how good it is in this context, float [num_pairs] in [0, 1]; 0 is the same as not listed.
     """
 
     rows: _Int64s
@@ -66,23 +66,23 @@ class Accepted:
 
 
 class Annotator(Protocol):
-    """Looks at rows of text and lists the substitutes it accepts at their ordinary tokens.
+    """Lists the substitutes it accepts for the tokens of rows of text, special tokens excluded.
 
     It is called with rows ``[CLS] chunk [SEP]`` in the corpus's order, each a chunk of one document, so that every
-    token of the corpus is looked at once, with the context of its row. What it answers for a row must not depend on
-    the rows it is batched with.
+    token of the corpus is annotated once, with the context of its row. Its result for a row must not depend on the
+    other rows of the batch.
     """
 
     @property
     def detector(self) -> str:
-        """What options call it."""
+        """Its name in the options."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """Where its resources and its threshold come from."""
 
     def __call__(self, batch: RowBatch) -> Accepted:
-        """List what it accepts."""
+        """List the accepted substitutes."""
 
 
 def write_annotations(
@@ -100,9 +100,9 @@ def write_annotations(
     verify: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> AnnotationsInfo:
-    """Let an annotator look at every token of a corpus and write down what it accepts.
+    """Run an annotator over every token of a corpus and write the substitutes it accepts.
 
-    A run that is killed or interrupted keeps what it has written, and the same call goes on from there; a call for
+    A run that is killed or interrupted keeps what it has written, and the same call resumes from there; a call with
     another corpus, detector or options is refused.
 
     Args:
@@ -110,24 +110,24 @@ def write_annotations(
         annotate: the annotator.
         out: the folder to write; absent, empty, or with unfinished annotations.
         splits: names of splits; all by default.
-        most: substitutes kept for a token, the best ones; the rest is counted.
-        length: tokens of a row, its special tokens included: the context of the annotator.
-        batch_size: rows handed over at once; the files do not depend on it, but that an encoder in bfloat16 rounds
-            differently beside other rows: of 10,876 pairs one was accepted with one size and not with another.
-        max_rows: look at so many rows of each split only, for a trial.
-        part: look at a part of these rows only, such as "3/16"; ``finish_annotations`` puts all parts together, to
-            the files that one call without parts writes, but for such rounding.
-        overwrite: replace annotations in ``out`` that are finished, or were begun otherwise.
-        verify: compare the corpus's files with their checksums before: see ``Corpus.open``.
-        progress: called with the number of tokens looked at since the last call, those of an earlier run included.
+        most: maximum number of substitutes kept for a token, the best ones; the rest are only counted.
+        length: row length in tokens, including special tokens: the context of the annotator.
+        batch_size: rows per call of the annotator; the files do not depend on it, except that an encoder in bfloat16
+            rounds differently in other batches: of 10,876 pairs one was accepted with one size and not with another.
+        max_rows: annotate only so many rows of each split, for a trial.
+        part: annotate only a part of these rows, such as "3/16"; ``finish_annotations`` merges all parts into the
+            files that one call without parts writes, except for such rounding.
+        overwrite: replace annotations in ``out`` that are finished, or were begun with other inputs.
+        verify: first compare the corpus's files with their checksums: see ``Corpus.open``.
+        progress: called with the number of tokens annotated since the last call, including those of an earlier run.
 
     Returns:
         The description written to ``annotations.json``.
 
     Raises:
         CorpusError: for a corpus that cannot be opened, a split it does not have, limits below 1, a folder that
-            holds something else, finished annotations or other ones begun, or a full disk.
-        ValueError: if the annotator lists what it must not.
+            holds something else, finished annotations or annotations of other inputs, or a full disk.
+        ValueError: if the annotator returns an invalid substitute or credit.
         Interrupted: after Ctrl-C; what is written is kept.
     """
     if not 1 <= most <= MOST:
@@ -142,7 +142,7 @@ def write_annotations(
         tokenizer_fingerprint=described.tokenizer_fingerprint,
         dtype=described.dtype,
         detector=annotate.detector,
-        provenance=dict(sorted(annotate.provenance.items())),  # a table that is read has another order than one made
+        provenance=dict(sorted(annotate.provenance.items())),  # a table read from disk has another order than a new one
         most=most,
         length=length,
         splits={name: SplitAnnotations(split.num_tokens) for name, split in opened.items()},
@@ -182,13 +182,13 @@ def write_annotations(
 
 
 def finish_annotations(out: str | Path) -> AnnotationsInfo:
-    """Put the parts of annotations together into what one call of ``write_annotations`` writes; then remove them.
+    """Merge the parts of annotations into what one call of ``write_annotations`` writes; then remove the parts.
 
     Args:
         out: the folder.
 
     Raises:
-        CorpusError: if a part is missing, damaged, or was made otherwise.
+        CorpusError: if a part is missing, damaged, or was made from other inputs.
     """
     folder, parts = Path(out), Path(out) / PARTS
     plan = read_plan(parts)
@@ -217,7 +217,7 @@ def finish_annotations(out: str | Path) -> AnnotationsInfo:
 
 
 def _joined(folder: Path, split: Split, parts: Sequence[tuple[Path, SplitAnnotations]]) -> SplitAnnotations:
-    """Write a split's files one after another; what was found in all of it."""
+    """Concatenate the files of a split's parts; return their total counts."""
     checksums = {}
     for part in _GROWING:
         path = part_path(folder, split, part)
@@ -248,7 +248,7 @@ def _part_folder(folder: Path, number: int) -> Path:
 
 
 def _listed(batch: RowBatch, accepted: Accepted, vocab_size: int) -> Accepted:
-    """What has credit, once it is certain that it can be stored."""
+    """The substitutes with credit above 0, after checking that they can be stored."""
     if not ((accepted.credit >= 0) & (accepted.credit <= 1)).all():
         raise ValueError("the annotator gives credit outside [0, 1]")
     has_credit = accepted.credit > 0
@@ -273,7 +273,7 @@ class _Packed:
 
 
 def _pack(batch: RowBatch, accepted: Accepted, most: int) -> _Packed:
-    """Order pairs by token, then from the best to the worst, then by id, and keep the first of each token."""
+    """Sort pairs by token, then from best to worst, then by id, and keep the first ``most`` of each token."""
     is_token = ~batch.is_special
     place = accepted.rows * batch.input_ids.shape[1] + accepted.columns
     number = (np.cumsum(is_token) - 1)[place]
@@ -298,7 +298,7 @@ class _Journal:
 
     folder: Path
     info: AnnotationsInfo
-    """Of what is written: its splits grow."""
+    """Description of what is written: its splits grow."""
 
     @classmethod
     def open(cls, folder: Path, info: AnnotationsInfo, *, overwrite: bool) -> _Journal:
@@ -318,14 +318,14 @@ class _Journal:
         return journal
 
     def note(self, split: Split, done: SplitAnnotations) -> None:
-        """Take down what a split has come to, without saving it."""
+        """Record the progress of a split, without saving it."""
         self.info = replace(self.info, splits={**self.info.splits, split: done})
 
     def save(self) -> None:
         write_journal(self.folder / JOURNAL_FILE, dataclasses.asdict(self.info))
 
     def finish(self) -> AnnotationsInfo:
-        """Add what follows from the files, and the description."""
+        """Write the files derived from others, and the description."""
         for name, done in self.info.splits.items():
             path = part_path(self.folder, name, "blocks")
             write_whole(path, block_starts(part_path(self.folder, name, "counts")).astype("<i8").tobytes())
@@ -337,7 +337,7 @@ class _Journal:
 
 
 def _inputs(info: AnnotationsInfo) -> dict[str, Any]:
-    """What a run was begun with, however much it has written."""
+    """The inputs of a run, independent of how much it has written."""
     splits = {name: SplitAnnotations(split.num_tokens) for name, split in info.splits.items()}
     return dataclasses.asdict(replace(info, splits=splits))
 
@@ -363,7 +363,7 @@ def _read_journal(folder: Path) -> AnnotationsInfo | None:
 
 
 def _digest(path: Path, size: int) -> Any:
-    """SHA-256 of the first bytes of a file, which takes in more."""
+    """SHA-256 of the first ``size`` bytes of a file, as a hash object that can be updated."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while size and (stretch := file.read(min(size, _STRETCH))):
@@ -373,7 +373,7 @@ def _digest(path: Path, size: int) -> Any:
 
 
 class _SplitWriter:
-    """Appends to a split's files and notes in the journal how much of them counts."""
+    """Appends to a split's files and records in the journal how much of them is valid."""
 
     def __init__(self, journal: _Journal, split: Split) -> None:
         self._journal, self._split = journal, split
@@ -394,7 +394,7 @@ class _SplitWriter:
             path.parent.mkdir(exist_ok=True)
             path.touch()
             file = self._cleanup.enter_context(path.open("r+b"))
-            file.truncate(sizes[part])  # what lies beyond was written after the journal
+            file.truncate(sizes[part])  # anything beyond was written after the journal
             file.seek(sizes[part])
             self._files[part] = file
             self._digests[part] = _digest(path, sizes[part])
@@ -406,7 +406,7 @@ class _SplitWriter:
                 self._save()
 
     def write(self, batch: RowBatch, accepted: Accepted) -> int:
-        """Append what was accepted in the next rows; return their number of tokens."""
+        """Append the accepted substitutes of the next rows; return their number of tokens."""
         packed, done = _pack(batch, accepted, self._journal.info.most), self.done
         self._append("counts", packed.counts)
         self._append("substitutes", packed.substitutes.astype(self._dtype))

@@ -1,10 +1,10 @@
-"""What an annotator accepted, on disk: each token's substitutes and their credit, memory-mapped.
+"""Annotations on disk: each token's accepted substitutes and their credit, memory-mapped.
 
 A folder holds ``annotations.json`` (written last, so that a folder without it is unfinished) and for each split of
 the corpus four flat little-endian files: ``counts`` (uint8, a token's number of substitutes), ``substitutes`` (their
-ids, in the corpus's type, a token's best one first), ``credits`` (uint8, in 255ths) and ``blocks`` (int64, the number
+ids, in the corpus's dtype, a token's best one first), ``credits`` (uint8, in 255ths) and ``blocks`` (int64, the index
 of the first substitute of every 64th token, and the end). Any run of tokens is found in time that does not depend on
-where it is, and what belongs to it lies together.
+where it is, and its data are contiguous.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ INFO_FILE = "annotations.json"
 JOURNAL_FILE = "annotating.json"
 PARTS = ("counts", "blocks", "substitutes", "credits")
 BLOCK = 64
-"""Tokens whose counts are added up to find one of them: an eighth of a byte a token, and little to add."""
+"""Tokens per entry of ``blocks``: an eighth of a byte per token, and few counts to add up to find a token."""
 FULL = 255
 """The stored credit that means 1."""
 MOST = 255
-"""What a count can hold."""
+"""The largest value of a count."""
 _AGAIN = "copy the annotations or annotate the corpus again"
 _STRETCH = 1 << 22  # tokens whose counts are added up at once, a multiple of BLOCK
 
@@ -44,16 +44,16 @@ _UInt8s = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SplitAnnotations:
-    """What was found in a split.
+    """Counts of the annotations of a split.
 
     Attributes:
         num_tokens: tokens of the split.
-        num_annotated: those, the first of the split, that the annotator looked at.
-        num_rows: rows that it was handed for that.
+        num_annotated: tokens annotated, which are the first ones of the split.
+        num_rows: rows annotated.
         num_with_substitutes: tokens with a substitute.
         num_pairs: substitutes stored.
-        num_left_out: accepted substitutes beyond the largest number kept for a token.
-        most_found: the largest number stored for a token.
+        num_left_out: accepted substitutes beyond the largest number kept for a token, which are not stored.
+        most_found: the largest number of substitutes stored for a token.
         checksums: SHA-256 of each file, by part.
     """
 
@@ -68,23 +68,23 @@ class SplitAnnotations:
 
     @property
     def share(self) -> float:
-        """The part of the split that the annotator looked at, in [0, 1]."""
+        """The share of the split's tokens that are annotated, in [0, 1]."""
         return self.num_annotated / self.num_tokens
 
 
 @dataclass(frozen=True)
 class AnnotationsInfo(Description):
-    """What annotations say of themselves.
+    """Description of annotations.
 
     Attributes:
         corpus: the corpus's fingerprint.
-        tokenizer_fingerprint: its tokenizer's.
-        dtype: numpy name of the stored ids.
-        detector: who annotated, as options name it.
+        tokenizer_fingerprint: its tokenizer's fingerprint.
+        dtype: numpy dtype name of the stored ids.
+        detector: the annotator's name in the options.
         provenance: where the detector's resources and threshold come from.
         most: the largest number of substitutes kept for a token, the best ones.
-        length: tokens of the rows that the annotator was handed: its context.
-        splits: by name.
+        length: row length in tokens: the annotator's context.
+        splits: counts of each split, by name.
         fingerprint: 16 hexadecimal digits over all of the above.
     """
 
@@ -101,7 +101,7 @@ class AnnotationsInfo(Description):
 
     @property
     def share(self) -> float:
-        """The part of all splits' tokens that the annotator looked at, in [0, 1]."""
+        """The share of all splits' tokens that are annotated, in [0, 1]."""
         splits = self.splits.values()
         return sum(split.num_annotated for split in splits) / sum(split.num_tokens for split in splits)
 
@@ -110,7 +110,7 @@ class AnnotationsInfo(Description):
         """Read a folder's ``annotations.json``.
 
         Raises:
-            CorpusError: if it is missing, torn, changed, or of another format version.
+            CorpusError: if it is missing, truncated, changed, or of another format version.
         """
         path = Path(folder) / INFO_FILE
         if not path.is_file():
@@ -122,7 +122,7 @@ class AnnotationsInfo(Description):
         return cls.read_file(path, "annotate the corpus again")
 
     def fault(self) -> str | None:
-        """Say what cannot be true of any annotations, however well they are described."""
+        """Return what is inconsistent in the description, None if nothing is."""
         if not self.splits:
             return "it has no split"
         for name, split in self.splits.items():
@@ -136,7 +136,7 @@ class AnnotationsInfo(Description):
 
 
 def part_path(folder: Path, split: str, part: str) -> Path:
-    """Where a part of a split lies."""
+    """The path of a part of a split."""
     return folder / split / f"{part}.bin"
 
 
@@ -151,7 +151,7 @@ def part_sizes(split: SplitAnnotations, dtype: np.dtype[Any]) -> dict[str, int]:
 
 
 def block_starts(counts: Path) -> _Int64s:
-    """The number of the first substitute of every block of tokens, and the end, out of the file of their counts."""
+    """The index of the first substitute of every block of tokens, and the end, computed from the file of counts."""
     sums = [np.zeros(1, dtype=np.int64)]
     with counts.open("rb") as file:
         while stretch := file.read(_STRETCH):
@@ -161,10 +161,10 @@ def block_starts(counts: Path) -> _Int64s:
 
 
 def quantised(credit: npt.ArrayLike) -> _UInt8s:
-    """Credit in [0, 1] as it is stored: in 255ths, the nearest, a half upwards, but never 0 for what has some.
+    """Quantise credit in [0, 1] to the nearest 255th, a half rounded up, but positive credit never to 0.
 
-    So 1 stays 1, what is at least 1/2 stays so, what is below 1/2 stays below, and everything above 1/510 is within
-    1/510 of what it was.
+    So 1 stays 1, credit of at least 1/2 stays at least 1/2, credit below 1/2 stays below, and credit above 1/510
+    changes by at most 1/510.
 
     Example:
         >>> quantised([0, 1e-9, 0.4999, 0.5, 1]).tolist()
@@ -182,8 +182,8 @@ class Annotations:
     Attributes:
         path: their folder.
         split: the split's name.
-        info: what they say of themselves.
-        vocab_size: of the corpus: no substitute is beyond.
+        info: their description.
+        vocab_size: vocabulary size of the corpus, above all ids of substitutes.
     """
 
     path: Path
@@ -193,7 +193,7 @@ class Annotations:
 
     @classmethod
     def open(cls, path: str | Path, corpus: Corpus) -> Annotations:
-        """Open what belongs to a split; where the corpus was verified as it was opened, it is, too.
+        """Open the annotations of a split; they are verified if the corpus was verified when it was opened.
 
         Raises:
             CorpusError: if the annotations are missing, unfinished, damaged, of another version or of another corpus,
@@ -210,7 +210,7 @@ class Annotations:
         return annotations
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse another corpus, or another of its splits.
+        """Refuse another corpus, or another split.
 
         Raises:
             CorpusError: naming both.
@@ -235,22 +235,22 @@ class Annotations:
 
     @property
     def counts(self) -> SplitAnnotations:
-        """What was found in the split."""
+        """Counts of the split."""
         return self.info.splits[self.split]
 
     @property
     def width(self) -> int:
-        """Substitutes in a list as it is handed out, at least 1: as many as the longest one of any split has."""
+        """Length of the padded lists of substitutes: that of the longest list of any split, at least 1."""
         return max(1, *(split.most_found for split in self.info.splits.values()))
 
     def verify(self, *, again: bool = True) -> None:
-        """Compare the split's files with their checksums; see that they fit each other and the vocabulary.
+        """Compare the split's files with their checksums; check that they fit each other and the vocabulary.
 
         Args:
             again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
-            CorpusError: naming the first file that is not what was written.
+            CorpusError: naming the first file that is damaged.
         """
         files = [
             Expected(
@@ -264,7 +264,7 @@ class Annotations:
         verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
 
     def _fault(self, part: str) -> str | None:
-        """What is wrong with a file that is what was written."""
+        """What is wrong with the content of a file whose checksum is right."""
         if part == "counts" and int(self._counts.max()) > self.counts.most_found:
             return f"a token has more than {self.counts.most_found} substitutes"
         if part == "blocks":
@@ -277,23 +277,23 @@ class Annotations:
         return None
 
     def windows(self, starts: _Int64s, width: int) -> tuple[npt.NDArray[np.int32], _UInt8s]:
-        """Substitutes of runs of tokens, one run a row; none past what is annotated.
+        """Substitutes of runs of tokens, one run per row; none past the annotated tokens.
 
         Args:
-            starts: number of each run's first token, [n].
-            width: tokens of a run.
+            starts: index of each run's first token, [n].
+            width: run length in tokens.
 
         Returns:
             Ids, int32 [n, width, self.width], and their credit in 255ths, uint8 of the same shape: the best first,
-            0 and 0 where there are no more.
+            both padded with 0.
         """
         return self.lists(*self.places(starts, width))
 
     def places(self, starts: _Int64s, width: int) -> tuple[_UInt8s, _Int64s]:
-        """Where the substitutes of runs of tokens lie.
+        """Locate the substitutes of runs of tokens.
 
         Returns:
-            How many each token has, uint8 [n, width], and the number of its first, int64 [n, width].
+            The number of each token's substitutes, uint8 [n, width], and the index of its first, int64 [n, width].
         """
         block = np.minimum(starts // BLOCK, len(self._blocks) - 1)
         places = (block * BLOCK)[:, None] + np.arange(BLOCK - 1 + width)
@@ -305,11 +305,11 @@ class Annotations:
         return wanted, np.take_along_axis(ends, columns, axis=1) - wanted
 
     def lists(self, counts: _UInt8s, first: _Int64s) -> tuple[npt.NDArray[np.int32], _UInt8s]:
-        """Substitutes that lie somewhere, as ``places`` says.
+        """Substitutes at the locations that ``places`` returns.
 
         Args:
-            counts: how many, of any shape.
-            first: the number of the first, of the same shape.
+            counts: the number of each token's substitutes, of any shape.
+            first: the index of the first, of the same shape.
 
         Returns:
             As ``windows``, of the shape [*counts.shape, self.width].
@@ -344,6 +344,6 @@ class Annotations:
 
     def _map(self, part: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         file = part_path(self.path, self.split, part)
-        if not file.stat().st_size:  # of which the system makes no map
+        if not file.stat().st_size:  # an empty file cannot be memory-mapped
             return np.zeros(0, dtype=dtype)
         return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray)  # indexes faster than a memmap

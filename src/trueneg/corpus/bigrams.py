@@ -19,21 +19,21 @@ from trueneg.files.arrays import ArrayFile
 from trueneg.terminal.progress import Tell, untold
 
 BOUNDARY = "<s>"
-"""Stands before a text's first word and after its last one; no word is written like it."""
+"""Marks the beginning and the end of a text; no word is written like it."""
 MIN_COUNT = 2
-"""Occurrences of a pair that is kept: half of all pairs occur once."""
+"""Minimum count of a pair that is kept: half of all pairs occur once."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _FILE = ArrayFile("counts of bigrams", "1", CorpusError, "make it with 'trueneg detect bigrams'")
 _DOCUMENTS = 1 << 12
-"""That are decoded at once."""
+"""Documents decoded at once."""
 _PAIRS = 1 << 22
-"""That are counted at once."""
+"""Pairs counted at once."""
 _SECOND = 32
 """Bits of a pair's second word."""
 
 
 def words_of(text: str) -> list[str]:
-    """Split text into words in lower case; every mark is a word of its own.
+    """Split text into words in lower case; every punctuation mark is a word of its own.
 
     Example:
         >>> words_of("It's well-known.")
@@ -44,14 +44,14 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Bigrams:
-    """Counts of words and of pairs of neighbours.
+    """Counts of words and of pairs of neighbouring words.
 
     Attributes:
         words: Each once, in lower case.
         word_counts: int64 ``[words]``.
         pairs: The first word's number times 2^32 plus the second's, ascending, int64 ``[pairs]``.
         pair_counts: int64 ``[pairs]``.
-        provenance: The corpus.
+        provenance: Where the counts come from.
     """
 
     words: tuple[str, ...]
@@ -69,7 +69,7 @@ class Bigrams:
 
     @cached_property
     def digest(self) -> str:
-        """Name the counts, in 16 hexadecimal digits that follow from them."""
+        """Digest of the words and counts: 16 hexadecimal digits."""
         found = hashlib.sha256("\n".join(self.words).encode())
         for counts in (self.word_counts, self.pairs, self.pair_counts):
             found.update(np.ascontiguousarray(counts).data)
@@ -86,7 +86,7 @@ class Bigrams:
         return np.where(numbers >= 0, self.word_counts[numbers], 0)
 
     def of_pairs(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.int64]:
-        """Count pairs of neighbours; 0 for what never occurred, or less often than was kept: int64 ``[n]``."""
+        """Count pairs of neighbours; 0 for pairs that never occurred, or too rarely to be kept: int64 ``[n]``."""
         one, other = self._numbers(first), self._numbers(second)
         codes = (one << _SECOND) | other
         places = np.searchsorted(self.pairs, codes).clip(max=len(self.pairs) - 1)
@@ -124,12 +124,12 @@ class Bigrams:
 
 
 def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: Tell = untold) -> Bigrams:
-    """Count the words of a corpus's documents, and their neighbours.
+    """Count the words of a corpus's documents, and the pairs of neighbouring words.
 
     Args:
-        corpus: Any.
-        min_count: Occurrences that a pair needs to be kept.
-        progress: Called with the number of documents that have been read, and of all.
+        corpus: The corpus.
+        min_count: Minimum count of a pair that is kept.
+        progress: Called with the number of documents read so far, and of all documents.
 
     Raises:
         CorpusError: if no pair occurs so often.
@@ -142,7 +142,7 @@ def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: Tell 
         word_counts = of_words + np.pad(word_counts, (0, len(of_words) - len(word_counts)))
         codes, times = np.unique((numbers[:-1] << _SECOND) | numbers[1:], return_counts=True)
         pairs, counts = _sum(np.concatenate([pairs, codes]), np.concatenate([counts, times]))
-    is_kept = (counts >= min_count) & (pairs != 0)  # from one document's end to the next one's beginning
+    is_kept = (counts >= min_count) & (pairs != 0)  # 0: one document's end and the next one's beginning
     if not is_kept.any():
         raise CorpusError(f"no pair of words occurs {min_count} times: give more text, or a smaller --min-count")
     about = {"corpus": corpus.info.fingerprint, "min_count": str(min_count)}
@@ -150,7 +150,7 @@ def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: Tell 
 
 
 def _chunks(corpus: Corpus, index: dict[str, int], progress: Tell) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of words, a boundary at each end of every document."""
+    """Yield the numbers of words, with a boundary at each end of every document."""
     tokenizer, total = corpus.load_tokenizer(), corpus.num_documents
     numbers = [0]
     for first in range(0, total, _DOCUMENTS):

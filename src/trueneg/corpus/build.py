@@ -1,4 +1,4 @@
-"""Text to a corpus on disk: in parallel, resumable after a kill, the same bytes for any number of workers."""
+"""Build a corpus on disk from text: in parallel, resumable, with the same bytes for any number of workers."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from trueneg.workers import follow_parent
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_UNIT_CHARACTERS = 1 << 20  # of text to one call of the tokenizer: large against its overhead, small in memory
+_UNIT_CHARACTERS = 1 << 20  # of text per call of the tokenizer: large against its overhead, small in memory
 _MOST_UNKNOWN = 0.01
 _AGAIN = "run the same command again to go on from the finished shards"
 
 _Described = tuple[str, int | None, int | str]
-"""Name and size of a file, and the time of its last change, or what its server has instead."""
+"""Name and size of a file, and its modification time or, for a remote file, its version."""
 
 
 def build_corpus(
@@ -72,35 +72,35 @@ def build_corpus(
 ) -> CorpusInfo:
     """Tokenize sources into a corpus folder.
 
-    The files written depend on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
-    tagger only, and those that every corpus has do not depend on the tagger. A build that is killed or
-    interrupted keeps its finished shards, and the same call goes on from them; one that is finished is kept as it is.
-    A call with other inputs is refused.
+    The files written depend only on the text, the tokenizer, ``valid``, ``seed``, ``shard_tokens``, ``lines`` and the
+    tagger, and the files that every corpus has do not depend on the tagger. A build that is killed or interrupted
+    keeps its finished shards, and the same call resumes from them; a finished build is kept as it is. A call with
+    other inputs is refused.
 
     Args:
         sources: files, folders, globs, URLs or hub data sets, in the order to store them.
         tokenizer: a folder or hub name; a copy is kept in ``out/tokenizer``.
         out: the folder to write; absent, empty, or with an unfinished build.
-        workers: processes that tokenize.
+        workers: number of processes that tokenize.
         valid: a source of validation text, or the fraction of documents to hold out, chosen by a hash of
-            ``seed`` and the document's text, so that equal documents fall on the same side.
+            ``seed`` and the document's text, so that equal documents go to the same split.
         seed: chooses the documents held out.
-        shard_tokens: a shard ends with the document that reaches so many tokens; a killed build loses at
+        shard_tokens: a shard ends with the document that reaches this many tokens; a killed build loses at
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
-        lines: make every line a document of its own, as line-by-line benchmarks have it.
-        max_document_mib: most MiB of a line, a row or a text; longer ones are refused.
-        tagger: name of who tags the words with their parts of speech, see ``trueneg.corpus.tags``; None: nobody.
+        lines: make every line a document of its own, as in line-by-line benchmarks.
+        max_document_mib: maximum MiB of a line, a row or a text; longer ones are refused.
+        tagger: name of the part-of-speech tagger, see ``trueneg.corpus.tags``; None for no tags.
         overwrite: replace a corpus in ``out`` that is finished, or was begun with other inputs.
-        progress: called with the number of UTF-8 bytes of text dealt with since the last call; those that an
-            earlier, killed build had stored count as well.
+        progress: called with the number of UTF-8 bytes of text processed since the last call, including those
+            that an earlier, killed build had stored.
 
     Returns:
         The description written to ``corpus.json``.
 
     Raises:
         CorpusError: for text that cannot be read, a folder that holds something else, a corpus finished or begun
-            with other inputs, validation files that are also to be trained on, a fraction that is none, no text at
+            with other inputs, validation files that are also training files, an invalid fraction, no text at
             all, or a full disk.
         ModelError: for a tokenizer that cannot be used.
         ConfigError, MissingExtraError, LexiconError: for a tagger that is unknown or not installed.
@@ -141,12 +141,12 @@ def build_corpus(
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the bytes of a corpus follow from.
+    """What determines the bytes of a corpus.
 
     Attributes:
         inputs: JSON-ready: the files and the options.
-        tokenizer: of all texts.
-        tagger: of their words; None without tags.
+        tokenizer: the tokenizer of all texts.
+        tagger: the tagger of their words; None without tags.
     """
 
     inputs: dict[str, Any]
@@ -155,7 +155,7 @@ class Recipe:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """Of the corpus."""
+        """The splits of the corpus."""
         return ("train",) if self.inputs["valid"] is None else ("train", "valid")
 
 
@@ -172,9 +172,9 @@ def prepare(
     tagger: str | None,
     is_checked: bool = True,
 ) -> Recipe:
-    """Load what ``build_corpus`` needs for its arguments, and look at every source.
+    """Load what ``build_corpus`` needs for its arguments, and inspect every source.
 
-    With ``is_checked`` the first document of every file is read, so that what is wrong with one is found early.
+    With ``is_checked`` the first document of every file is read, so that faulty files are found early.
     """
     if shard_tokens < 1:
         raise CorpusError(f"shard tokens ({shard_tokens}) must be at least 1")
@@ -214,15 +214,15 @@ def store(
     overwrite: bool = False,
     own: Collection[str] = (),
 ) -> CorpusInfo:
-    """Write a corpus, going on from the shards that are finished.
+    """Write a corpus, resuming from the shards that are finished.
 
     Args:
-        folder: To write, which the caller holds.
+        folder: The folder to write, which the caller has locked.
         recipe: What it is made from.
-        encoded: Gives the documents in order, each with its split, without the first ones of each split, of which it
-            is told the number.
-        overwrite: Replace what is finished, or was begun with other inputs.
-        own: Names of what may lie in the folder beforehand.
+        encoded: Called with the number of documents per split that are already stored; yields the others in order,
+            with their split.
+        overwrite: Replace a corpus that is finished, or was begun with other inputs.
+        own: Names of other files that the folder may already hold.
     """
     fast = recipe.tokenizer
     vocab_size = max(fast.get_vocab().values()) + 1
@@ -289,7 +289,7 @@ def parse_valid(valid: str | float | None) -> tuple[float | None, str | None]:
 
 
 def _describe_source(source: str, check: Callable[[str, Sequence[TextFile]], None] | None) -> list[_Described]:
-    """Name, size and state of every file: what tells an unchanged source from a changed one."""
+    """Name, size and state of every file, by which a changed source is detected."""
     files = source_files(source)
     if files is None:
         return [(source, None, hub_state(source)[0])]
@@ -316,7 +316,7 @@ def _documents(
     overlap = None
     if valid_source is not None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruenegWarning)  # reading it again says it
+            warnings.simplefilter("ignore", TruenegWarning)  # the second reading warns
             overlap = Overlap(read(valid_source))
     for source in sources:
         for text in read(source):
@@ -331,7 +331,7 @@ def _documents(
 
 
 def uniform(text: str, seed: int) -> float:
-    """A number in [0, 1) that follows from a text and a seed."""
+    """A pseudo-random number in [0, 1) that depends on a text and a seed only."""
     digest = hashlib.blake2b(text.encode(), digest_size=8, salt=(seed % (1 << 64)).to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little") / (1 << 64)
 
@@ -349,7 +349,7 @@ class Unit:
 def units(
     documents: Iterator[tuple[Split, str]], done: Mapping[Split, int], skipped: Callable[[int], None]
 ) -> Iterator[Unit]:
-    """Group documents, in order within each split, without the first ``done`` ones, which are stored."""
+    """Group documents, in order within each split, skipping the first ``done`` ones, which are stored already."""
     left = dict(done)
     open_units = {split: Unit(split) for split in done}
     for split, text in documents:
@@ -400,7 +400,7 @@ def _encoded(
 
 
 def load_encoder(tokenizer_file: Path, tagger: Tagger | None) -> CorpusTokenizer:
-    """The function that encodes texts."""
+    """Load the function that encodes texts."""
     from tokenizers import Tokenizer
 
     return CorpusTokenizer(Tokenizer.from_file(str(tokenizer_file)), tagger)

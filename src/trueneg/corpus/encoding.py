@@ -1,4 +1,4 @@
-"""Texts to token ids and word starts, at the speed of the tokenizer's own batch call; and to tags, if requested."""
+"""Encode texts as token ids, word starts and, if requested, tags, as fast as the tokenizer's own batch call."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from trueneg.lexicon.tagging import Tagger, tag_text
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-# A tokenizer slows down on long texts and wants memory, so they go in pieces. A cut before the one space between
-# two words changes no token for nearly all tokenizers (the others are found out); a text without any is cut late.
+# Tokenizers are slow and need much memory on long texts, so these are cut into pieces. A cut before a single space
+# between two words changes no token for nearly all tokenizers (the others are detected); text without one is cut late.
 _PIECE_CHARACTERS = 1 << 12
 _LONGEST_PIECE = 1 << 20
 _SAFE_CUT = re.compile(r"(?<=\S)[ \n](?=\S)")
@@ -28,13 +28,13 @@ _METASPACE = "\u2581"
 
 @dataclass(frozen=True)
 class EncodedTags:
-    """The tagged words of documents one after another.
+    """The tagged words of concatenated documents.
 
     Attributes:
-        tags: of the word that a token belongs to, 0 for none, uint8 [num_tokens].
+        tags: tag of the word that each token belongs to, 0 for none, uint8 [num_tokens].
         forms: distinct words, each with the number of its tag.
-        words: which of them each word is, int64 [num_words].
-        last_tokens: where each word ends among the tokens, int64 [num_words], ascending.
+        words: index of each word in ``forms``, int64 [num_words].
+        last_tokens: index of each word's last token, int64 [num_words], ascending.
     """
 
     tags: npt.NDArray[np.uint8]
@@ -43,25 +43,25 @@ class EncodedTags:
     last_tokens: npt.NDArray[np.int64]
 
     def counts(self, start: int, stop: int) -> dict[tuple[str, int], int]:
-        """How often each word is met among the tokens from start to stop, without the last."""
+        """How often each word occurs among the tokens from ``start`` to ``stop``, exclusive."""
         first, last = np.searchsorted(self.last_tokens, [start, stop])
         found, times = np.unique(self.words[first:last], return_counts=True)
         return {self.forms[number]: count for number, count in zip(found.tolist(), times.tolist(), strict=True)}
 
     def without_first(self, count: int) -> EncodedTags:
-        """The words that end after so many tokens."""
+        """The same without the first ``count`` tokens and the words that end in them."""
         first = int(np.searchsorted(self.last_tokens, count))
         return EncodedTags(self.tags[count:], self.forms, self.words[first:], self.last_tokens[first:] - count)
 
 
 @dataclass(frozen=True)
 class TokenizedTexts:
-    """Documents one after another.
+    """Concatenated documents.
 
     Attributes:
         tokens: ids, uint16 or uint32, no special tokens, [num_tokens].
         is_word_start: bool, [num_tokens].
-        lengths: tokens of each document, int64, [num_documents]; 0 for one that is empty.
+        lengths: tokens of each document, int64, [num_documents]; 0 for an empty one.
         tagged: parts of speech; None without a tagger.
     """
 
@@ -71,7 +71,7 @@ class TokenizedTexts:
     tagged: EncodedTags | None = None
 
     def without_first(self, count: int) -> TokenizedTexts:
-        """The documents but the first ones."""
+        """All documents but the first ``count``."""
         start = int(self.lengths[:count].sum())
         tagged = None if self.tagged is None else self.tagged.without_first(start)
         return TokenizedTexts(self.tokens[start:], self.is_word_start[start:], self.lengths[count:], tagged)
@@ -80,12 +80,12 @@ class TokenizedTexts:
 class CorpusTokenizer:
     """A tokenizer as a function from texts to arrays.
 
-    Special tokens spelt out in a text (``[MASK]``, ``</s>``) are encoded as the plain text they are: a corpus
-    cannot forge them. Everything else is what the tokenizer gives.
+    Special tokens spelt out in a text (``[MASK]``, ``</s>``) are encoded as plain text, so a corpus cannot
+    forge them. Everything else is encoded as the tokenizer does.
 
     Args:
         tokenizer: the tokenizer; its options are changed.
-        tagger: tags the words too.
+        tagger: also tags the words; None for no tags.
     """
 
     def __init__(self, tokenizer: Tokenizer, tagger: Tagger | None = None) -> None:
@@ -126,7 +126,7 @@ class CorpusTokenizer:
     def _tagged(
         self, texts: Sequence[str], spans: npt.NDArray[np.int64], is_word_start: npt.NDArray[np.bool_]
     ) -> EncodedTags:
-        """Tag documents and tell each token's word by where both lie in the joined texts."""
+        """Tag documents and find each token's word by the positions of both in the joined texts."""
         assert self._tagger is not None
         found = [tag_text(text, self._tagger) for text in texts]
         begins = np.cumsum([0, *map(len, texts)])
@@ -136,11 +136,11 @@ class CorpusTokenizer:
             )
             for edge in ("starts", "ends")
         )
-        numbers = np.concatenate([np.zeros(1, np.uint8), *(t.tags for t in found)])  # the first is of no word
+        numbers = np.concatenate([np.zeros(1, np.uint8), *(t.tags for t in found)])  # the first is for no word
         word = _words_of(spans, starts, ends, is_word_start)
         is_edge = np.concatenate([is_word_start | (np.diff(word, prepend=-1) != 0), [True]])
         first, last = np.flatnonzero(is_edge[:-1] & (word >= 0)), np.flatnonzero(is_edge[1:] & (word >= 0))
-        # The tokenizer makes several words of the others, or a part of another one.
+        # The tokenizer splits the other words into several, or makes them part of another one.
         is_whole = (spans[first, 0] <= starts[word[first]]) & (spans[last, 1] == ends[word[last]])
         numbers[word[first[~is_whole]] + 1] = 0
 
@@ -176,11 +176,11 @@ def _words_of(
     ends: npt.NDArray[np.int64],
     is_word_start: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.int64]:
-    """Number the word that each token is in, white space before it aside, int64 [num_tokens]; -1 for none."""
+    """Index of the word that each token is in, ignoring white space before it, int64 [num_tokens]; -1 for none."""
     word = np.searchsorted(starts, spans[:, 1]) - 1  # the last one that begins before the token ends
-    ends = np.concatenate([[0], ends])  # of the word before, and of the word
+    ends = np.concatenate([[0], ends])  # [word]: of the word before; [word + 1]: of the word
     lies_within = (word >= 0) & (spans[:, 1] <= ends[word + 1]) & (spans[:, 0] >= ends[word])
-    # A token of white space alone, as SentencePiece has it before a word, goes with the rest of its word.
+    # A token of white space alone, as SentencePiece may have before a word, belongs to the word that follows.
     is_blank = is_word_start & (spans[:, 0] >= ends[word + 1])
     word = np.where(lies_within, word, -1)
     leads = np.flatnonzero(is_blank[:-1] & ~is_word_start[1:])
@@ -189,7 +189,7 @@ def _words_of(
 
 
 def is_uncased(tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer makes no difference between capital and small letters."""
+    """Whether a tokenizer ignores case."""
     normalizer = tokenizer.normalizer
     return normalizer is not None and "A" not in normalizer.normalize_str("A")
 
@@ -200,7 +200,7 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 def cut(text: str) -> list[str]:
-    """Cut a long text between words into pieces that join to the text; at least one piece, maybe empty."""
+    """Cut a long text between words into pieces that join to the text; at least one piece, possibly empty."""
     pieces, start = [], 0
     while len(text) - start > _PIECE_CHARACTERS:
         match = _SAFE_CUT.search(text, start + _PIECE_CHARACTERS, start + _LONGEST_PIECE)
@@ -212,7 +212,7 @@ def cut(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
-    """Keep the tokenizer library to one thread: the processes are the parallelism."""
+    """Restrict the tokenizer library to one thread: work is parallelized over processes."""
     before = os.environ.get("TOKENIZERS_PARALLELISM")
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     try:

@@ -1,4 +1,4 @@
-"""Files of a folder that takes hours to fill: refused when they are torn, and what a user can do about errors."""
+"""Helpers for folders that take hours to fill: reject damaged files, and tell users what to do about errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trueneg.files.records import read_record
 
 
 class Description:
-    """What a finished folder says of itself: base of frozen dataclasses with ``fingerprint`` and ``format_version``.
+    """Description of a finished folder: base of frozen dataclasses with ``fingerprint`` and ``format_version``.
 
-    Fields are each class's own, as their order is that of the file.
+    Each class declares all fields itself, as their order is that of the file.
     """
 
     FORMAT_VERSION: ClassVar[int] = 1
@@ -25,13 +25,13 @@ class Description:
     fingerprint: str
 
     def with_fingerprint(self) -> Self:
-        """The same, with the fingerprint that follows from the content."""
+        """Return a copy with the fingerprint of the content."""
         fields = cast(Any, self)
         content = dataclasses.asdict(fields) | dict.fromkeys(("fingerprint", *self.NOT_IN_FINGERPRINT))
         return cast(Self, dataclasses.replace(fields, fingerprint=fingerprint_of(content)))
 
     def fault(self) -> str | None:
-        """Say what is impossible in it, None if nothing is."""
+        """Return what is inconsistent in it, None if nothing is."""
         return None
 
     @classmethod
@@ -40,7 +40,7 @@ class Description:
 
         Args:
             path: The file.
-            remedy: What the user can do, as an order.
+            remedy: What the user can do, as an imperative.
 
         Raises:
             CorpusError: if it is missing, damaged, changed or of another version.
@@ -57,10 +57,10 @@ class Description:
 
 
 def check_size(file: Path, size: int, remedy: str) -> None:
-    """Refuse a file that is missing or has not so many bytes.
+    """Refuse a file that is missing or does not have this many bytes.
 
     Raises:
-        CorpusError: saying which of the two, and the remedy.
+        CorpusError: with the fault and the remedy.
     """
     found = file.stat().st_size if file.is_file() else None
     if found != size:
@@ -70,12 +70,12 @@ def check_size(file: Path, size: int, remedy: str) -> None:
 
 @contextmanager
 def user_errors(doing: str, kept: str, again: str) -> Iterator[None]:
-    """Turn what the system says into what the user can do.
+    """Turn errors of the system, and Ctrl-C, into errors that tell the user what to do.
 
     Args:
-        doing: What is under way, for "cannot go on …".
-        kept: What is there after Ctrl-C: what was annotated.
-        again: What to do then.
+        doing: The work in progress, for "cannot go on …".
+        kept: What is kept after Ctrl-C, as a clause: "what is annotated is kept".
+        again: How to continue, as an imperative.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Parts of a corpus, or of annotations, become whole."""
+"""Merge the parts of a corpus, or of annotations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trueneg.corpus.store import PARTS, CorpusInfo
 
 
 def finish(folder: str | Path, progress: Callable[[int], None] | None = None) -> CorpusInfo | AnnotationsInfo:
-    """Put together what the parts of a corpus or of annotations made, whichever the folder holds.
+    """Merge the parts of a corpus or of annotations, whichever the folder holds.
 
     Raises:
-        CorpusError: if it holds neither, or a part is missing, damaged or made otherwise.
+        CorpusError: if it holds neither, or a part is missing, damaged or made from other inputs.
     """
     plan = read_plan(Path(folder) / PARTS)
     if (plan.kind == ANNOTATIONS) if plan is not None else (Path(folder) / INFO_FILE).is_file():

@@ -1,4 +1,4 @@
-"""One file of text in any format that is known: plain text, JSON lines, tables, Parquet, compressed or not."""
+"""Read a file of text in any known format: plain text, JSON lines, tables, Parquet, compressed or not."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _COMPRESSIONS = (".gz", ".xz", ".zst")
 _JSON, _TABLE, _PARQUET = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv"), (".parquet",)
 _EXTENSIONS = (*PLAIN_TEXT, *_JSON, *_TABLE)
 ENDINGS = (*_COMPRESSIONS, *_EXTENSIONS, *_PARQUET)
-"""What a file's name may end in."""
+"""Extensions of known files."""
 KNOWN = ", ".join(_EXTENSIONS) + f" (each also {', '.join(_COMPRESSIONS)}), {_PARQUET[0]}"
 """The same, for messages."""
 
-_LONGEST_DOCUMENT = 1 << 23  # of lines of a text file: more than any book has, and little of a machine's memory
-_MANY_LINES = 1000  # a text file of so many without a blank line among them is likely to have a text a line
-_ZSTANDARD_BLOCK = 1 << 10  # of compressed bytes, of which 4 may stand for 128 KiB: 32 MiB at once at the most
+_LONGEST_DOCUMENT = 1 << 23  # characters of a document in a text file: more than any book has, but little memory
+_MANY_LINES = 1000  # a text file of so many without a blank line among them is likely to have one text per line
+_ZSTANDARD_BLOCK = 1 << 10  # compressed bytes read at once, of which 4 may expand to 128 KiB: at most 32 MiB
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TextOptions:
     text_field: str
     lines: bool
     longest: int
-    """Bytes of a line, which may be a whole document, and of a document of any other format."""
+    """Maximum bytes of a line, which may be a whole document, and characters of a document of any other format."""
 
     def too_long(self, place: str) -> CorpusError:
         """Make the error for a text that is too long."""
@@ -52,7 +52,7 @@ class TextOptions:
 
 
 def is_known(path: TextFile | PurePosixPath) -> bool:
-    """Say whether a file's name tells a known format."""
+    """Whether a file's name has a known extension."""
     try:
         format_of(path)
     except CorpusError:
@@ -61,10 +61,10 @@ def is_known(path: TextFile | PurePosixPath) -> bool:
 
 
 def format_of(path: TextFile | PurePosixPath) -> str:
-    """Tell a file's format by its name: the first ending of those that stand for it.
+    """Get a file's format from its name, as the first of the extensions of this format.
 
     Raises:
-        CorpusError: if its extension says nothing.
+        CorpusError: if its extension is unknown.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _PARQUET:
@@ -77,11 +77,11 @@ def format_of(path: TextFile | PurePosixPath) -> str:
 
 
 def read_file(path: TextFile, options: TextOptions) -> Generator[str, None, None]:
-    """Read the documents of a file in order; none of one without a byte.
+    """Read the documents of a file in order; none if it is empty.
 
     Raises:
-        CorpusError: for a file that is damaged, is not UTF-8, has too long a text, or lacks the text field, with the
-            line, byte or column.
+        CorpusError: for a file that is damaged, is not UTF-8, has a text that is too long, or lacks the text field,
+            naming the line, byte or column.
     """
     kind = format_of(path)
     if size_of(path) == 0:
@@ -112,7 +112,7 @@ def _open(path: TextFile) -> BinaryIO:
 
 
 class _ZstandardFile(io.RawIOBase):
-    """Every frame of a Zstandard file; the library's own reader takes a file cut short for a whole one."""
+    """Reads every frame of a Zstandard file; the library's own reader does not notice a truncated file."""
 
     def __init__(self, path: TextFile) -> None:
         import zstandard
@@ -213,7 +213,7 @@ def _read_table(path: TextFile, lines: Iterator[str], options: TextOptions) -> I
     header = next(lines, "")
     is_tsv = ".tsv" in [suffix.lower() for suffix in path.suffixes[-2:]]
     cells: Iterator[tuple[int, list[str]]]
-    if is_tsv:  # where quotes are text
+    if is_tsv:  # in which quotes are text
         cells = enumerate((line.rstrip("\r\n").split("\t") for line in chain([header], lines)), start=1)
     else:
         cells = csv_rows(path, chain([header], lines), delimiter_of(header), CorpusError, longest=options.longest)
@@ -257,7 +257,7 @@ def _read_parquet(path: TextFile, options: TextOptions) -> Iterator[str]:
                         f"{place}: '{name}' is not UTF-8 at byte {error.start}: write the file again with text in it"
                     ) from error
                 yield text_of(place, text, options)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of names
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: for column names
         raise CorpusError(f"'{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
 
@@ -271,21 +271,21 @@ def _parquet_source(path: TextFile) -> Iterator[Path | BinaryIO]:
 
 
 def _check_row_groups(path: TextFile, metadata: Any, options: TextOptions) -> None:
-    """Refuse texts that are too long even on average before they are decompressed."""
+    """Refuse row groups whose texts are too long even on average, before decompressing them."""
     for number in range(metadata.num_row_groups):
-        # Of all columns: what pyarrow says of one ends the process where the file is damaged.
+        # Of all columns: asking pyarrow for the size of one ends the process if the file is damaged.
         group = metadata.row_group(number)
         if group.total_byte_size > (group.num_rows + 1) * options.longest:
             raise options.too_long(f"'{path}', row group {number + 1}")
 
 
 def missing_field(place: str, kind: str, name: str, names: Iterable[str]) -> str:
-    """Say that the text is not where it was looked for, and where it may be."""
+    """Message for a missing text field, with the fields that exist."""
     return f"{place}: no {kind} '{name}': there are {', '.join(sorted(names))}; choose one with --text-field"
 
 
 def text_of(place: str, value: object, options: TextOptions) -> str:
-    """Take a record's value for a text; None is an empty one.
+    """Return a record's value as text; None is an empty text.
 
     Raises:
         CorpusError: if it is anything else, or too long.

@@ -11,12 +11,12 @@ from trueneg.lexicon.wordnet import WordNet
 
 
 def write_glosses(wordnet: WordNet, path: Path, synsets_a_document: int = 1) -> int:
-    """Write WordNet's definitions and examples as text, a sentence a line; return how many synsets there were.
+    """Write WordNet's definitions and examples as text, one sentence per line; return the number of synsets.
 
     Args:
-        wordnet: An open WordNet.
+        wordnet: A loaded WordNet.
         path: The file to write.
-        synsets_a_document: Neighbours in WordNet's files, which are often of one subject, that share a document.
+        synsets_a_document: Number of consecutive synsets per document; these are often about one subject.
     """
     num = 0
     with path.open("w", encoding="utf-8") as file:
@@ -30,20 +30,20 @@ def write_glosses(wordnet: WordNet, path: Path, synsets_a_document: int = 1) -> 
 def build_gloss_corpus(
     folder: Path, *, vocab_size: int, wordnet: str = "", valid: float | None = None, synsets_a_document: int = 20
 ) -> Path:
-    """Make a corpus of WordNet's text, with a tokenizer of its own.
+    """Build a corpus of WordNet's text, with a tokenizer of its own.
 
     Args:
         folder: Where text, tokenizer and corpus go.
-        vocab_size: Of the tokenizer.
+        vocab_size: Vocabulary size of the tokenizer.
         wordnet: WordNet's folder; empty to look in the usual places.
         valid: Share of documents to hold out.
         synsets_a_document: See ``write_glosses``.
 
     Returns:
-        The corpus's folder; one that is there already is used again.
+        The corpus's folder; an existing corpus is reused.
 
     Raises:
-        BusyError: if another process makes it.
+        BusyError: if another process is building it.
         LexiconError: if WordNet is not found.
     """
     corpus = folder / "corpus"

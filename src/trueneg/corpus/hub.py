@@ -14,7 +14,7 @@ HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 
 def read_hub(name: str, split: str, options: TextOptions, piece: int | None = None) -> Iterator[str]:
-    """Stream the texts of a split, or of its file of one number.
+    """Stream the texts of a split, or of its file number ``piece``.
 
     Raises:
         CorpusError: if it cannot be reached, or lacks the text field.

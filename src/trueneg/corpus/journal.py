@@ -1,4 +1,4 @@
-"""A folder that takes hours to fill: whether a call begins in it, or goes on from where an earlier one stopped."""
+"""Journals of folders that take hours to fill: whether a call starts anew or resumes an earlier one."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from trueneg.files.whole import PART, write_json
 T = TypeVar("T")
 
 ANEW = "choose another --out, or pass --overwrite to start anew"
-"""What can be done about unfinished work that cannot go on."""
+"""Advice for unfinished work that cannot be resumed."""
 
 
 @dataclass(frozen=True)
 class _Sealed:
-    """A journal as it is stored: counts in it are believed, so that they must be those that were written."""
+    """A journal as it is stored: its counts are trusted, so a checksum protects them."""
 
     checksum: str
     content: dict[str, Any]
 
 
 def write_journal(path: Path, content: Mapping[str, Any]) -> None:
-    """Write down how far the work has come, with a checksum."""
+    """Save the progress of the work, with a checksum."""
     write_json(path, {"checksum": fingerprint_of(content), "content": content})
 
 
@@ -62,31 +62,31 @@ def goes_on(
     overwrite: bool,
     own: Collection[str] = (),
 ) -> bool:
-    """Whether a folder holds the beginning of the same work; otherwise it is free for a new beginning.
+    """Whether a folder holds unfinished work to resume; otherwise it is free for new work.
 
-    Nothing that was written is given up unless it may be overwritten.
+    Data that were written are discarded only with ``overwrite``.
 
     Args:
-        folder: Of the work; it need not exist.
-        kind: What the work makes: "corpus".
+        folder: The folder of the work; it need not exist.
+        kind: What the work makes, such as "corpus".
         finished: Name of the file that is written last.
         journal: Name of the file that is kept until then.
-        stored: What the journal in the folder says its work was begun with, None without one; or why the journal or
-            the files that it names cannot be trusted.
-        inputs: What this work is begun with, JSON-ready.
-        overwrite: Whether what is finished, or was begun with something else, may go.
-        own: Names of what else may lie in the folder beforehand.
+        stored: The inputs recorded in the folder's journal, None without a journal; or an error if the journal or the
+            files that it names are damaged.
+        inputs: The inputs of this work, JSON-ready.
+        overwrite: Whether work that is finished, or was begun with other inputs, may be discarded.
+        own: Names of other files that the folder may already hold.
 
     Raises:
-        CorpusError: for a folder of something else, what is finished, a beginning that is damaged, or one with other
-            inputs, naming what differs.
+        CorpusError: if the folder holds something else, finished work, damaged work, or work with other inputs,
+            naming what differs.
     """
-    if (folder / finished).exists():  # with a journal too: killed just after it or on overwriting
+    if (folder / finished).exists():  # with a journal too: killed right after it, or while overwriting
         if not overwrite:
             raise CorpusError(f"'{folder}' holds the finished {kind}: choose another --out, or pass --overwrite")
         return False
     if not (folder / journal).exists():
-        # What a kill in the very first write leaves is this work's own.
+        # A kill during the very first write leaves the journal's temporary file.
         others = {path.name for path in folder.iterdir()} - {LOCK, journal + PART, *own} if folder.exists() else set()
         if PARTS in others:
             raise CorpusError(
@@ -111,7 +111,7 @@ def goes_on(
 
 
 def clear(folder: Path, *names: str) -> None:
-    """Remove files of a folder, and its splits."""
+    """Remove files of a folder, and the folders of its splits."""
     for name in names:
         (folder / name).unlink(missing_ok=True)
     for split in ("train", "valid"):
@@ -120,7 +120,7 @@ def clear(folder: Path, *names: str) -> None:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Say what differs between a stored description and another one, with both values."""
+    """List what differs between a stored description and another one, with both values."""
     ours, theirs = (flatten(json.loads(json.dumps(description))) for description in (before, after))
     names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
     pairs = [_first_difference(ours.get(name), theirs.get(name)) for name in names]

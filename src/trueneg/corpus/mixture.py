@@ -1,9 +1,9 @@
-"""Several corpora read as one, each by its share: which row of which corpus comes where, computed and never stored.
+"""Mixtures of corpora, each with its share: the order of their rows is computed, never stored.
 
-Positions of the training order go to the first source or to the rest, those of the rest to the second source or to
-what is left, and so on. Of p positions a source of share w gets floor(p w + 1/2), so every prefix of the order has the
-asked shares, to a row or two, however it is cut into steps, micro-batches and processes. The rows that a source gets
-are its own endless stream of shuffled epochs (``permutation.rows_at``).
+Each position of the training order goes to the first source or to the rest, each position of the rest to the second
+source or to the remaining ones, and so on. Of p positions a source of share w gets floor(p w + 1/2), so every prefix of
+the order has the requested shares, to within a row or two, however it is split into steps, micro-batches and processes.
+The rows that a source contributes are its own endless stream of shuffled epochs (``permutation.rows_at``).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from trueneg.corpus.tags import Tags
 from trueneg.errors import ConfigError, CorpusError
 
 LARGEST_TOTAL = 1 << 20
-"""Of whole weights: their products with positions, up to 2^43 rows, fit into 64 bits."""
+"""Largest sum of whole weights: their products with positions, up to 2^43 rows, fit into 64 bits."""
 
 _Int64s = npt.NDArray[np.int64]
 
 
 def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """Whole numbers in the same proportions; to a millionth, where those would be large.
+    """Whole numbers in the same proportions; rounded to a millionth if exact ones would be large.
 
     Raises:
         ConfigError: for a share below a millionth.
@@ -59,7 +59,7 @@ def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 
 def weights_by_size(sizes: Sequence[int], temperature: float) -> list[Fraction]:
-    """Weights that grow with sizes as size^temperature: 1 in proportion, 0 for all the same.
+    """Weights proportional to size^temperature: 1 for proportional to size, 0 for all equal.
 
     Example:
         >>> [round(float(weight)) for weight in weights_by_size([100, 10_000], 0.5)]
@@ -82,15 +82,15 @@ class Shares:
     weights: tuple[int, ...]
 
     def at(self, positions: npt.NDArray[np.integer[Any]]) -> tuple[_Int64s, _Int64s]:
-        """Whose each position is.
+        """The source of each position.
 
         Args:
-            positions: Numbers of at least 0, any shape.
+            positions: Non-negative integers, any shape.
 
         Returns:
-            The source of each, and how many positions before it are that source's, int64 of the same shape.
+            The source of each, and how many positions before it belong to that source, int64 of the same shape.
         """
-        place = np.array(positions, dtype=np.int64)  # among those that no earlier source has
+        place = np.array(positions, dtype=np.int64)  # among those that no earlier source takes
         source = np.full(place.shape, len(self.weights) - 1, dtype=np.int64)
         number = np.empty_like(place)
         is_open, total = np.ones(place.shape, dtype=bool), sum(self.weights)
@@ -104,7 +104,7 @@ class Shares:
         return source, number
 
     def before(self, position: int) -> tuple[int, ...]:
-        """How many of the first positions are each source's.
+        """How many of the first ``position`` positions belong to each source.
 
         Example:
             >>> Shares((2, 1)).before(6)
@@ -136,7 +136,7 @@ def open_corpora(config: CorpusConfig, split: str = "train", *, verify: bool = T
 
 
 def check_alike(first: Corpus, other: Corpus) -> None:
-    """Refuse a corpus of another tokenizer.
+    """Refuse a corpus with another tokenizer.
 
     Raises:
         CorpusError: naming both.
@@ -149,15 +149,15 @@ def check_alike(first: Corpus, other: Corpus) -> None:
 
 
 class MixedRows:
-    """Rows of several corpora of one tokenizer, by number: those of the first, then those of the second, and so on.
+    """Numbered rows of several corpora with one tokenizer: those of the first, then those of the second, and so on.
 
-    A ``rows.NumberedRows``, as ``RowIndex`` is.
+    Implements ``rows.NumberedRows``, as ``RowIndex`` does.
 
     Args:
         sources: Rows of each corpus, of one length, all packed or none, all with lists of substitutes or none.
-        names: What they are called.
-        weights: Of each in the training order; without any, their sizes' (see ``temperature``).
-        temperature: Weights are sizes in rows to this power.
+        names: Their names.
+        weights: Weight of each in the training order; by default from their sizes (see ``temperature``).
+        temperature: Exponent of the sizes, in rows, for the default weights.
 
     Example::
 
@@ -177,12 +177,12 @@ class MixedRows:
         self._ends = np.cumsum([len(rows) for rows in sources])
 
     def __len__(self) -> int:
-        """Rows of all sources together."""
+        """Number of rows of all sources together."""
         return int(self._ends[-1])
 
     @property
     def length(self) -> int:
-        """Tokens of a row."""
+        """Row length in tokens."""
         return self.sources[0].length
 
     @property
@@ -197,27 +197,27 @@ class MixedRows:
 
     @property
     def tags(self) -> Tags | None:
-        """None: what needs tags reads one corpus."""
+        """None: methods that need tags read a single corpus."""
         return None
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """Share of the rows of a run that each source is to have."""
+        """Requested share of each source in the rows of a run."""
         total = sum(self.shares.weights)
         return tuple(weight / total for weight in self.shares.weights)
 
     @property
     def mean_fill(self) -> float:
-        """The share of a row, on average over the training order, that is not padding."""
+        """Mean share of a row that is not padding, over the training order."""
         return math.fsum(share * rows.mean_fill for share, rows in zip(self.asked, self.sources, strict=True))
 
     @property
     def fingerprint(self) -> str:
-        """Those of the sources, in their order."""
+        """Fingerprints of the sources, in their order."""
         return ",".join(rows.fingerprint for rows in self.sources)
 
     def most_pieces(self, num_rows: int) -> tuple[int, int]:
-        """Pieces that a batch of rows has at most; see ``RowIndex.most_pieces``."""
+        """Maximum number of pieces in a batch of rows; see ``RowIndex.most_pieces``."""
         means, deviations, most = zip(*(rows.pieces_a_row for rows in self.sources), strict=True)
         return most_pieces(num_rows, max(means), max(deviations), max(most))
 
@@ -249,7 +249,7 @@ class MixedRows:
         return RowBatch(**{field.name: _joined(parts, field.name, place) for field in fields(RowBatch)})
 
     def progress(self, position: int) -> dict[str, float]:
-        """Share of the rows before a position that each source had, and the times that it was read by then."""
+        """Share of each source in the rows before a position, and how often it was read by then."""
         counts = self.shares.before(position)
         readings = {
             f"source/{name}/share": count / max(position, 1) for name, count in zip(self.names, counts, strict=True)
@@ -257,13 +257,13 @@ class MixedRows:
         return readings | {f"source/{name}/epochs": value for name, value in self.epochs(position).items()}
 
     def epochs(self, position: int) -> dict[str, float]:
-        """The times that each source is read before a position."""
+        """Number of times each source is read before a position."""
         counts = self.shares.before(position)
         return {name: n / len(rows) for name, n, rows in zip(self.names, counts, self.sources, strict=True)}
 
 
 def _with_width(batch: RowBatch, width: int) -> RowBatch:
-    """The same with lists of so many substitutes."""
+    """Pad the lists of substitutes to a width."""
     if batch.substitutes is None or batch.credits is None:
         return batch
     more = ((0, 0), (0, 0), (0, width - batch.substitutes.shape[-1]))
@@ -271,7 +271,7 @@ def _with_width(batch: RowBatch, width: int) -> RowBatch:
 
 
 def _joined(parts: Sequence[RowBatch], name: str, place: _Int64s) -> Any:
-    """A field of all parts, in another order; None where they have none."""
+    """A field of all parts, concatenated and reordered; None if the parts lack it."""
     values = [getattr(part, name) for part in parts]
     return None if values[0] is None else np.concatenate(values)[place]
 
@@ -280,8 +280,8 @@ def check_epochs(epochs: Mapping[str, float], steps: int, most: float) -> None:
     """Refuse a run that reads a source more often than is allowed.
 
     Args:
-        epochs: Times that each source is read in the whole run.
-        steps: Of the run.
+        epochs: Number of times each source is read in the whole run.
+        steps: Steps of the run.
         most: ``corpus.max_epochs``; 0 for no limit.
 
     Raises:
@@ -297,13 +297,13 @@ def check_epochs(epochs: Mapping[str, float], steps: int, most: float) -> None:
 
 
 def describe_mixture(config: CorpusConfig) -> list[dict[str, Any]]:
-    """What ``trueneg corpus info`` shows of several corpora: each one's rows, and its shares of rows and tokens.
+    """What ``trueneg corpus info`` shows for a mixture: each corpus's rows, and its shares of rows and tokens.
 
     Returns:
-        JSON-ready dicts; ``epochs`` says how often a source is read while as many rows are read as all have together.
+        JSON-ready dicts; ``epochs`` is how often a source is read while as many rows are read as all have together.
 
     Raises:
-        ConfigError: for what is no mixture.
+        ConfigError: for an invalid mixture.
         CorpusError: if one cannot be opened, two are the same, or they have different tokenizers.
     """
     sources = [RowIndex(corpus, config.length, pack=config.is_packed) for corpus in open_corpora(config, verify=False)]

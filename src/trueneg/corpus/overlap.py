@@ -1,4 +1,4 @@
-"""Whether text that is held out is trained on after all."""
+"""Detect held-out text that is also in the training text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from itertools import islice
 from trueneg.corpus.remote import RemoteFile, TextFile
 from trueneg.errors import CorpusError, TruenegWarning
 
-_MOST_DOCUMENTS = 1 << 18  # of held-out text that are looked for: some 30 MB of digests
-_TOLERATED = 0.01  # of them: short texts repeat, as "Thank you." does
+_MOST_DOCUMENTS = 1 << 18  # held-out ones that are looked for: some 30 MB of digests
+_TOLERATED = 0.01  # share of them: short texts repeat, as "Thank you." does
 
 
 def refuse_same_files(training: Sequence[TextFile], held_out: Sequence[TextFile]) -> None:
-    """Refuse held-out files that are also files to train on, under whatever name.
+    """Refuse held-out files that are also training files, under whatever name.
 
     Raises:
         CorpusError: naming such a file.
@@ -37,10 +37,10 @@ def _identity(file: TextFile) -> object:
 
 
 class Overlap:
-    """Counts held-out documents that are among those to train on, by their text.
+    """Counts held-out documents that are also training documents, by their text.
 
     Args:
-        held_out: Documents; of very many, the first ones are looked for.
+        held_out: Held-out documents; of very many, only the first ones are looked for.
 
     Example:
         >>> overlap = Overlap(["a", "b", ""])
@@ -56,22 +56,22 @@ class Overlap:
 
     @property
     def num_held_out(self) -> int:
-        """Different documents that are looked for."""
+        """Number of distinct documents that are looked for."""
         return len(self._held_out)
 
     @property
     def num_found(self) -> int:
-        """Those of them that were seen."""
+        """Number of them that were seen."""
         return len(self._found)
 
     def see(self, text: str) -> None:
-        """Look at a document to train on."""
+        """Check a training document."""
         if (digest := _digest(text)) in self._held_out:
             self._found.add(digest)
 
     @property
     def found(self) -> tuple[str, ...]:
-        """Digests of those that were seen since the last call of ``forget``, in hexadecimal digits."""
+        """Hexadecimal digests of the held-out documents seen since the last call of ``forget``."""
         return tuple(sorted(digest.hex() for digest in self._found))
 
     def forget(self) -> None:
@@ -79,12 +79,12 @@ class Overlap:
         self._found.clear()
 
     def warn(self) -> None:
-        """Say what was found, if it is more than chance would have."""
+        """Warn if more documents were found than by chance."""
         warn_of_overlap(self.num_found, self.num_held_out)
 
 
 def warn_of_overlap(num_found: int, num_held_out: int) -> None:
-    """Say how many held-out documents were found among those to train on, if it is more than chance would have."""
+    """Warn if more held-out documents were found among the training documents than by chance."""
     if num_found > _TOLERATED * num_held_out:
         warnings.warn(
             f"{num_found:,} of {num_held_out:,} different held-out documents are also among those to train on: the "

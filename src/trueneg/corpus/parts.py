@@ -1,9 +1,9 @@
-"""A corpus that many machines build: each tokenizes some of the files, and one puts the pieces together.
+"""Build a corpus on many machines: each tokenizes some of the files, and one merges the pieces.
 
-``out/parts`` holds ``plan.json``, what the corpus is made from, which every process compares with its own arguments,
-the tokenizer, and a piece for each file. Which process made a piece leaves no trace, so that the corpus is the one
-that ``build_corpus`` makes, byte for byte, and a killed part goes on with the files that are left, whatever the number
-of parts it is then.
+``out/parts`` holds the tokenizer, a piece for each file, and ``plan.json``: the inputs of the corpus, which every
+process compares with its own arguments. A piece does not depend on the process that made it, so the corpus is byte for
+byte the one that ``build_corpus`` makes, and a killed part resumes with the files that are left, even with another
+number of parts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 PLAN = "plan.json"
 DOCUMENTS = "documents"
-"""Kind of a plan whose pieces are made of a pipeline's documents, by tasks."""
+"""Kind of a plan whose pieces tasks make from a pipeline's documents."""
 T = TypeVar("T")
 
 _AGAIN = "run the same part again to go on from there"
@@ -54,12 +54,12 @@ _AGAIN = "run the same part again to go on from there"
 
 @dataclass(frozen=True)
 class Plan:
-    """What all parts have in common.
+    """The plan that all parts share.
 
     Attributes:
-        kind: "corpus", where a piece is made of a file, "documents" or "annotations".
-        inputs: what they are made from, as JSON has it.
-        pieces: names of the pieces in their order; of a pipeline's documents, of its tasks.
+        kind: "corpus", with a piece for each file, "documents" or "annotations".
+        inputs: what they are made from, JSON-ready.
+        pieces: names of the pieces in order; for a pipeline's documents, of its tasks.
     """
 
     kind: str
@@ -68,15 +68,15 @@ class Plan:
 
 
 def agree(folder: Path, plan: Plan, begin: Callable[[Path], object] = lambda folder: None) -> None:
-    """Write down a plan, or see that the one that another process wrote is the same.
+    """Write a plan, or check that the one that another process wrote is the same.
 
     Args:
-        folder: Of the parts.
-        plan: Of this process.
-        begin: Writes what else all parts share; several processes may do it at once.
+        folder: The folder of the parts.
+        plan: The plan of this process.
+        begin: Writes what else all parts share; several processes may call it at once.
 
     Raises:
-        CorpusError: if parts of something else lie there, naming what differs.
+        CorpusError: if the folder holds parts of another plan, naming what differs.
     """
     path = folder / PLAN
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def agree(folder: Path, plan: Plan, begin: Callable[[Path], object] = lambda fol
 
 
 def read_plan(folder: Path) -> Plan | None:
-    """Read what all parts have in common; None where there are none.
+    """Read the plan that all parts share; None if there are no parts.
 
     Raises:
         CorpusError: if it is damaged.
@@ -107,10 +107,10 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def part_of(part: str) -> tuple[int, int]:
-    """Read which part of how many: "3/16".
+    """Parse a part, such as "3/16", into its number and the number of parts.
 
     Raises:
-        CorpusError: if it is none.
+        CorpusError: if it is not of this form.
 
     Example:
         >>> part_of("3/16")
@@ -137,31 +137,31 @@ def build_part(
     tagger: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Tokenize some of the files of a corpus; ``finish`` then puts together what all parts made.
+    """Tokenize some of the files of a corpus; ``finish`` then merges all parts.
 
     Part 3 of 16 takes the third file of every sixteen. Files that are done, in this or an earlier run, are left as
     they are.
 
     Args:
-        sources: as all arguments that are not named here, those of ``build_corpus``.
+        sources: as in ``build_corpus``, like all arguments but ``part``.
         tokenizer: a folder or hub name.
         out: the folder of the corpus, the same for all parts.
-        part: which part of how many: "3/16".
+        part: number of the part and number of parts: "3/16".
         valid: held-out text.
         seed: chooses the documents held out.
-        shard_tokens: tokens of a shard.
+        shard_tokens: tokens per shard.
         text_field: field or column of the text.
         lines: make every line a document.
-        max_document_mib: most MiB of a text.
-        tagger: name of who tags the words.
-        progress: called with the number of UTF-8 bytes of text dealt with since the last call.
+        max_document_mib: maximum MiB of a text.
+        tagger: name of the part-of-speech tagger.
+        progress: called with the number of UTF-8 bytes of text processed since the last call.
 
     Returns:
         The number of files that this call tokenized.
 
     Raises:
-        CorpusError: as ``build_corpus``, and for parts of something else in the folder.
-        BusyError: if another process is at one of the files.
+        CorpusError: as ``build_corpus``, and if the folder holds parts of another plan.
+        BusyError: if another process is working on one of the files.
     """
     number, count = part_of(part)
     folder, parts, tell = Path(out), Path(out) / PARTS, progress or (lambda _: None)
@@ -205,12 +205,12 @@ def build_part(
 
 def _held_out(source: str, text_field: str, lines: bool, max_document_mib: float) -> Overlap:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruenegWarning)  # reading it for its own sake says it
+        warnings.simplefilter("ignore", TruenegWarning)  # reading it as a source of its own warns
         return Overlap(read_documents(source, text_field=text_field, lines=lines, max_document_mib=max_document_mib))
 
 
 def refuse_others(folder: Path) -> None:
-    """See that a folder may hold parts.
+    """Check that a folder may hold parts.
 
     Raises:
         CorpusError: if it holds something else.
@@ -222,12 +222,12 @@ def refuse_others(folder: Path) -> None:
 
 
 class PieceWriter:
-    """Writes the pieces of one corpus, of which other processes write others.
+    """Writes pieces of a corpus, while other processes write others.
 
     Args:
         parts: their folder.
-        recipe: of the corpus.
-        plan: of all parts.
+        recipe: the recipe of the corpus.
+        plan: the plan of all parts.
     """
 
     def __init__(self, parts: Path, recipe: Recipe, plan: Plan) -> None:
@@ -247,7 +247,7 @@ class PieceWriter:
             shutil.rmtree(own)
 
     def has(self, place: int) -> bool:
-        """Whether the piece at a place in the plan is there."""
+        """Whether the piece at a place in the plan exists."""
         return read_description(piece_path(self._parts, f"{place:08d}")) is not None
 
     def write(
@@ -257,7 +257,7 @@ class PieceWriter:
         overlap: Overlap | None = None,
         progress: Callable[[int], None] = lambda _: None,
     ) -> bool:
-        """Write a piece of the plan, unless another process has just done so; say whether it was this one."""
+        """Write a piece of the plan, unless another process has just done so; return whether it was written."""
         name = f"{place:08d}"
         with locked(self._parts, f"part {self._plan.pieces[place]}", name=f".lock-{name}"):
             if self.has(place):
@@ -275,7 +275,7 @@ class PieceWriter:
         overlap: Overlap | None = None,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Write a piece under a name of its own."""
+        """Write a piece under a given name."""
 
         def encoded() -> Iterator[tuple[Split, TokenizedTexts]]:
             for unit in units(documents, dict.fromkeys(self._recipe.splits, 0), progress):
@@ -293,19 +293,19 @@ class PieceWriter:
 
 
 def piece_path(parts: Path, name: str) -> Path:
-    """Where a piece's records lie."""
+    """The path of a piece's records."""
     return parts / f"{name}.piece"
 
 
 def finish_corpus(out: str | Path, progress: Callable[[int], None] | None = None) -> CorpusInfo:
-    """Put the pieces that all parts made together into the corpus that ``build_corpus`` makes of the same text.
+    """Merge the pieces of all parts into the corpus that ``build_corpus`` makes of the same text.
 
-    It copies: no text is read, nothing is tokenized. Killed, the same call goes on from the finished shards. In the
-    end the parts are removed.
+    It only copies: no text is read or tokenized. After a kill, the same call resumes from the finished shards. At
+    the end the parts are removed.
 
     Args:
         out: the folder.
-        progress: called with the number of bytes of pieces dealt with since the last call.
+        progress: called with the number of bytes of pieces processed since the last call.
 
     Raises:
         CorpusError: if a part is missing, damaged, or was made from something else.
@@ -336,7 +336,7 @@ def finish_corpus(out: str | Path, progress: Callable[[int], None] | None = None
         tagger = inputs.get("tagger")
         tags = make_tagger(tagger["name"]) if tagger else None
         recipe = Recipe(inputs, load_tokenizer(parts / "tokenizer"), tags)
-        if is_built(folder, recipe):  # and then killed
+        if is_built(folder, recipe):  # by an earlier call that was killed
             info = CorpusInfo.read(folder)
         else:
             encoded = functools.partial(_documents, pieces, progress or (lambda _: None))
@@ -354,7 +354,7 @@ def _file_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
 
 
 def _task_pieces(parts: Path, plan: Plan) -> list[tuple[Path, Piece]]:
-    """Of all tasks, in the order of the files that the documents are from."""
+    """The pieces of all tasks, in the order of the files that the documents are from."""
     tasks = complete(parts, plan, [read_journal(Task, task_path(parts, rank)) for rank in range(len(plan.pieces))])
     names = sorted(
         (file, rank, number, name) for rank, task in enumerate(tasks) for number, (file, name) in enumerate(task.pieces)

@@ -1,7 +1,7 @@
-"""Which row comes at which place: a seeded shuffle of every epoch that is computed, never stored.
+"""The order of rows: a seeded shuffle of every epoch that is computed, never stored.
 
 A Feistel network over the smallest power of two that holds the epoch, with cycle walking (Black and Rogaway,
-"Ciphers with Arbitrary Finite Domains", 2002): a bijection for any size, in constant memory, at any place.
+"Ciphers with Arbitrary Finite Domains", 2002): a bijection for any size, in constant memory, with random access.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def _feistel(index: _Words, bits: int, round_keys: _Words) -> _Words:
 def permute(
     index: npt.NDArray[np.integer[Any]], size: int, key: int | npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.int64]:
-    """Send every index to its place in a pseudo-random permutation of ``range(size)``.
+    """Map every index to its place in a pseudo-random permutation of ``range(size)``.
 
     Args:
         index: numbers in [0, size), any shape.
-        size: how many there are, at least 1.
-        key: chooses the permutation; one for all or, as an array, one for each index.
+        size: size of the permutation, at least 1.
+        key: chooses the permutation; one key for all or, as an array, one for each index.
 
     Returns:
         int64 of the index's shape. For one key, a bijection on [0, size).
@@ -68,7 +68,7 @@ def permute(
     round_keys = _derive(keys, np.arange(_NUM_ROUNDS, dtype=np.uint64)[:, None])
     bits = max(_LEAST_BITS, (size - 1).bit_length())
     place = _feistel(index.ravel().astype(np.uint64), bits, round_keys)
-    while (outside := np.flatnonzero(place >= size)).size:  # fewer than half remain outside at each turn
+    while (outside := np.flatnonzero(place >= size)).size:  # at each pass fewer than half remain outside
         place[outside] = _feistel(place[outside], bits, round_keys[:, outside])
     return place.astype(np.int64).reshape(index.shape)
 
@@ -76,12 +76,12 @@ def permute(
 def rows_at(seed: int, positions: npt.NDArray[np.integer[Any]], num_rows: int) -> npt.NDArray[np.int64]:
     """Rows at positions of the endless stream of shuffled epochs.
 
-    Position p is in epoch p // num_rows; each epoch holds every row once, in an order of its own that
-    depends on the seed and the epoch only.
+    Position p is in epoch p // num_rows; each epoch holds every row once, in an order that depends
+    on the seed and the epoch only.
 
     Args:
         seed: any integer.
-        positions: numbers of at least 0, any shape.
+        positions: non-negative integers, any shape.
         num_rows: rows in an epoch, at least 1.
 
     Returns:
@@ -98,5 +98,5 @@ def rows_at(seed: int, positions: npt.NDArray[np.integer[Any]], num_rows: int) -
 
 
 def seed_of(seed: int, number: int) -> int:
-    """A seed for each of several streams of one run, so that their orders have nothing to do with one another."""
+    """A seed for each of several streams of one run, such that their orders are unrelated."""
     return int(_derive(np.array([seed & _MASK64], dtype=np.uint64), np.array([number], dtype=np.uint64))[0])

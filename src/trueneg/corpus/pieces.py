@@ -1,7 +1,7 @@
-"""Tokenized text on its way into a corpus: a piece is what one file gave, whole or not there.
+"""Pieces of a corpus that is being built: the tokenized text of one file each, whole or not there.
 
-A piece is a file of records, each a few arrays of documents of one split in their order, and a description, written
-last. Any process can make any piece, and the pieces in their order make the corpus, whoever made them.
+A piece is a file of records, each a few arrays of consecutive documents of one split, and a description, written last.
+Any process can make any piece; the pieces in order make the corpus, whichever process made them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SPLITS: tuple[Split, ...] = ("train", "valid")
 
 @dataclass(frozen=True)
 class Piece:
-    """What a piece says of itself.
+    """Description of a piece.
 
     Attributes:
-        name: the file that it was made of.
-        inputs: fingerprint of what the corpus is made from.
+        name: the file that it was made from.
+        inputs: fingerprint of the corpus's inputs.
         checksum: SHA-256 of its records.
         num_documents: documents read, empty ones included.
-        held_out: digests of held-out documents that are among its own.
-        num_held_out: held-out documents that were looked for.
+        held_out: digests of held-out documents that are also in the piece.
+        num_held_out: number of held-out documents that were looked for.
     """
 
     name: str
@@ -47,17 +47,17 @@ class Piece:
 
 @dataclass(frozen=True)
 class Task:
-    """What a task of a pipeline made, written once it has ended.
+    """The output of a pipeline's task, written once the task has ended.
 
     Attributes:
-        pieces: the file that each piece's documents are from, and the piece's name, in the order of its making.
+        pieces: the file that each piece's documents are from, and the piece's name, in the order they were made.
     """
 
     pieces: tuple[tuple[str, str], ...]
 
 
 def task_path(parts: Path, rank: int) -> Path:
-    """Where the record of a task lies."""
+    """The path of a task's record."""
     return parts / f"task-{rank:05d}.json"
 
 
@@ -67,9 +67,9 @@ def write_piece(
     """Write a piece.
 
     Args:
-        path: Of its records; the description lies next to it.
+        path: File of its records; the description is written next to it.
         texts: Documents in order, with their split.
-        describe: Makes the description out of checksum and number of documents, once all texts are written.
+        describe: Makes the description from checksum and number of documents, once all texts are written.
     """
     num_documents = 0
     with whole_file(path) as part, part.open("wb") as file:
@@ -83,7 +83,7 @@ def write_piece(
 
 
 def read_description(path: Path) -> Piece | None:
-    """What a piece says of itself; None for one that is not finished.
+    """Read the description of a piece; None if the piece is not finished.
 
     Raises:
         CorpusError: if it is damaged.

@@ -1,4 +1,4 @@
-"""A corpus of the documents that a pipeline of other tools hands over: each of its tasks writes pieces of one."""
+"""Build a corpus from the documents of another tool's pipeline: each of its tasks writes some of the pieces."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def write_task(
     shard_tokens: int = 1 << 26,
     tagger: str | None = None,
 ) -> None:
-    """Tokenize the documents of a task; ``finish_corpus`` puts together what all tasks made.
+    """Tokenize the documents of a task; ``finish_corpus`` merges the output of all tasks.
 
-    The corpus holds the documents in the order of the names of their files, so that it is the same for any number of
-    tasks if each file's documents are in one task.
+    The corpus holds the documents in the order of the names of their files, so it is the same for any number of
+    tasks as long as each file's documents are in one task.
 
     Args:
         documents: the name of each document's file, and its text.
         tokenizer: a folder or hub name.
         out: the folder of the corpus, the same for all tasks.
-        rank: which task this is, from 0 on.
-        num_tasks: how many there are.
+        rank: index of the task, from 0.
+        num_tasks: number of tasks.
         valid: the fraction of documents to hold out.
-        seed: chooses them.
-        shard_tokens: tokens of a shard.
-        tagger: name of who tags the words.
+        seed: chooses the documents held out.
+        shard_tokens: tokens per shard.
+        tagger: name of the part-of-speech tagger.
 
     Raises:
-        CorpusError: for a folder of something else, or one of parts made otherwise.
+        CorpusError: if the folder holds something else, or parts made from other inputs.
         BusyError: if another process writes the same task.
     """
     if valid is not None and not (isinstance(valid, float) and 0 < valid < 1):

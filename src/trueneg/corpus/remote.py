@@ -1,4 +1,4 @@
-"""Files behind a URL, through fsspec: listed in a fixed order, and read to their last byte or refused by name."""
+"""Files behind a URL, through fsspec: listed in a fixed order, and read completely or with an error."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class RemoteFile:
 
     Attributes:
         url: where it is; without user, password and query, which may be secrets.
-        path: what its file system calls it.
-        size: in bytes; None where the server does not say.
-        version: changes when the content does, as far as the server says: a checksum or a time.
-        filesystem: of fsspec.
+        path: its path in its file system.
+        size: in bytes; None if the server does not state it.
+        version: changes when the content does, as far as the server states: a checksum or a time.
+        filesystem: its fsspec file system.
     """
 
     url: str
@@ -54,16 +54,16 @@ class RemoteFile:
 
     @property
     def suffixes(self) -> list[str]:
-        """Of its name, as those of a path."""
+        """The suffixes of its name, as those of a path."""
         return PurePosixPath(self.url).suffixes
 
     @property
     def suffix(self) -> str:
-        """The last one."""
+        """The last suffix of its name."""
         return PurePosixPath(self.url).suffix
 
     def open(self) -> BinaryIO:
-        """Open it; an error of the server, or an end before the last byte, is a ``CorpusError``."""
+        """Open it; server errors and truncated content raise ``CorpusError``."""
         try:
             opened = self.filesystem.open(self.path, "rb", compression=None)
         except Exception as error:  # of any file system: see remote_files
@@ -80,12 +80,12 @@ def open_binary(file: TextFile) -> BinaryIO:
 
 
 def size_of(file: TextFile) -> int | None:
-    """Bytes of a file; None where a server does not say."""
+    """Size of a file in bytes; None if a server does not state it."""
     return file.stat().st_size if isinstance(file, Path) else file.size
 
 
 def as_local(source: str) -> str:
-    """A path for ``file://`` and ``local://``; anything else as it is.
+    """The path for a ``file://`` or ``local://`` URL; anything else unchanged.
 
     Example:
         >>> as_local("file:///data/a.txt"), as_local("s3://bucket/a.txt")
@@ -95,7 +95,7 @@ def as_local(source: str) -> str:
 
 
 def is_remote(source: str) -> bool:
-    """Whether a source is the URL of a file, a folder or a glob of a file system other than this machine's.
+    """Whether a source is the URL of a file, a folder or a glob on a file system other than this machine's.
 
     Example:
         >>> is_remote("s3://bucket/a.txt"), is_remote("owner/name:config"), is_remote("file:///data/a.txt")
@@ -105,14 +105,14 @@ def is_remote(source: str) -> bool:
 
 
 def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
-    """List what a URL names, hidden files left out, in sorted order.
+    """List the files that a URL names, without hidden ones, in sorted order.
 
     Args:
-        url: Of a file, a folder, which is listed recursively, or a glob.
+        url: URL of a file, of a folder, which is listed recursively, or of a glob.
         is_file: Whether its name says that it is a file; otherwise the file system is asked.
 
     Raises:
-        CorpusError: for a protocol that nobody knows, what is not there, or a server that cannot be reached.
+        CorpusError: for an unknown protocol, a missing file or folder, or a server that cannot be reached.
         MissingExtraError: for a protocol whose package is not installed.
     """
     from fsspec.core import url_to_fs
@@ -136,10 +136,10 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
         else:
             found = {path: filesystem.info(path)}
     except FileNotFoundError as error:
-        if error.__cause__ is not None:  # what the server said, or that there is none
+        if error.__cause__ is not None:  # the server's error, or that there is no server
             raise _lost(url, error.__cause__) from error
         raise CorpusError(f"no such file or folder: '{shown(url)}'") from error
-    except Exception as error:  # every file system has errors of its own, and says what happened in them
+    except Exception as error:  # every file system raises errors of its own
         raise _lost(url, error) from error
     root = path[: magic.start()].rpartition("/")[0] if magic else path  # what is named is read, even if hidden
     return [
@@ -156,7 +156,7 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
 
 
 class _Whole(io.RawIOBase):
-    """A remote file that ends at its last byte only."""
+    """A remote file that raises an error if it ends before its last byte."""
 
     def __init__(self, file: RemoteFile, opened: Any) -> None:
         self._file, self._opened, self._at = file, opened, 0
@@ -170,7 +170,7 @@ class _Whole(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         try:
             self._at = int(self._opened.seek(offset, whence))
-        except Exception as error:  # a server that sends it from the beginning only
+        except Exception as error:  # a server that can send it only from the beginning
             raise CorpusError(
                 f"'{self._file.url}': no part of it can be asked for ({error}), which its format needs: download it "
                 f"and give the file"
@@ -224,6 +224,6 @@ def _protocol(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """A URL without what may be secret: user and password, and the query of a signed one."""
+    """A URL without what may be secret: user and password, and the query of a signed URL."""
     is_http = any(part.partition("://")[0] in _HTTP for part in url.split("::"))  # simplecache::https://…
     return _LOGIN.sub("", url.partition("?")[0] if is_http else url)

@@ -1,4 +1,4 @@
-"""A corpus as numbered rows of model input: any row by its number, in time that does not depend on it."""
+"""A corpus as numbered rows of model input: any row is read in time that does not depend on its number."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.corpus.tags import Tags
 from trueneg.errors import CorpusError
 
-_BLOCK = 1 << 14  # documents packed at once: as Python's numbers they take ten times the memory
+_BLOCK = 1 << 14  # documents packed at once: as Python integers they take ten times the memory
 _Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Rows of a corpus, each ``[CLS] piece [SEP]`` one or several times, then padding.
+    """Rows of a corpus, each one or several times ``[CLS] piece [SEP]``, then padding.
 
     Attributes:
         input_ids: int64 [n, length].
         segments: int32 [n, length]: 1, 2, … for the pieces of documents within a row, specials included, in
             order; 0 for padding.
-        is_word_start: bool [n, length]: a word of the text begins here.
-        is_whole_word: bool [n, length]: a word of exactly one token, judged in the corpus and not in the row,
-            so that a word which the row's end cuts is not taken for whole.
+        is_word_start: bool [n, length]: whether a word of the text begins here.
+        is_whole_word: bool [n, length]: whether the token is a whole word, judged in the corpus and not in the row,
+            so a word cut off by the row's end does not count.
         is_special: bool [n, length]: start, end and padding tokens.
-        substitutes: int32 [n, length, width]: what annotations list in the place of each token, the best first;
+        substitutes: int32 [n, length, width]: the substitutes that annotations list for each token, best first;
             None without annotations.
-        credits: uint8 [n, length, width]: their credit in 255ths, 0 where there are no more; None without.
+        credits: uint8 [n, length, width]: their credit in 255ths, padded with 0; None without annotations.
         tags: uint8 [n, length]: the number in ``PENN`` of the tag of the word that a token belongs to, 0 for none
             and for special tokens; None without tags.
     """
@@ -53,7 +53,7 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where each document lies: a first part at (row, column), then one full row after another.
+    """Where each document is placed: a first part at (row, column), then one full row after another.
 
     Attributes:
         row: the row of the document's first token, int64 [num_documents], ascending.
@@ -69,14 +69,14 @@ class _Layout:
 
 
 class NumberedRows(Protocol):
-    """Rows to train on, by number: ``RowIndex``, of a corpus, or ``mixture.MixedRows``, of several."""
+    """Numbered rows to train on: those of a corpus (``RowIndex``), or of several (``mixture.MixedRows``)."""
 
     def __len__(self) -> int:
         """Number of rows."""
 
     @property
     def length(self) -> int:
-        """Tokens of a row."""
+        """Row length in tokens."""
 
     @property
     def is_packed(self) -> bool:
@@ -88,18 +88,18 @@ class NumberedRows(Protocol):
 
     @property
     def mean_fill(self) -> float:
-        """The share of a row, on average over the training order, that is not padding."""
+        """Mean share of a row that is not padding, over the training order."""
 
     @property
     def tags(self) -> Tags | None:
-        """Tags that are read along."""
+        """Tags that are read with the rows."""
 
     @property
     def fingerprint(self) -> str:
-        """What tells these rows from others."""
+        """A fingerprint that identifies these rows."""
 
     def most_pieces(self, num_rows: int) -> tuple[int, int]:
-        """Pieces that a batch of rows has at most: nearly any, and any."""
+        """Maximum number of pieces in nearly every batch of rows, and in any batch."""
 
     def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
         """Rows at positions of the training order."""
@@ -108,30 +108,30 @@ class NumberedRows(Protocol):
         """Read rows, in the given order."""
 
     def progress(self, position: int) -> dict[str, float]:
-        """What is logged of the rows before a position."""
+        """Values to log about the rows before a position."""
 
     def epochs(self, position: int) -> dict[str, float]:
-        """The times that each source is read before a position."""
+        """Number of times each source is read before a position."""
 
 
 class RowIndex:
-    """Rows of a fixed length over a corpus, by number.
+    """Numbered rows of a fixed length over a corpus.
 
-    Without ``pack`` a row is ``[CLS] chunk [SEP]`` of one document, the last chunk of a document shorter.
-    With ``pack`` a row goes on with the next document, in reading order, when at least ``min_piece`` of
-    its tokens, or all of it, still fit. Either way every token is in exactly one row.
+    Without ``pack`` a row is ``[CLS] chunk [SEP]`` of one document, whose last chunk may be shorter.
+    With ``pack`` a row continues with the next document, in reading order, if at least ``min_piece`` of
+    its tokens, or all of them, still fit. Either way every token is in exactly one row.
 
     Args:
         corpus: an open corpus.
-        length: tokens of a row, special tokens and padding among them.
+        length: row length in tokens, including special tokens and padding.
         pack: fill rows with several documents.
-        min_piece: the shortest beginning of a longer document that fills up a row, in tokens.
-        annotations: read along with the rows; of the same split of the same corpus.
-        tags: read along with the rows; opened for the same corpus.
-        lists_nothing: without annotations, hand out empty lists: beside other corpora that have some.
+        min_piece: minimum number of tokens from the beginning of a longer document to fill up a row with.
+        annotations: annotations of the same split of the same corpus, read with the rows.
+        tags: tags opened for the same corpus, read with the rows.
+        lists_nothing: without annotations, return empty lists, for a mixture with corpora that have annotations.
 
     Raises:
-        CorpusError: if the corpus does not fill one row, or the annotations or tags belong to another one.
+        CorpusError: if the corpus does not fill one row, or the annotations or tags belong to another corpus.
 
     Example::
 
@@ -179,31 +179,31 @@ class RowIndex:
 
     @property
     def mean_fill(self) -> float:
-        """The share of a row, on average, that is not padding."""
+        """Mean share of a row that is not padding."""
         return self._num_filled / (len(self) * self.length)
 
     @property
     def is_full(self) -> bool:
         """Whether every row is one piece without padding, so that attention needs no mask.
 
-        Of all rows, not of those that a batch happens to have: a step is compiled for the one or the other.
+        This is about all rows, not those of a batch: a training step is compiled for one case or the other.
         """
         return not self.is_packed and self._num_filled == len(self) * self.length
 
     def most_pieces(self, num_rows: int) -> tuple[int, int]:
-        """Pieces that a batch of rows has at most, each row's padding counted as one.
+        """Maximum number of pieces in a batch of rows, counting each row's padding as one.
 
         Args:
             num_rows: Rows of the batch.
 
         Returns:
-            Of nearly any batch of rows drawn at random (the mean and eight standard deviations), and of any.
+            That of nearly every batch of randomly drawn rows (the mean plus eight standard deviations), and of any.
         """
         return most_pieces(num_rows, *self.pieces_a_row)
 
     @cached_property
     def pieces_a_row(self) -> tuple[float, float, int]:
-        """Mean, standard deviation and largest number of a row's pieces."""
+        """Mean, standard deviation and maximum of the number of pieces per row."""
         if not self.is_packed:
             return 1.0, 0.0, 1
         begun = np.bincount(self._layout.row, minlength=len(self) + 1)
@@ -213,7 +213,7 @@ class RowIndex:
 
     @property
     def fingerprint(self) -> str:
-        """Those of the corpus, and of its annotations and tags."""
+        """Fingerprints of the corpus and of its annotations and tags."""
         beside = [extra.info.fingerprint for extra in (self.annotations, self.tags) if extra is not None]
         return "+".join([self.corpus.info.fingerprint, *beside])
 
@@ -222,11 +222,11 @@ class RowIndex:
         return rows_at(seed, positions, len(self))
 
     def progress(self, position: int) -> dict[str, float]:
-        """What is logged of the rows before a position: nothing."""
+        """Values to log about the rows before a position: none."""
         return {}
 
     def epochs(self, position: int) -> dict[str, float]:
-        """The times that the corpus is read before a position."""
+        """Number of times the corpus is read before a position."""
         return {str(self.corpus.path): position / len(self)}
 
     def read(self, indices: npt.NDArray[np.integer[Any]]) -> RowBatch:
@@ -245,7 +245,7 @@ class RowIndex:
         line, column, place, size = self._pieces(rows)
         first = np.searchsorted(line, np.arange(len(rows)))
         last = np.append(first[1:], len(line))[: len(rows)] - 1
-        end = column + size + 1  # where the piece's end token stands
+        end = column + size + 1  # the column of the piece's end token
         columns = np.arange(self.length)
 
         segments = np.zeros((len(rows), self.length), dtype=np.int32)
@@ -256,8 +256,8 @@ class RowIndex:
         is_special = is_padding.copy()
         is_special[line, column] = is_special[line, end] = True
 
-        # A row's tokens follow one another in the corpus; only the special tokens of its pieces part them. One
-        # more than fits into a row says whether the last word goes on after the cut.
+        # A row's tokens are contiguous in the corpus; only the special tokens of its pieces separate them. One
+        # token more than fits into a row shows whether the last word continues after the cut.
         tokens, begins = self.corpus.windows(place[first], width)
         if tokens.size and (largest := int(tokens.max())) >= self.corpus.info.vocab_size:
             raise CorpusError(
@@ -271,7 +271,7 @@ class RowIndex:
         ids[line, column] = special["start"]
         ids[line, end] = special["end"]
         is_word_start = np.take(begins, source) & ~is_special
-        ends_word = np.take(begins, source + 1)  # a document's first token begins a word: its last one ends one
+        ends_word = np.take(begins, source + 1)  # a document begins with a word, so its last token ends one
         listed: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]] | tuple[()] = ()
         if self.annotations is not None:
             counts, numbers = self.annotations.places(place[first], width)
@@ -303,8 +303,8 @@ def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
     """What ``trueneg corpus info`` shows: a corpus's counts, and how well rows of a length are filled.
 
     Returns:
-        A JSON-ready dict; ``row_fill`` is the share of a row that is not padding, on average, with and
-        without packing; empty where the split does not fill a row. ``tags`` is None without tags.
+        A JSON-ready dict; ``row_fill`` is the mean share of a row that is not padding, with and without
+        packing; empty if the split does not fill a row. ``tags`` is None without tags.
 
     Raises:
         CorpusError: if the corpus cannot be opened.
@@ -338,7 +338,7 @@ def describe(path: str | Path, length: int = 128) -> dict[str, Any]:
 
 
 def describe_tags(path: str | Path) -> dict[str, Any] | None:
-    """Who tagged a corpus and how many words of each split, JSON-ready; None if nobody did.
+    """The tagger of a corpus and the number of tagged words of each split, JSON-ready; None without tags.
 
     Raises:
         CorpusError: if the corpus or its tags cannot be opened.
@@ -356,7 +356,7 @@ def describe_tags(path: str | Path) -> dict[str, Any] | None:
 
 
 def most_pieces(num_rows: int, mean: float, deviation: float, most: int) -> tuple[int, int]:
-    """Pieces that a batch of rows has at most: see ``RowIndex.most_pieces``, and ``pieces_a_row`` for the rest."""
+    """Maximum number of pieces in a batch: see ``RowIndex.most_pieces``, and ``pieces_a_row`` for the last three."""
     usual = math.ceil(num_rows * (mean + 1) + 8 * deviation * math.sqrt(num_rows))
     return min(usual, num_rows * (most + 1)), num_rows * (most + 1)
 
@@ -382,7 +382,7 @@ def _packed(sizes: _Int64s, length: int, min_piece: int) -> _Layout:
 
 
 def _columns(sizes: _Int64s, capacity: int, min_piece: int) -> Iterator[int]:
-    """Where each document's start token stands: one after another, as each depends on the one before."""
+    """Column of each document's start token: computed one by one, as each depends on the one before."""
     column = 0
     for begin in range(0, len(sizes), _BLOCK):
         block = sizes[begin : begin + _BLOCK]

@@ -28,14 +28,14 @@ BUILT_FILE = "built.json"  # next to a finished corpus: the fingerprint of its i
 
 @dataclass(frozen=True)
 class _Begun:
-    """What a journal says: the inputs, and what is finished."""
+    """Content of a journal: the inputs, and what is finished."""
 
     inputs: dict[str, Any]
     splits: dict[Split, SplitInfo]
     tags: dict[Split, tuple[ShardTags, ...]]
 
     def files(self, folder: Path) -> list[Expected]:
-        """Of the finished shards."""
+        """Files of the finished shards."""
         of_files = [(name, [shard.checksums for shard in split.shards]) for name, split in self.splits.items()]
         of_files += [(name, [shard.checksums for shard in those]) for name, those in self.tags.items()]
         return [
@@ -48,13 +48,13 @@ class _Begun:
 
 @dataclass
 class BuildJournal:
-    """What an unfinished build has finished, kept in ``build.json``."""
+    """The finished shards of an unfinished build, kept in ``build.json``."""
 
     folder: Path
     inputs: dict[str, Any]
     splits: dict[Split, SplitInfo]
     tags: dict[Split, tuple[ShardTags, ...]]
-    """Of the shards, where they are tagged."""
+    """Tags of the shards, if the corpus is tagged."""
 
     @classmethod
     def open(
@@ -66,14 +66,14 @@ class BuildJournal:
         overwrite: bool,
         own: Collection[str] = (),
     ) -> BuildJournal:
-        """Go on with the build that a folder holds, or begin one.
+        """Resume the build that a folder holds, or begin one.
 
         Args:
-            folder: of the corpus.
+            folder: the corpus folder.
             inputs: what it is built from.
-            splits: of the corpus.
-            overwrite: whether another build may go.
-            own: names of what may lie in the folder beforehand.
+            splits: the splits of the corpus.
+            overwrite: whether another build may be discarded.
+            own: names of other files that the folder may already hold.
 
         Raises:
             CorpusError: for a build of other inputs or a damaged one, unless it may be overwritten.
@@ -102,7 +102,7 @@ class BuildJournal:
 
 
 class SplitWriter:
-    """Writes a split shard by shard: part files, renamed once they are whole, then noted in the journal."""
+    """Writes a split shard by shard: files are renamed once they are complete, then recorded in the journal."""
 
     def __init__(
         self, journal: BuildJournal, split: Split, dtype: np.dtype[Any], shard_tokens: int, unknown_id: int | None
@@ -116,7 +116,7 @@ class SplitWriter:
 
     @property
     def info(self) -> SplitInfo:
-        """What is finished of the split."""
+        """The finished shards of the split."""
         return self._journal.splits[self._split]
 
     def __enter__(self) -> SplitWriter:
@@ -147,7 +147,7 @@ class SplitWriter:
             document, token = stop, end
 
     def _append(self, encoded: TokenizedTexts, those: slice, documents: slice) -> None:
-        """Append documents of a unit, which have those of its tokens."""
+        """Append the ``documents`` of a unit, whose tokens are ``those``."""
         tokens, lengths, tagged = encoded.tokens[those], encoded.lengths[documents], encoded.tagged
         if not self._parts:
             parts = SHARD_PARTS if tagged is None else (*SHARD_PARTS, *TAG_PARTS)
@@ -171,7 +171,7 @@ class SplitWriter:
             self._num_unknown += int(np.count_nonzero(tokens == self._unknown_id))
 
     def close_shard(self) -> None:
-        """Finish the shard begun, if any, and note it and everything counted in the journal."""
+        """Finish the current shard, if any, and record it and all counts in the journal."""
         shards = self.info.shards
         if self._num_documents:
             self._parts["words"].write(np.packbits(self._bits).tobytes())
@@ -201,7 +201,7 @@ class SplitWriter:
 
 
 class _PartFile:
-    """A file under a provisional name until it is finished, with its checksum computed on the way."""
+    """A file under a provisional name until it is finished, with its checksum computed while writing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

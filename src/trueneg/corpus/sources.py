@@ -1,4 +1,4 @@
-"""Documents out of files, folders, globs, URLs and hub data sets, one at a time."""
+"""Read documents from files, folders, globs, URLs and hub data sets, one at a time."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def read_documents(
     r"""Read the documents of a source in a fixed order, in constant memory, however well it is compressed.
 
     Plain text (``.txt``): a blank line ends a document; its lines are paragraphs and stay separated by
-    ``\n``. JSON lines (``.jsonl``, ``.ndjson``, ``.json``): one object a line. Tables (``.csv``, ``.tsv``): one row
-    a document, the first line names the columns; in CSV they are separated by commas, or by what the first line has
-    instead, and cells may be quoted. All of these may be compressed (``.gz``, ``.xz``, ``.zst``). Parquet
-    (``.parquet``): one row a document. A folder is read recursively and a glob as it matches, both in sorted order;
-    files without a document are passed over and counted in a warning. A URL (``s3://``, ``hf://``, ``https://``, what
-    fsspec knows) is read as a file, folder or glob is, as it comes, without a copy. Anything else is taken for a data
-    set of the Hugging Face hub, ``owner/name`` or ``owner/name:configuration``, and streamed. Half a surrogate pair,
-    which JSON can spell and no file can hold, becomes U+FFFD; a warning says how many there were.
+    ``\n``. JSON lines (``.jsonl``, ``.ndjson``, ``.json``): one object per line. Tables (``.csv``, ``.tsv``): one
+    document per row, the first line names the columns; in CSV they are separated by commas, or by the delimiter that
+    the first line has instead, and cells may be quoted. All of these may be compressed (``.gz``, ``.xz``, ``.zst``).
+    Parquet (``.parquet``): one document per row. Folders are read recursively, folders and globs in sorted order;
+    files without a document are skipped and counted in a warning. A URL (``s3://``, ``hf://``, ``https://``, any that
+    fsspec supports) is read like a file, folder or glob, streamed without a local copy. Anything else is taken for a
+    data set of the Hugging Face hub, ``owner/name`` or ``owner/name:configuration``, and streamed. A lone surrogate,
+    which JSON can express but UTF-8 cannot, becomes U+FFFD; a warning says how many there were.
 
     Args:
         source: file, folder, glob, URL or data set name.
         text_field: the JSON field or the column that holds the text. A null there counts as an empty text.
         split: the split to read; hub data sets only.
-        lines: make every line of a document, but for blank ones, a document of its own.
-        max_document_mib: most MiB of a line, a row or a text.
+        lines: make every line of a document, except blank ones, a document of its own.
+        max_document_mib: maximum MiB of a line, a row or a text.
 
     Yields:
-        The text of a document; empty where a JSON, Parquet or hub document is.
+        The text of a document, which is never empty in plain text files.
 
     Raises:
-        CorpusError: for a source that does not exist, is empty, is damaged, is not UTF-8, has too long a text, or
-            lacks the text field, with the file and the line, byte or column.
+        CorpusError: for a source that does not exist, is empty, is damaged, is not UTF-8, has a text that is too
+            long, or lacks the text field, naming the file and the line, byte or column.
     """
     options = TextOptions(text_field, lines, int(max_document_mib * (1 << 20)))
     found = _source_files(source)
@@ -72,7 +72,7 @@ def read_piece(
     lines: bool = False,
     max_document_mib: float = LONGEST_TEXT >> 20,
 ) -> Iterator[str]:
-    """Read one file of a source, or the file of this number of a hub data set, as ``read_documents`` reads all."""
+    """Read one file of a source, or one file of a hub data set by its number, as ``read_documents`` reads all."""
     options = TextOptions(text_field, lines, int(max_document_mib * (1 << 20)))
     documents = read_hub(source, "train", options, piece) if isinstance(piece, int) else read_file(piece, options)
     return as_texts(str(source if isinstance(piece, int) else piece), documents, lines)
@@ -89,7 +89,7 @@ def _tell_unknown(source: str, files: Sequence[TextFile], unknown: Sequence[Text
 
 
 def pieces_of(source: str) -> list[TextFile] | list[int]:
-    """What a source can be read in: its files, or the numbers of those of a hub data set."""
+    """The pieces in which a source can be read: its files, or the file numbers of a hub data set."""
     found = _source_files(source)
     if found is None:
         return list(range(hub_state(source)[1]))
@@ -98,7 +98,7 @@ def pieces_of(source: str) -> list[TextFile] | list[int]:
 
 
 def as_texts(source: str, documents: Iterable[str], lines: bool = False) -> Iterator[str]:
-    """Documents as they are stored: of whole characters, and maybe line by line."""
+    """Documents as they are stored: without lone surrogates and, with ``lines``, line by line."""
     texts = _without_surrogates(source, documents)
     yield from (line for text in texts for line in text.split("\n") if line.strip()) if lines else texts
 
@@ -106,14 +106,14 @@ def as_texts(source: str, documents: Iterable[str], lines: bool = False) -> Iter
 def check_files(
     source: str, files: Sequence[TextFile], text_field: str, max_document_mib: float = LONGEST_TEXT >> 20
 ) -> None:
-    """Read the first document of every file of a source, so that what is wrong with one is found before all are read.
+    """Read the first document of every file of a source, so that faulty files are found before all are read.
 
     Raises:
         CorpusError: as ``read_documents``.
     """
     options = TextOptions(text_field, False, int(max_document_mib * (1 << 20)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruenegWarning)  # reading all of it says it
+        warnings.simplefilter("ignore", TruenegWarning)  # reading all of it warns
         has_text = [_has_document(path, options) for path in files]
     if not any(has_text):
         raise _empty(source, files)
@@ -123,14 +123,14 @@ def source_files(source: str) -> list[TextFile] | None:
     """List the files of a source in the order they are read; None for a hub data set.
 
     Raises:
-        CorpusError: if it is none of them, or a file's extension says nothing of its format.
+        CorpusError: if it does not exist, or a file's extension is unknown.
     """
     found = _source_files(source)
     return None if found is None else found[0]
 
 
 def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
-    """Files that are read, and files of no known format next to them."""
+    """The files to read, and the files of unknown format next to them; None for a hub data set."""
     if is_remote(source):
         is_file = is_known(PurePosixPath(source.partition("?")[0]))
         remote: list[TextFile] = [*remote_files(source, is_file=is_file)]
@@ -152,10 +152,10 @@ def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
 
 
 def text_bytes(sources: Iterable[str]) -> int | None:
-    """Bytes of text that the sources hold, as a progress bar wants to know, or None.
+    """Bytes of text in the sources, for a progress bar; None if unknown.
 
-    Known, but for blank lines and line ends, for plain text that is not compressed; None for anything else, and for
-    files whose server does not say their size.
+    Known, apart from blank lines and line ends, for plain text that is not compressed; None for anything else, and for
+    files whose server does not state their size.
 
     Raises:
         CorpusError: as ``source_files``.

@@ -2,9 +2,9 @@
 
 A folder holds ``corpus.json`` (written last, so that a folder without it is unfinished), ``tokenizer/``, and
 for each split numbered shards of three flat little-endian files: ``tokens`` (uint16, or uint32 for more than
-65,536 ids), ``offsets`` (int64, where each document begins, and the end) and ``words`` (one bit a token, the
-first token in the highest bit of the first byte: 1 where a word begins). What ``--tag`` adds to them, ``tags``
-describes.
+65,536 ids), ``offsets`` (int64, where each document begins, and the end) and ``words`` (one bit per token, the
+first token in the highest bit of the first byte: 1 where a word begins). The module ``tags`` describes the files that
+``--tag`` adds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 INFO_FILE = "corpus.json"
 JOURNAL_FILE = "build.json"
 PARTS = "parts"
-"""Folder of the parts of a corpus or of annotations, until they are put together."""
+"""Folder of the parts of a corpus or of annotations, until they are merged."""
 SHARD_PARTS = ("tokens", "offsets", "words")
 _AGAIN = "copy or build the corpus again"
 _OFFSETS = np.dtype("<i8")
 
 Split = Literal["train", "valid"]
 TokenType = Literal["uint16", "uint32"]
-"""How token ids are stored; numpy knows types that would take a file's bytes for addresses of objects."""
+"""Allowed dtypes of stored token ids; with others numpy could interpret a file's bytes as object pointers."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class SplitInfo:
     Attributes:
         num_documents: documents stored.
         num_tokens: tokens stored.
-        num_empty_documents: documents read that had no token, and were left out.
+        num_empty_documents: documents that had no token and were left out.
         num_unknown_tokens: stored tokens that are the tokenizer's unknown token.
-        shards: in reading order.
+        shards: its shards, in reading order.
     """
 
     num_documents: int = 0
@@ -84,10 +84,10 @@ class CorpusInfo(Description):
         tokenizer_fingerprint: ``trueneg.tokenizer.fingerprint`` of the tokenizer.
         vocab_size: one more than the largest token id.
         special_ids: ids by role: mask, pad, start, end.
-        dtype: numpy name of the stored ids.
+        dtype: numpy dtype name of the stored ids.
         splits: ``train`` and maybe ``valid``.
         sources: the files read, in order, those of ``valid`` after those of ``train``.
-        fingerprint: 16 hexadecimal digits over all of the above but the sources.
+        fingerprint: 16 hexadecimal digits over all of the above except the sources.
     """
 
     NOT_IN_FINGERPRINT = ("sources",)
@@ -116,7 +116,7 @@ class CorpusInfo(Description):
         """Read a corpus folder's ``corpus.json``.
 
         Raises:
-            CorpusError: if it is missing, torn, or of another format version.
+            CorpusError: if it is missing, truncated, changed, or of another format version.
         """
         path = Path(folder) / INFO_FILE
         if not path.is_file():
@@ -128,7 +128,7 @@ class CorpusInfo(Description):
         return cls.read_file(path, "build the corpus again")
 
     def fault(self) -> str | None:
-        """Say what is impossible in the description, None if nothing is."""
+        """Return what is inconsistent in the description, None if nothing is."""
         if "train" not in self.splits:
             return "it has no split 'train'"
         if not {"pad", "start", "end"} <= self.special_ids.keys():
@@ -174,8 +174,8 @@ class Corpus:
         path: the corpus folder.
         split: its name.
         info: the description of the whole corpus.
-        is_verified: whether its files were compared with their checksums as it was opened; annotations and tags that
-            are opened for it then are, too.
+        is_verified: whether its files were compared with their checksums when it was opened; if so, annotations and
+            tags that are opened for it are verified, too.
     """
 
     path: Path
@@ -191,8 +191,8 @@ class Corpus:
             path: a corpus folder.
             split: ``train`` or ``valid``.
             expect: the fingerprint of the tokenizer that the tokens must come from; None accepts any.
-            verify: compare every file with its checksum, if that was not done since it last changed; otherwise the
-                description and the files' sizes are checked, not their bytes.
+            verify: compare every file with its checksum, unless that was done since it last changed; if False, only
+                the description and the files' sizes are checked, not their bytes.
 
         Raises:
             CorpusError: if the corpus is missing, unfinished, damaged, of another version or tokenizer, or has
@@ -228,10 +228,10 @@ class Corpus:
             )
 
     def load_tokenizer(self) -> PreTrainedTokenizerFast:
-        """Load the tokenizer that the corpus was built with, of which it has a copy.
+        """Load the corpus's copy of the tokenizer that it was built with.
 
         Raises:
-            CorpusError: if the copy is another one by now.
+            CorpusError: if the copy was changed or replaced.
             ModelError: if it cannot be loaded.
         """
         folder = self.path / "tokenizer"
@@ -244,13 +244,13 @@ class Corpus:
         return tokenizer
 
     def verify(self, *, again: bool = True) -> None:
-        """Compare the split's files with their checksums; see that offsets ascend and ids lie in the vocabulary.
+        """Compare the split's files with their checksums; check that offsets ascend and ids are in the vocabulary.
 
         Args:
             again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
-            CorpusError: naming the first file that is not what was written.
+            CorpusError: naming the first file that is damaged.
         """
         files = [
             Expected(
@@ -265,7 +265,7 @@ class Corpus:
         verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
 
     def _fault(self, number: int, part: str) -> str | None:
-        """Say what is wrong with the content of a file whose checksum is right."""
+        """Return what is wrong with the content of a file whose checksum is right."""
         if part == "offsets":
             return _offsets_fault(self._map(number, part, _OFFSETS), self.shards[number].num_tokens)
         if part == "tokens" and (largest := int(self._map(number, part, self.dtype).max())) >= self.info.vocab_size:
@@ -279,7 +279,7 @@ class Corpus:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in the split, special tokens not among them."""
+        """Tokens in the split, without special tokens."""
         return self.info.splits[self.split].num_tokens
 
     @property
@@ -324,7 +324,7 @@ class Corpus:
         return np.memmap(file, dtype=dtype, mode="r").view(np.ndarray)  # indexes faster than a memmap
 
     def tokens(self, start: int, stop: int) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """Ids of tokens start to stop, without the last, in the stored type."""
+        """Ids of tokens ``start`` to ``stop``, exclusive, in the stored dtype."""
         if not 0 <= start <= stop <= self.num_tokens:
             raise IndexError(f"tokens {start} to {stop} of {self.num_tokens}")
         first, last = np.searchsorted(self._starts, [start, max(stop - 1, start)], side="right") - 1
@@ -342,7 +342,7 @@ class Corpus:
         """Look up tokens at any positions.
 
         Args:
-            places: numbers of tokens in the split, any shape.
+            places: indices of tokens in the split, any shape.
 
         Returns:
             Their ids, int64, and whether a word begins there, bool, of the same shape.
@@ -356,11 +356,11 @@ class Corpus:
         return ids, is_word_start
 
     def windows(self, starts: npt.NDArray[np.int64], width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Runs of tokens, one a row; past the end of the split, its last token again.
+        """Runs of tokens, one per row; past the end of the split, its last token is repeated.
 
         Args:
-            starts: number of each run's first token, [n].
-            width: tokens of a run.
+            starts: index of each run's first token, [n].
+            width: run length in tokens.
 
         Returns:
             Ids, int64 [n, width], and whether a word begins there, bool [n, width].
@@ -376,10 +376,10 @@ class Corpus:
         """Group positions by shard.
 
         Args:
-            places: numbers of tokens in the split, [n, width], ascending in each row.
+            places: indices of tokens in the split, [n, width], ascending in each row.
 
         Yields:
-            The number of a shard, an index of all places in it, and where they lie among its tokens.
+            The number of a shard, an index that selects the places in it, and their indices among its tokens.
         """
         first, last = (np.searchsorted(self._starts, places[:, [0, -1]], side="right") - 1).T
         for number in np.unique(first):

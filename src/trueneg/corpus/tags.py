@@ -1,13 +1,13 @@
-"""The parts of speech of a corpus's words, stored next to its tokens: a byte a token, and a table of the words met.
+"""The parts of speech of a corpus's words, stored next to its tokens: one byte per token, and a table of the words.
 
-``corpus build --tag`` adds to a corpus's folder ``tags.json`` (written last but for ``corpus.json``) and to each of its
-shards two files: ``tags`` (uint8, the number in :data:`trueneg.lexicon.tags.PENN` of the tag of the word that the
-token belongs to, 0 where it belongs to none) and ``forms`` (UTF-8, a line for each word and tag: ``word⇥tag⇥count``,
-in the order of characters). The corpus itself, and so its fingerprint, is the same as without them.
+``corpus build --tag`` adds ``tags.json`` (written last except for ``corpus.json``) to a corpus's folder, and two files
+to each of its shards: ``tags`` (uint8, the number in :data:`trueneg.lexicon.tags.PENN` of the tag of the word that the
+token belongs to, 0 if it belongs to none) and ``forms`` (UTF-8, a line for each word and tag: ``word⇥tag⇥count``,
+in code-point order). The corpus itself, and so its fingerprint, is the same as without them.
 
-What a word is, is decided in the text: a run of letters and digits, so that SentencePiece's "(cat)," is punctuation,
-"cat" and punctuation. Only a word that the tokenizer leaves whole has a tag: in one of its own words, and with no token
-that reaches over its ends. So the tokens "don", "'" and "t" have none, since the tagger reads "do n't".
+Words are determined in the text, as runs of letters and digits: SentencePiece's "(cat)," is punctuation, "cat" and
+punctuation. Only a word that the tokenizer keeps whole has a tag: it lies within one of the tokenizer's words, and no
+token crosses its ends. So the tokens "don", "'" and "t" have no tag, since the tagger reads "do n't".
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ShardTags:
 
     Attributes:
         num_words: words with a tag.
-        num_forms: distinct ones, by spelling and tag.
-        num_bytes: of the file of forms.
+        num_forms: distinct words, by spelling and tag.
+        num_bytes: size of the file ``forms``.
         checksums: SHA-256 of each file, by part.
     """
 
@@ -56,9 +56,9 @@ class TagsInfo(Description):
 
     Attributes:
         corpus: the corpus's fingerprint.
-        tagger: the tagger, as options name it.
+        tagger: the tagger's name in the options.
         provenance: the versions that its output depends on.
-        is_uncased: whether the table's words are in small letters, as the tokenizer reads them; the tagger sees
+        is_uncased: whether the table's words are in lower case, as the tokenizer reads them; the tagger sees
             them as they are written.
         splits: the shards of each split, in reading order.
         fingerprint: 16 hexadecimal digits over all of the above.
@@ -77,7 +77,7 @@ class TagsInfo(Description):
         """Read a corpus folder's ``tags.json``.
 
         Raises:
-            CorpusError: if it is missing, torn, changed, or of another format version.
+            CorpusError: if it is missing, truncated, changed, or of another format version.
         """
         path = Path(folder) / TAGS_FILE
         if not path.is_file():
@@ -85,7 +85,7 @@ class TagsInfo(Description):
         return cls.read_file(path, _AGAIN)
 
     def fault(self) -> str | None:
-        """Say what is impossible in the description, None if nothing is."""
+        """Return what is inconsistent in the description, None if nothing is."""
         if any(shard.checksums.keys() != set(PARTS) for shards in self.splits.values() for shard in shards):
             return f"its checksums are not those of {' and '.join(PARTS)}"
         return None
@@ -93,12 +93,12 @@ class TagsInfo(Description):
 
 @dataclass(frozen=True)
 class WordTable:
-    """The words of a split, each with each of its tags, in the order of characters, then of tags.
+    """The words of a split, each with each of its tags, in code-point order, then by tag.
 
     Attributes:
-        texts: as they are written; in small letters if the tokenizer makes no difference.
+        texts: as they are written; in lower case if the tokenizer ignores case.
         tags: numbers of tags, uint8 [num_forms], none of them 0.
-        counts: how often each was met, int64 [num_forms].
+        counts: how often each occurs, int64 [num_forms].
     """
 
     texts: tuple[str, ...]
@@ -120,7 +120,7 @@ class Tags:
 
     @classmethod
     def open(cls, corpus: Corpus) -> Tags:
-        """Open a corpus's tags; where the corpus was verified as it was opened, they are, too.
+        """Open a corpus's tags; they are verified if the corpus was verified when it was opened.
 
         Raises:
             CorpusError: if there are none, or if they are damaged, of another version or of another corpus.
@@ -142,11 +142,11 @@ class Tags:
 
     @classmethod
     def find(cls, corpus: Corpus) -> Tags | None:
-        """As ``open``, but None for a corpus that was built without tags."""
+        """Like ``open``, but return None for a corpus that was built without tags."""
         return cls.open(corpus) if (corpus.path / TAGS_FILE).exists() else None
 
     def check(self, corpus: Corpus) -> None:
-        """Refuse another corpus, or another of its splits.
+        """Refuse another corpus, or another split.
 
         Raises:
             CorpusError: naming both.
@@ -172,13 +172,13 @@ class Tags:
         return self.info.splits[self.corpus.split]
 
     def verify(self, *, again: bool = True) -> None:
-        """Compare the files of the split's tags with their checksums; see that every tag is one.
+        """Compare the files of the split's tags with their checksums; check that every tag is valid.
 
         Args:
             again: read every byte, even of files that were verified before and have not changed since.
 
         Raises:
-            CorpusError: naming the first file that is not what was written.
+            CorpusError: naming the first file that is damaged.
         """
         files = [
             Expected(
@@ -193,17 +193,17 @@ class Tags:
         verify(files, CorpusError, _AGAIN, verified_folder(), again=again)
 
     def _fault(self, number: int, part: str) -> str | None:
-        """What is wrong with a file that is what was written; forms are looked at as they are read."""
+        """What is wrong with the content of a file whose checksum is right; forms are checked as they are read."""
         if part == "tags" and (largest := int(self._map(number).max())) >= len(PENN):
             return f"there is no tag {largest}"
         return None
 
     def windows(self, starts: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-        """Tags of runs of tokens, one run a row; past the end of the split, its last token's again.
+        """Tags of runs of tokens, one run per row; past the end of the split, its last token's tag is repeated.
 
         Args:
-            starts: number of each run's first token, [n].
-            width: tokens of a run.
+            starts: index of each run's first token, [n].
+            width: run length in tokens.
 
         Returns:
             Numbers of tags, uint8 [n, width].
@@ -215,10 +215,10 @@ class Tags:
         return tags
 
     def words(self) -> WordTable:
-        """Read the table of the words met in the split.
+        """Read the table of the words of the split.
 
         Raises:
-            CorpusError: naming the file and line that is no entry.
+            CorpusError: naming the file and line of an invalid entry.
         """
         counts: Counter[tuple[str, int]] = Counter()
         for number in range(len(self.shards)):
@@ -241,7 +241,7 @@ class Tags:
 
 
 def forms_to_bytes(counts: Mapping[tuple[str, int], int]) -> bytes:
-    r"""Words and the numbers of their tags, with their counts, as they are stored.
+    r"""Serialize words and the numbers of their tags, with their counts.
 
     Example:
         >>> forms_to_bytes({("runs", 32): 2, ("cat", 12): 1})

@@ -53,23 +53,23 @@ def train_tokenizer(
     """Train a tokenizer and save it where ``AutoTokenizer.from_pretrained`` finds it.
 
     ``wordpiece`` has BERT's normaliser, word splitting and special tokens; ``bpe`` is byte-level with
-    RoBERTa's special tokens, so that it knows every text.
+    RoBERTa's special tokens, so that it can encode any text.
 
     Args:
         sources: files, folders, globs or hub data sets.
         out: folder to write.
-        vocab_size: entries to reach, special tokens among them.
+        vocab_size: number of entries to reach, including special tokens.
         kind: ``wordpiece`` or ``bpe``.
         lowercase: fold case (and, for WordPiece, strip accents).
         min_frequency: how often a pair of pieces must occur to be merged.
         text_field: field or column of the text in JSON, CSV, TSV, Parquet and hub sources.
         lines: make every line a document of its own.
-        max_document_mib: most MiB of a line, a row or a text; longer ones are refused.
+        max_document_mib: maximum MiB of a line, a row or a text; longer ones are refused.
         sample: the share of documents to train on, chosen by a hash of seed and text.
         seed: chooses the sample.
 
     Returns:
-        The tokenizer; it has fewer entries than requested, with a warning, where the text is too small.
+        The tokenizer; it has fewer entries than requested, with a warning, if there is too little text.
 
     Raises:
         CorpusError: for sources that cannot be read, or that hold no text.
@@ -85,7 +85,7 @@ def train_tokenizer(
     documents = functools.partial(read_documents, text_field=text_field, lines=lines, max_document_mib=max_document_mib)
     read = functools.partial(_passages, sources, documents, sample, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruenegWarning)  # the second reading says it
+        warnings.simplefilter("ignore", TruenegWarning)  # the second reading warns
         letters = _alphabet(backend, read()) if kind == "wordpiece" else []
     first = [*roles.values(), *(_CONTINUES + letter for letter in letters if _goes_on(backend, letter))]
     least = len(first) + (len(letters) if kind == "wordpiece" else 256)
@@ -130,7 +130,7 @@ def _passages(
 
 
 def _alphabet(backend: Tokenizer, passages: Iterable[str]) -> list[str]:
-    """The most frequent characters after normalisation, white space left out, in the order of their codes."""
+    """The most frequent characters after normalisation, without white space, in code-point order."""
     counts = np.zeros(sys.maxunicode + 1, dtype=np.int64)
     for passage in passages:
         codes, times = np.unique(np.frombuffer(passage.encode("utf-32-le"), dtype="<u4"), return_counts=True)
@@ -144,7 +144,7 @@ def _alphabet(backend: Tokenizer, passages: Iterable[str]) -> list[str]:
 
 
 def _goes_on(backend: Tokenizer, letter: str) -> bool:
-    """Whether a letter can stand within a word: punctuation and ideographs are words of their own."""
+    """Whether a letter can continue a word: punctuation and ideographs are words of their own."""
     return len(backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str("a" + letter))) == 1
 
 
@@ -207,7 +207,7 @@ def _trainer(kind: Kind, vocab_size: int, min_frequency: int, first: list[str], 
 
 
 def _frame(backend: Tokenizer, start: str, end: str, *, segment_ids: bool) -> None:
-    """``[CLS] A [SEP]`` and ``[CLS] A [SEP] B [SEP]`` as BERT, or ``<s> A </s></s> B </s>`` as RoBERTa."""
+    """Add ``[CLS] A [SEP]`` and ``[CLS] A [SEP] B [SEP]`` as in BERT, or ``<s> A </s></s> B </s>`` as in RoBERTa."""
     from tokenizers import processors
 
     second = f"$B:1 {end}:1" if segment_ids else f"{end}:0 $B:0 {end}:0"
@@ -230,7 +230,7 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
         out: folder to save the extended tokenizer in.
 
     Returns:
-        How many words were added, and those that were a single token already.
+        The number of words added, and the words that were a single token already.
 
     Raises:
         ModelError: for a tokenizer that cannot be used, an empty word, or one with white space in it.
@@ -258,7 +258,7 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
 
 
 def _save(tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Whole or not at all, unless there is something in the folder, which stays."""
+    """Save whole or not at all, unless the folder has other content, which is kept."""
     if out.is_dir() and any(out.iterdir()):
         save_tokenizer(tokenizer, out)
     else:

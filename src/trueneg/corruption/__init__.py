@@ -1,1 +1,1 @@
-"""What a model sees instead of the text: masked rows, as a pure function of the rows and their keys."""
+"""A model's input in place of the text: masked rows, as a pure function of the rows and their keys."""

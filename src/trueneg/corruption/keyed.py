@@ -1,7 +1,7 @@
-"""Random numbers that are functions of a key: no state, so any step can be drawn again, in any grouping.
+"""Random numbers that are functions of a key: without state, so the draws of any step can be repeated in any batching.
 
-The generator is SplitMix64 (Steele et al. 2014) in wrapping int64 arithmetic, which torch does alike on every
-device. A draw is named by (seed, position of the example in the training order) and a *stream*, one for each
+The generator is SplitMix64 (Steele et al. 2014) in wrapping int64 arithmetic, which torch computes identically on every
+device. A draw is identified by (seed, position of the example in the training order) and a *stream*, one for each
 purpose.
 """
 
@@ -14,7 +14,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 CHOOSE, SPAN_LENGTH, REPLACE, RANDOM_TOKEN, SAMPLE = range(5)
 """Streams: which positions, how long a span, what replaces it, which random token, which prediction."""
 SYNONYM_WORDS, SYNONYM_KINDS, SYNONYM_CHOICES, ANTONYM_WORDS, ANTONYM_CHOICES, ANTONYM_KINDS = range(5, 11)
-"""Of views: which words, what kind of word in their place, and which one; what kind a whole antonym view has."""
+"""Streams of views: which words, what kind of word in their place, and which one; the kind of a whole antonym view."""
 
 
 def example_keys(seed: int, positions: Tensor) -> Tensor:
@@ -22,7 +22,7 @@ def example_keys(seed: int, positions: Tensor) -> Tensor:
 
     Args:
         seed: The run's seed.
-        positions: Where the examples stand in the endless training order, int64 of any shape.
+        positions: Positions of the examples in the endless training order, int64 of any shape.
 
     Returns:
         int64 keys of the same shape, well mixed.
@@ -32,7 +32,7 @@ def example_keys(seed: int, positions: Tensor) -> Tensor:
 
 def bits(keys: Tensor, stream: int, num: int) -> Tensor:
     """``num`` random non-negative 62-bit integers for each key: int64 ``[*keys, num]``."""
-    # Or, not plus: Inductor takes sums and multiples of a counter for an index, and an index does not wrap.
+    # Or, not plus: Inductor treats sums and multiples of a counter as an index, which does not wrap around.
     counter = torch.arange(num, device=keys.device, dtype=torch.int64) | (stream << 32)
     return _logical_shift(_mix(keys.unsqueeze(-1) + counter * _signed(GOLDEN)), 2)
 
@@ -72,7 +72,7 @@ def _signed(value: int) -> int:
 
 
 def mixed_seed(*parts: int) -> int:
-    """One 63-bit seed for a tuple of numbers, for generators that have state (dropout, initial weights).
+    """Combine numbers into one 63-bit seed, for stateful generators (dropout, initial weights).
 
     Example:
         >>> mixed_seed(1, 2) == mixed_seed(2, 1)

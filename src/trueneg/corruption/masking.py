@@ -1,7 +1,7 @@
-"""Masking: which positions are hidden, and what replaces them.
+"""Masking: which positions are masked, and what replaces them.
 
 Every row gets the same number of mask *slots*, so shapes are static; a row with fewer ordinary tokens leaves
-some slots empty (``is_masked`` false), and an empty slot changes nothing and weighs nothing.
+some slots empty (``is_masked`` false), and an empty slot has no effect and no weight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trueneg.hardware import widened
 
 
 def num_slots(length: int, rate: float) -> int:
-    """Mask slots of a row of ``length`` tokens, its start and end tokens included: at least one.
+    """Number of mask slots of a row of ``length`` tokens, including its start and end tokens: at least one.
 
     Example:
         >>> num_slots(128, 0.15)
@@ -31,12 +31,11 @@ def num_slots(length: int, rate: float) -> int:
 class Masking(nn.Module):
     """Hides a fixed share of each row's ordinary tokens.
 
-    A row with n ordinary tokens has ``max(1, round(rate * n))`` of them chosen, without replacement
-    (ELECTRA's code draws with replacement, so it hides fewer than it says). With ``unit="word"`` whole words
-    are chosen as long as they fit the count, never a part of one, so up to the last word's length less may be
-    hidden; with ``unit="span"``, runs of words of geometric length (Joshi et al. 2020), the last one cut at
-    the count. Of the chosen, ``mask_share`` show the mask token, ``random_share`` a random ordinary token,
-    the rest gold.
+    Of a row's n ordinary tokens, ``max(1, round(rate * n))`` are chosen, without replacement (ELECTRA's code draws with
+    replacement, so it masks fewer than its rate). With ``unit="word"``, whole words are chosen while they fit the
+    count, so it may be missed by up to the length of a word; with ``unit="span"``, runs of words of geometric length
+    (Joshi et al. 2020), the last one cut at the count. Of the chosen, ``mask_share`` show the mask token,
+    ``random_share`` a random ordinary token, the rest gold.
 
     Args:
         config: Rates and unit.
@@ -74,11 +73,11 @@ class Masking(nn.Module):
         self.register_buffer("_ordinary", ordinary, persistent=False)
 
     def forward(self, rows: Rows, is_hard: Tensor | None = None) -> MaskedRows:
-        """Mask rows; the same rows and keys give the same result, whatever they are batched with.
+        """Mask rows; the same rows and keys give the same result in any batch.
 
         Args:
             rows: Rows.
-            is_hard: Tokens that are chosen before all others, bool ``[batch, length]``; of single tokens only.
+            is_hard: Tokens that are chosen before all others, bool ``[batch, length]``; with ``unit="token"`` only.
         """
         positions, is_masked = self._choose(rows, is_hard)
         gold = rows.input_ids.gather(1, positions)
@@ -98,7 +97,7 @@ class Masking(nn.Module):
         slots = min(num_slots(length, self.config.rate), length)
         is_ordinary = ~rows.is_special
         num_ordinary = is_ordinary.sum(1, keepdim=True)
-        # In float64, as Python counts slots: at a half, float32 rounds the other way now and then.
+        # In float64, as in ``num_slots``: float32 sometimes rounds a half the other way.
         wanted = (widened(num_ordinary) * self.config.rate).round().to(torch.int64).clamp(1, slots)
         wanted = torch.minimum(wanted.to(num_ordinary.device), num_ordinary)
         priority = self._priority(rows)
@@ -120,7 +119,7 @@ class Masking(nn.Module):
         return positions.gather(1, ascending), is_masked.gather(1, ascending)
 
     def _priority(self, rows: Rows) -> Tensor:
-        """Random int64 ``[batch, length]``: tokens that must be chosen together share it, no others do."""
+        """Random int64 ``[batch, length]``, shared only by tokens that must be chosen together."""
         length = rows.input_ids.shape[1]
         column = torch.arange(length, device=rows.input_ids.device)
         # The low bits make every priority distinct, so no order depends on how a device breaks ties.
@@ -162,8 +161,8 @@ class Masking(nn.Module):
 def _is_in_complete_group(priority: Tensor, wanted: Tensor) -> Tensor:
     """Whether each token's whole word is among the first ``wanted``.
 
-    ``priority`` ``[batch, length]`` is sorted, so that a word's tokens stand together. Where not even the
-    first word fits, its first tokens are taken: a row must have something to learn from.
+    ``priority`` ``[batch, length]`` is sorted, so that a word's tokens are adjacent. If not even the first word
+    fits, its first tokens are chosen, so that every row has something to predict.
     """
     length = priority.shape[1]
     ends_group = torch.ones_like(priority, dtype=torch.bool)

@@ -16,14 +16,14 @@ from trueneg.corruption.keyed import example_keys
 
 
 class Batch:
-    """Base of frozen dataclasses of tensors, of mappings of them, and of other such dataclasses."""
+    """Base class of frozen dataclasses of tensors, mappings of tensors, and other such dataclasses."""
 
     def to(self, device: torch.device | str) -> Self:
         """Copy to a device."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
-        """Copy to memory that a GPU reads without waiting."""
+        """Copy to pinned memory, which a GPU reads asynchronously."""
         return self._map(lambda tensor: tensor.pin_memory())
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
@@ -43,15 +43,15 @@ def _mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 @dataclass(frozen=True)
 class Substitutes(Batch):
-    """What annotations list in the place of each token.
+    """Substitutes that annotations list for each token.
 
-    Shapes: ``[batch, length, width]``, the best first; nothing at special tokens.
+    Shapes: ``[batch, length, width]``, the best first; none for special tokens.
     """
 
     tokens: Tensor
     """int32."""
     credit: Tensor
-    """uint8, in 255ths: 0 where there are no more."""
+    """uint8, in steps of 1/255; 0 for unused entries."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,21 @@ class Rows(Batch):
     is_whole_word: Tensor
     """bool: the token is a word by itself, not one of several pieces."""
     keys: Tensor
-    """int64: what the row's random draws are functions of (``keyed.example_keys``)."""
+    """int64: keys of the rows' random draws (``keyed.example_keys``)."""
     is_full: bool = False
-    """No row has padding or more than one piece, so attention needs no mask. As ``is_packed``, the same for all batches
-    of a run, for which a step is compiled."""
+    """No row has padding or more than one piece, so attention needs no mask. Like ``is_packed``, the same for all
+    batches of a run, because the compiled step depends on it."""
     is_packed: bool = False
-    """Some row may have more than one piece, so attention must stop at their borders."""
+    """Some row may have more than one piece, so attention must not cross their borders."""
     substitutes: Substitutes | None = None
-    """Of an annotated corpus."""
+    """For an annotated corpus."""
     starts: Tensor | None = None
-    """int32 ``[most pieces + 1]``: where pieces begin (``piece_starts``); None where nobody looked."""
+    """int32 ``[most pieces + 1]``: where pieces begin (``piece_starts``); None if not computed."""
 
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """Rows with some tokens hidden.
+    """Rows with some tokens masked.
 
     Shapes: ``input_ids`` ``[batch, length]``; the rest ``[batch, slots]``.
     """
@@ -94,7 +94,7 @@ class MaskedRows:
     rows: Rows
     """The uncorrupted rows."""
     input_ids: Tensor
-    """int64: what the model sees."""
+    """int64: the model's input."""
     positions: Tensor
     """int64: the column of each slot, distinct within a row, ascending in rows without empty slots."""
     gold: Tensor
@@ -104,7 +104,7 @@ class MaskedRows:
     is_whole_word: Tensor
     """bool: gold is a word by itself."""
     draws: Tensor
-    """float32 in [0, 1): what a sampled prediction there is a function of."""
+    """float32 in [0, 1): uniform numbers for sampled predictions."""
 
 
 def read_rows(index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Rows:
@@ -112,16 +112,16 @@ def read_rows(index: NumberedRows, numbers: np.ndarray, seed: int, positions: np
 
     Args:
         index: The corpus's rows.
-        numbers: Which rows, int64 ``[batch]``.
-        seed: Of the random draws made on these rows.
-        positions: Where the examples stand in the training order, int64 ``[batch]``: the other part of what
-            their draws are functions of.
+        numbers: Row numbers, int64 ``[batch]``.
+        seed: Seed of the random draws on these rows.
+        positions: Positions of the examples in the training order, int64 ``[batch]``, which together with the seed
+            determine their draws.
     """
     return rows_of(index.read(numbers), index, seed, positions)
 
 
 def rows_of(batch: RowBatch, index: NumberedRows, seed: int, positions: np.ndarray) -> Rows:
-    """Rows that were read, as tensors: see ``read_rows``."""
+    """Convert rows that were read to tensors: see ``read_rows``."""
     substitutes = None
     if batch.substitutes is not None and batch.credits is not None:
         substitutes = Substitutes(torch.from_numpy(batch.substitutes), torch.from_numpy(batch.credits))
@@ -140,14 +140,14 @@ def rows_of(batch: RowBatch, index: NumberedRows, seed: int, positions: np.ndarr
 
 
 def piece_starts(segments: npt.NDArray[Any], index: NumberedRows) -> Tensor:
-    """Where pieces begin in a batch's rows as one line, padding being a piece by itself: int32.
+    """Offsets of the pieces in a batch's flattened rows, with padding as a piece of its own: int32.
 
-    Then the line's end again and again, up to a size that is the same for all batches of so many rows, but for one in a
-    billion that has more pieces: it has the size that suffices for any.
+    The rest is filled with the total length, up to a size that is the same for all batches of as many rows. One batch
+    in a billion has more pieces; its size suffices for any batch.
 
     Args:
-        segments: Of the rows, ``[batch, length]``.
-        index: What they were read from.
+        segments: Segments of the rows, ``[batch, length]``.
+        index: The index that they were read from.
     """
     begins = np.ones(segments.shape, dtype=bool)
     begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
@@ -159,7 +159,7 @@ def piece_starts(segments: npt.NDArray[Any], index: NumberedRows) -> Tensor:
 
 
 class ReadRows(Protocol):
-    """How rows of a corpus become what an objective is given: ``read_rows``, or something made of it."""
+    """A function that reads rows of a corpus as an objective's input: ``read_rows``, or one based on it."""
 
     def __call__(self, index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Any:
         """Read rows: see ``read_rows``."""

@@ -1,8 +1,8 @@
-"""Detectors: how acceptable a word is in the place of another.
+"""Detectors: how acceptable a word is in place of another.
 
-There are two kinds. A *scorer* scores words in text, whatever the tokenizer, for benchmarks and people; a *detector*
-gives credit to tokens of rows, in training and for annotations. ``specification`` says how both are written, and any
-scorer serves as a detector through ``OnlineDetector``.
+There are two kinds. A *scorer* scores words in text, for any tokenizer, in benchmarks and on the command line; a
+*detector* gives credit to tokens of rows, in training and for annotations. ``specification`` defines the syntax of
+both, and any scorer can be used as a detector through ``OnlineDetector``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ SCORERS = Registry(
     },
     reserved=("annotated", "ema"),
 )
-"""Name to a function of (leaf, resources) that makes a :class:`SubstitutionScorer`; its first line says what it is."""
+"""Name to a function of (leaf, resources) that makes a :class:`SubstitutionScorer`; its docstring's first line
+describes it."""
 
 DETECTORS = Registry(
     "detector",
@@ -66,8 +67,8 @@ def make_scorer(specification: str | Specification, resources: Resources | None 
     """Make the scorer that a specification describes.
 
     Raises:
-        ConfigError: for a malformed specification, an unknown name, or one that scores no words, such as ``ema``.
-        LexiconError, ModelError: if what it is made from is not there.
+        ConfigError: for a malformed specification, an unknown name, or one that cannot score words, such as ``ema``.
+        LexiconError, ModelError: if a file or model that it needs is missing.
 
     Example:
         >>> make_scorer("lexcial")
@@ -91,18 +92,18 @@ def make_detector(
 ) -> Detector:
     """Make the detector that a configuration describes, for the tokens of a tokenizer.
 
-    A name that has a form of its own for tokens takes it, whatever it is combined with: ``lexical`` is the same table
-    by itself and in ``lexical | contextual:ENCODER``. Scorers that have none are called during training, those that are
-    combined with one another as one scorer.
+    A name in ``DETECTORS`` is always made as a detector for tokens: ``lexical`` is the same table by itself and in
+    ``lexical | contextual:ENCODER``. The others are scorers that are called during training; those that are combined
+    with each other, as one scorer.
 
     Args:
         config: The configuration, or a specification.
-        tokenizer: The rows'.
-        resources: By default what the configuration names.
+        tokenizer: The tokenizer of the rows.
+        resources: By default those that the configuration names.
 
     Raises:
-        ConfigError: for a malformed specification, an unknown name, or a detector that has yet to learn.
-        LexiconError, ModelError: if what it is made from is not there.
+        ConfigError: for a malformed specification, an unknown name, or a detector that is not fitted yet.
+        LexiconError, ModelError: if a file or model that it needs is missing.
     """
     if isinstance(config, str):
         specification, resources = parse(config), resources or Resources()
@@ -133,7 +134,7 @@ def _detector(wanted: Specification, tokenizer: PreTrainedTokenizerFast, resourc
 
 
 def _is_scored(wanted: Specification) -> bool:
-    """Whether no part of it has a form of its own for tokens."""
+    """Whether no part is in ``DETECTORS``."""
     return all(leaf.name not in DETECTORS for leaf in leaves(wanted))
 
 

@@ -1,4 +1,4 @@
-"""What annotations list, position by position: precomputed, so training only looks it up."""
+"""Credit from annotations, position by position: precomputed, so that training only looks it up."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from trueneg.tokenizer import fingerprint
 
 
 class AnnotatedDetector(Detector):
-    """Credit as ``trueneg corpus annotate`` wrote it down for the very position.
+    """Credit that ``trueneg corpus annotate`` stored for each position.
 
-    The lists come with the rows, so the corpus has to be read with its annotations
-    (``RowIndex(..., annotations=...)``); a run does that where its detector names some.
+    The lists come with the rows, so the corpus must be read with its annotations
+    (``RowIndex(..., annotations=...)``); a run does that if its detector names any.
 
     Args:
-        info: What the annotations say of themselves; None if nothing is known of them.
+        info: The annotations' metadata; None if unknown.
         threshold: The stored credit that counts as 1/2 (``scorers.base.acceptance``): above 1/2 it is stricter than the
-            annotator was. Credit is stored in 255ths.
+            annotator was. Credit is stored in steps of 1/255.
     """
 
     def __init__(self, info: AnnotationsInfo | None = None, threshold: float = 0.5) -> None:
@@ -45,14 +45,14 @@ class AnnotatedDetector(Detector):
         self.register_buffer("_credit", torch.from_numpy(credit.astype(np.float32)), persistent=False)
 
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Look each token up in the list of its position: 0 where it is not listed."""
+        """Look up each token in the list of its position: 0 if it is not listed."""
         listed, stored = _listed(batch)
         chosen = tokens.reshape(*gold.shape[:2], -1)
         is_it = listed.unsqueeze(-2) == chosen.unsqueeze(-1)
         return self._credit[(stored.unsqueeze(-2) * is_it).amax(-1).to(torch.int64)].reshape(tokens.shape)
 
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
-        """List all that is stored."""
+        """List all stored substitutes."""
         listed, stored = _listed(batch)
         tokens = torch.where(stored > 0, listed.to(torch.int64), gold.unsqueeze(-1))
         return Proposals(self.credit(gold, predicted, batch), tokens, self._credit[stored.to(torch.int64)])
@@ -71,12 +71,12 @@ def _listed(batch: MaskedRows) -> tuple[Tensor, Tensor]:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> AnnotatedDetector:
-    """Look up what `trueneg corpus annotate` found: annotated:FOLDER, or annotated:FOLDER@THRESHOLD.
+    """Look up the substitutes that `trueneg corpus annotate` stored: annotated:FOLDER or annotated:FOLDER@THRESHOLD.
 
     Raises:
         ConfigError: without a folder.
-        CorpusError: if the folder holds no finished annotations.
-        ModelError: if their ids are those of another tokenizer.
+        CorpusError: if the folder contains no finished annotations.
+        ModelError: if they were made with another tokenizer.
     """
     leaf.check(argument=True, what="FOLDER")
     info = AnnotationsInfo.read(leaf.argument)
@@ -89,9 +89,9 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
 
 
 def annotations_of(config: PretrainConfig) -> list[Path]:
-    """Return the folders of annotations that a run's detector reads: one, or one of each corpus of a mixture.
+    """Return the folders of annotations that a run's detector reads: one, or one per corpus of a mixture.
 
-    A row has the lists of its own corpus, so ``annotated:A | annotated:B`` looks every row up in the right one.
+    A row has the lists of its own corpus, so ``annotated:A | annotated:B`` looks up every row in the right one.
 
     Raises:
         ConfigError: if several have different thresholds.
@@ -112,7 +112,7 @@ def annotations_of(config: PretrainConfig) -> list[Path]:
 
 
 def without_folders(detector: str) -> str:
-    """Describe a detector, wherever its annotations are.
+    """Return a detector's specification without the folders of its annotations.
 
     Example:
         >>> without_folders("annotated:some/notes@0.6 & !antonym"), without_folders('annotated:"R & D/notes"')
@@ -125,7 +125,7 @@ def without_folders(detector: str) -> str:
 
 
 def movable(config: PretrainConfig) -> PretrainConfig:
-    """Describe the same run, wherever its annotations and the corpora of its mixture are: fingerprints are compared."""
+    """Return the configuration without the locations of annotations and corpora, whose fingerprints are compared."""
     if config.corpus.mixture:
         config = replace(config, corpus=replace(config.corpus, mixture=without_places(config.corpus.mixture)))
     return override(config, [f"objective.correction.detector={without_folders(config.objective.correction.detector)}"])

@@ -1,4 +1,4 @@
-"""Annotating a corpus with a detector: what it proposes at every word."""
+"""Annotate a corpus with the substitutes that a detector proposes for every word."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trueneg.errors import ConfigError
 
 
 class DetectorAnnotator:
-    """Lists what a detector proposes for the whole words of rows and credits with at least 1/2.
+    """Lists the substitutes with a credit of at least 1/2 that a detector proposes for the whole words of rows.
 
     Args:
-        detector: One that lists substitutes.
-        name: Its specification, which annotations note.
-        device: Where it computes.
+        detector: A detector that lists substitutes.
+        name: Its specification, which annotations record.
+        device: Device that it runs on.
     """
 
     def __init__(self, detector: Detector, name: str, device: str = "cpu") -> None:
@@ -34,7 +34,7 @@ class DetectorAnnotator:
 
     @torch.no_grad()
     def __call__(self, batch: RowBatch) -> Accepted:
-        """List what it accepts."""
+        """List the accepted substitutes."""
         words = _every_word(batch, self._device)
         _, tokens, acceptance = self._detector.propose(words.gold, words.gold, words)
         is_accepted = (acceptance >= 0.5) & words.is_masked.unsqueeze(-1) & (tokens != words.gold.unsqueeze(-1))
@@ -44,7 +44,7 @@ class DetectorAnnotator:
 
 
 def _every_word(batch: RowBatch, device: torch.device) -> MaskedRows:
-    """Rows with a slot for each of their whole words, and nothing hidden."""
+    """Unmasked rows with a slot for each whole word."""
     rows = Rows(
         input_ids=torch.from_numpy(batch.input_ids),
         segments=torch.from_numpy(batch.segments.astype(np.int64)),
@@ -63,12 +63,12 @@ def _every_word(batch: RowBatch, device: torch.device) -> MaskedRows:
 def make_annotator(specification: str, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> DetectorAnnotator:
     """Make the annotator of a detector that lists substitutes, such as ``prototypes:FILE@0.5 & fits``.
 
-    For ``a & b & …`` the first that lists does so, and the others credit what it lists. For ``a | b`` each lists.
+    For ``a & b & …`` the first part that can list does so, and the others credit its list. For ``a | b`` both list.
 
     Raises:
-        ConfigError: for a detector that lists nothing, such as ``contextual`` by itself, which scores given pairs; or
-            one that needs more than text.
-        LexiconError, ModelError: if what it is made from is not there.
+        ConfigError: for a detector that lists nothing, such as ``contextual`` by itself, which only scores given pairs;
+            or one that needs more than text.
+        LexiconError, ModelError: if a file or model that it needs is missing.
     """
     for leaf in leaves(parse(specification)):
         if leaf.name in ("annotated", "ema"):

@@ -1,4 +1,4 @@
-"""What a detector is to training."""
+"""Interface of detectors in training."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trueneg.corruption.rows import MaskedRows
 
 
 class Proposals(NamedTuple):
-    """Tokens that may stand in the place of gold, and what the detector says of the predictions."""
+    """Substitutes for gold tokens, and the credit of the predictions."""
 
     credit: Tensor
-    """Of each prediction, float32 ``[batch, slots]``."""
+    """Credit of each prediction, float32 ``[batch, slots]``."""
     tokens: Tensor
     """int64 ``[batch, slots, n]``."""
     acceptance: Tensor
-    """Credit of ``tokens``, float32 ``[batch, slots, n]``: 0 where there are no more, and for gold itself."""
+    """Credit of ``tokens``, float32 ``[batch, slots, n]``: 0 for unused entries and for gold itself."""
 
 
 class Detector(nn.Module, ABC):
-    """Says how acceptable a token is in the place of the gold token.
+    """Judges how acceptable a token is in place of the gold token.
 
-    The result is *credit* in [0, 1]: 0 is truly wrong, 1 just as good as gold. It is on the device of the arguments,
-    in static shapes, and computed without waiting for the device unless a detector says otherwise.
+    The result is *credit* in [0, 1]: 0 is wrong, 1 as good as gold. It is on the device of the arguments, in static
+    shapes, and computed without device synchronisation unless a detector's docstring says otherwise.
     """
 
     provenance: Mapping[str, str] = {}
@@ -38,10 +38,10 @@ class Detector(nn.Module, ABC):
         """Give credit to tokens, elementwise.
 
         Args:
-            gold: Original tokens, int64 ``[batch, slots]``, or ``[batch, slots, 1]`` for several tokens a slot.
-            tokens: What is put there, int64 ``[batch, slots]`` or ``[batch, slots, n]``. The credit of a token that
-                equals gold, or of an empty slot, is never read.
-            batch: The rows that they are in.
+            gold: Original tokens, int64 ``[batch, slots]``, or ``[batch, slots, 1]`` for several tokens per slot.
+            tokens: Substitutes, int64 ``[batch, slots]`` or ``[batch, slots, n]``. The credit of a token that equals
+                gold, or of an empty slot, is never used.
+            batch: The rows that contain them.
 
         Returns:
             float32, of the shape of ``tokens``.
@@ -49,34 +49,34 @@ class Detector(nn.Module, ABC):
 
     @property
     def lists(self) -> bool:
-        """Whether ``propose`` lists substitutes whatever was predicted, so that it can annotate a corpus."""
+        """Whether ``propose`` lists substitutes regardless of the prediction, so that it can annotate a corpus."""
         return False
 
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
-        """List acceptable tokens in the place of gold, and credit the predictions: one reading of the batch for both.
+        """List substitutes for gold, and credit the predictions, reading the batch once for both.
 
         By default only the prediction is listed.
 
         Args:
             gold: Original tokens, int64 ``[batch, slots]``.
             predicted: Predicted tokens, int64 ``[batch, slots]``.
-            batch: The rows that they are in.
+            batch: The rows that contain them.
         """
         credit = self.credit(gold, predicted, batch)
         return Proposals(credit, predicted.unsqueeze(-1), credit.unsqueeze(-1))
 
     def digest(self) -> str:
-        """Name what is read and is neither a buffer of this module nor in checkpoints; empty if there is no such thing.
+        """Digest of data that is neither a buffer of this module nor in checkpoints; empty if there is none.
 
-        The place of a file does not count. A run resumes only under the same (``training.checkpoint.tables_digest``).
+        File locations do not count. A run resumes only if it is unchanged (``training.checkpoint.tables_digest``).
         """
         return ""
 
     def attach(self, model: nn.Module) -> None:
-        """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""
+        """Receive the model to be trained, once, before the first step and before a checkpoint is loaded."""
 
     def after_step(self, model: nn.Module) -> None:
-        """See the model after each optimizer step."""
+        """Receive the model after each optimizer step."""
 
 
 def credit_of(score: Tensor, threshold: float) -> Tensor:
@@ -91,7 +91,7 @@ def credit_of(score: Tensor, threshold: float) -> Tensor:
 
 
 def of_slots(values: Tensor, tokens: Tensor) -> Tensor:
-    """Give values of slots ``[batch, slots]`` the dimensions of tokens: one more if there are several tokens a slot.
+    """Add a dimension to values of slots ``[batch, slots]`` if there are several tokens per slot.
 
     Example:
         >>> of_slots(torch.zeros(2, 3), torch.zeros(2, 3, 4)).shape

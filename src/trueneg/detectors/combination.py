@@ -1,4 +1,4 @@
-"""Scorers and detectors combined by ``|``, ``&`` and ``!``: the greater of two, the lesser, or 1 minus one."""
+"""Scorers and detectors combined by ``|``, ``&`` and ``!``: the maximum, the minimum, or 1 minus."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Operator = Literal["!", "&", "|"]
 
 
 class CombinedScorer(SubstitutionScorer):
-    """Acceptance of several scorers: the greatest (``|``), the least (``&``), or 1 minus that of one (``!``).
+    """Acceptance of several scorers: the maximum (``|``), the minimum (``&``), or 1 minus that of one (``!``).
 
-    All are on one scale first (``SubstitutionScorer.acceptance``), so that the result accepts exactly where logic says
-    so; only at the threshold itself does ``!`` accept what its part accepts too.
+    All are first put on one scale (``SubstitutionScorer.acceptance``), so that the result accepts exactly what the
+    logical expression accepts; only at the threshold itself does ``!`` accept what its part accepts too.
     """
 
     def __init__(self, operator: Operator, scorers: Sequence[SubstitutionScorer]) -> None:
@@ -37,18 +37,18 @@ class CombinedScorer(SubstitutionScorer):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Those of the scorers."""
+        """The scorers' counts, added up."""
         return sum_of_counts(self.scorers)
 
     def reads(self) -> tuple[object, ...]:
-        """Return what the scorers read."""
+        """Return the operator and the scorers' digests."""
         return self.operator, *(scorer.digest() for scorer in self.scorers)
 
 
 class CombinedDetector(Detector):
-    """Credit of several detectors: the greatest (``|``), the least (``&``), or 1 minus that of one (``!``).
+    """Credit of several detectors: the maximum (``|``), the minimum (``&``), or 1 minus that of one (``!``).
 
-    A word of several pieces has no credit, from ``!`` neither.
+    A word of several pieces has no credit, not even from ``!``.
     """
 
     def __init__(self, operator: Operator, detectors: Sequence[Detector]) -> None:
@@ -59,12 +59,12 @@ class CombinedDetector(Detector):
 
     @property
     def lists(self) -> bool:
-        """Whether any part lists; all of them for ``|``, and never for ``!``."""
+        """Whether all parts (``|``) or any part (``&``) list substitutes; never for ``!``."""
         each = [part.lists for part in self._parts()]
         return self.operator != "!" and (all(each) if self.operator == "|" else any(each))
 
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Combine the parts' credit; for ``&``, each part sees only tokens that those before it credit."""
+        """Combine the parts' credit; for ``&``, each part sees only tokens that the parts before it credit."""
         first, *rest = self._parts()
         credit = first.credit(gold, tokens, batch)
         if self.operator == "!":
@@ -76,10 +76,10 @@ class CombinedDetector(Detector):
         return credit
 
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
-        """List for ``|`` what any part lists, a token once; for ``&`` what one part lists, credited by the others.
+        """List for ``|`` what any part lists, each token once; for ``&`` what one part lists and the others credit.
 
-        That part is the first that lists, or else the first without ``!``; ``!`` by itself lists the prediction. The
-        others give credit to its list and to the predictions together, so each part reads the batch once.
+        That part is the first that lists substitutes, or else the first without ``!``; ``!`` alone lists the
+        prediction. The others credit its list and the predictions in one call, so each part reads the batch once.
         """
         parts = self._parts()
         if self.operator == "|":
@@ -99,12 +99,12 @@ class CombinedDetector(Detector):
         return Proposals(credit[..., 0], found.tokens, credit[..., 1:])
 
     def after_step(self, model: nn.Module) -> None:
-        """Tell the parts."""
+        """Pass the updated model to the parts."""
         for part in self._parts():
             part.after_step(model)
 
     def attach(self, model: nn.Module) -> None:
-        """Tell the parts."""
+        """Pass the model to the parts."""
         for part in self._parts():
             part.attach(model)
 
@@ -113,12 +113,12 @@ class CombinedDetector(Detector):
 
 
 def _numbered(parts: Sequence[SubstitutionScorer | Detector]) -> dict[str, str]:
-    """Join the provenance of parts, their numbers before its names."""
+    """Merge the provenance of parts, prefixing the keys with each part's number."""
     return {f"{number}.{name}": value for number, part in enumerate(parts) for name, value in part.provenance.items()}
 
 
 def _min_credit(credit: Tensor, parts: Sequence[Detector], gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-    """Take the min of some credit and that of further parts, which see gold where the credit is 0 already."""
+    """Take the minimum of credit and that of further parts, which see gold where the credit is already 0."""
     for part in parts:
         left = torch.where(credit > 0, tokens, gold)
         credit = torch.minimum(credit, part.credit(gold, left, batch))
@@ -130,7 +130,7 @@ def _is_negation(part: Detector) -> TypeGuard[CombinedDetector]:
 
 
 def _is_best_of_its_token(tokens: Tensor, credit: Tensor) -> Tensor:
-    """Whether no equal token before has as much credit, and none after more: a set has each token once."""
+    """Whether an entry is the first one with the most credit for its token, to list each token once."""
     is_same = tokens.unsqueeze(-1) == tokens.unsqueeze(-2)
     other, own = credit.unsqueeze(-2), credit.unsqueeze(-1)
     number = torch.arange(tokens.shape[-1], device=tokens.device)

@@ -1,4 +1,4 @@
-"""The model as its own teacher: a moving average of it reads the unmasked text and says what could stand there."""
+"""The model as its own teacher: its moving average reads the unmasked text and predicts substitutes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ THRESHOLD = 0.05
 
 
 class EmaDetector(MovingAverage, Detector):
-    """Credit where a moving average of the model, which sees gold, gives the prediction enough probability next to it.
+    """Credit where a moving average of the model, which sees gold, gives the prediction enough probability beside gold.
 
-    The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. The average must
-    see that gold is there, its most probable token being gold, else there is no credit: a young model finds
-    everything equally likely. So masking must show some chosen tokens unchanged, as BERT's and ELECTRA's does.
+    The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. There is
+    credit only where gold is the average's most probable token: early in training, everything is equally likely.
+    Masking must therefore leave some chosen tokens unchanged, as BERT's and ELECTRA's does.
 
-    The average is part of the run: it is in checkpoints. It costs a forward pass without gradient a step, with logits
-    at the masked positions, whether or not the correction needs substitutes.
+    The average is saved in checkpoints. It costs a forward pass without gradient per step, with logits at the masked
+    positions, whether or not the correction needs substitutes.
 
     Args:
-        momentum: What is kept of the average at each step.
+        momentum: Momentum of the average.
         threshold: The acceptance threshold.
         top: How many of the average's most probable tokens are listed as substitutes.
     """
@@ -59,12 +59,12 @@ class EmaDetector(MovingAverage, Detector):
         return Proposals(*logits.read(propose, batch.gold, batch.is_whole_word, predicted))
 
     def _logits(self, batch: MaskedRows) -> Logits:
-        """What the average says at masked places of the unmasked text."""
+        """Logits of the average at the masked positions of the unmasked text."""
         hidden = self.average.encode(batch.rows.input_ids, batch.rows)
         return logits_at(self.average, hidden, batch.positions, temperatures=())
 
     def _credit(self, logits: Tensor, gold: Tensor, is_whole_word: Tensor, tokens: Tensor) -> tuple[Tensor]:
-        """Acceptance of tokens ``[*, n]`` that is at least 1/2, else 0."""
+        """Acceptance of tokens ``[*, n]`` if at least 1/2, else 0."""
         at_gold = gold.unsqueeze(-1)
         score = torch.sigmoid(logits.gather(-1, tokens) - logits.gather(-1, at_gold))
         sees_gold = logits.argmax(-1, keepdim=True) == at_gold

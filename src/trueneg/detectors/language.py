@@ -1,4 +1,4 @@
-"""Whether text is in the language of its detectors."""
+"""Check that text is in the language of its detectors."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ENGLISH = frozenset(
 """Detectors that read WordNet, or know how English inflects."""
 
 MIN_KNOWN = 0.6
-"""Share of the words that WordNet knows, of three letters or more and no stop words. English: 0.87 to 0.95 (Wikipedia,
-books, reviews, news); German 0.25, Spanish 0.32 and French 0.37 (manuals, which have English in them)."""
+"""Minimum share of words in WordNet, of three letters or more and without stop words. English: 0.87 to 0.95 (Wikipedia,
+books, reviews, news); German 0.25, Spanish 0.32 and French 0.37 (manuals, which contain some English)."""
 
 _BLOCKS, _BLOCK_TOKENS = 20, 2000
-_MIN_WORDS = 500  # different ones: less text tells nothing
+_MIN_WORDS = 500  # distinct words: less text is not conclusive
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def share_known(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: WordNet) -> float | None:
-    """The share of a corpus's words that WordNet knows, of a sample; None for too little text to say."""
+    """The share of a corpus's words that are in WordNet, from a sample; None if there is too little text."""
     starts = np.linspace(0, max(0, corpus.num_tokens - _BLOCK_TOKENS), _BLOCKS).astype(int).tolist()
     blocks = (corpus.tokens(at, min(at + _BLOCK_TOKENS, corpus.num_tokens)).tolist() for at in dict.fromkeys(starts))
     found = (word.lower() for block in blocks for word in _WORD.findall(str(tokenizer.decode(block))))
@@ -47,16 +47,16 @@ def share_known(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: Wor
 def warn_of_another_language(
     specification: str, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
 ) -> None:
-    """Say so if a detector is of English and the text is not.
+    """Warn if a detector is for English and the text is not English.
 
     Args:
-        specification: Of the detector; one without WordNet is not checked.
+        specification: The detector's specification; a detector without WordNet is not checked.
         corpus: The text.
-        tokenizer: The corpus's.
-        wordnet: WordNet's folder; empty to look in the usual places.
+        tokenizer: The corpus's tokenizer.
+        wordnet: WordNet's folder; empty to search the usual places.
 
     Raises:
-        ConfigError: for what is no specification.
+        ConfigError: for an invalid specification.
         LexiconError: if WordNet is not found.
     """
     names = [leaf.name for leaf in leaves(parse(specification)) if leaf.name in ENGLISH]

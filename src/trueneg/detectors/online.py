@@ -1,4 +1,4 @@
-"""Scorers in training: mispredictions are scored as text, in one batch a step."""
+"""Scorers in training: mispredictions are scored as text, in one batch per step."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 
 
 class OnlineDetector(Detector):
-    """Credit is a scorer's acceptance of each misprediction in its sentence, where it accepts it; else 0.
+    """Credit is a scorer's acceptance of each misprediction in its sentence if it accepts it, else 0.
 
-    Only what can be right is scored: a whole word for a whole word, both alphabetic, of three letters or
-    more, no stop words, and of one prefix and casing. It reads the row's own text around the word, without masks,
-    within its document; the scorer may have any tokenizer.
+    Only plausible substitutions are scored: a whole word for a whole word, both alphabetic, of three letters or more,
+    no stop words, and of the same prefix and casing. The scorer reads the row's own text around the word, without
+    masks, within its document; it may have any tokenizer.
 
-    The scorer runs on the host's time: each step waits for the mispredictions to be copied and read, which costs what
-    ``trueneg bench overhead`` says. An annotated corpus (``trueneg corpus annotate``) costs a
-    gather. It proposes the prediction only.
+    The scorer blocks training: each step waits until the mispredictions are copied and scored. ``trueneg bench
+    overhead`` measures the cost; with an annotated corpus (``trueneg corpus annotate``) it is a gather. Only the
+    prediction is proposed.
 
     Args:
-        scorer: Of words. It is no part of the model: it has no place in checkpoints.
-        tokenizer: The corpus's.
+        scorer: Scores words. It is not part of the module and not in checkpoints.
+        tokenizer: The corpus's tokenizer.
         context: The maximum number of tokens on either side that the scorer is given; None for the whole document.
     """
 
@@ -43,37 +43,37 @@ class OnlineDetector(Detector):
         self._kinds: Tensor
         self.register_buffer("_kinds", substitution_kinds(self._text.surfaces), persistent=False)
         self.num_asked = 0
-        """Substitutions that were scored so far."""
+        """Number of substitutions scored so far."""
 
     def digest(self) -> str:
-        """Return the scorer's."""
+        """Return the scorer's digest."""
         return self.scorer.digest()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Score each token that could be right, all in one call of the scorer."""
+        """Score all plausible tokens in one call of the scorer."""
         chosen = tokens.reshape(*batch.gold.shape, -1)
         credit = torch.zeros(chosen.shape, dtype=torch.float32)
         at, substitutions = self.questions(gold.reshape(*batch.gold.shape), chosen, batch)
         self.num_asked += len(at)
         if substitutions:
             self.scorer.to(gold.device)
-            # A scorer has a precision of its own, whatever the step around it is computed in.
+            # The scorer has its own precision, independent of the training step's.
             with torch.autocast(gold.device.type, enabled=False):
                 acceptance = self.scorer.acceptance(substitutions)
             credit[at.unbind(1)] = torch.from_numpy(np.where(acceptance >= 0.5, acceptance, 0.0)).to(torch.float32)
         return credit.reshape(tokens.shape).to(gold.device)
 
     def worth_asking(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Which tokens could be right at all: bool ``[batch, slots, n]``."""
+        """Whether each token is plausible and needs a score: bool ``[batch, slots, n]``."""
         gold = gold.unsqueeze(-1)
         is_slot = (batch.is_masked & batch.is_whole_word).unsqueeze(-1)
         return are_alike(self._kinds, gold, tokens) & (gold != tokens) & is_slot
 
     def questions(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> tuple[Tensor, list[Substitution]]:
-        """What the scorer is given: where, as rows, slots and numbers int64 ``[n, 3]``, and in which words.
+        """Places to score, as rows, slots and numbers, int64 ``[n, 3]``, and their substitutions.
 
-        Copying waits for the device.
+        Copying synchronises with the device.
         """
         at = self.worth_asking(gold, tokens, batch).nonzero().cpu()
         if not len(at):
@@ -94,7 +94,7 @@ class OnlineDetector(Detector):
         ]
 
     def _shown(self, ids: np.ndarray, segments: np.ndarray, is_start: np.ndarray, at: int) -> tuple[str, int, int]:
-        """The text around column ``at`` of a row, and the characters from which to which its word goes."""
+        """The text around column ``at`` of a row, and the start and end of its word in characters."""
         document = np.flatnonzero(segments == segments[at])
         first, end = int(document[0]), int(document[-1]) + 1
         low, high = max(first, at - self._context), min(end, at + self._context + 1)

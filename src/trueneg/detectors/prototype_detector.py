@@ -1,4 +1,4 @@
-"""Prototypes as a detector: one pass of a frozen encoder over the unmasked rows, and a product."""
+"""Prototypes as a detector: one pass of a frozen encoder over the unmasked rows, and a matrix product."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from trueneg.models.reading import WholeTextReader, drop_layers_above, unit_vect
 from trueneg.tokenizer import fingerprint
 
 _AT_ONCE = 1024
-"""Slots whose cosines with all prototypes are held at once."""
+"""Slots whose cosines with all prototypes are in memory at once."""
 _ANNOTATED = 256
-"""Nearest prototypes that are looked at where as many are listed as annotations keep."""
+"""Default number of nearest prototypes to consider when annotating a corpus."""
 
 
 class Reader(Protocol):
-    """Reads rows and gives the vectors of gold."""
+    """Reads rows and returns the vectors of gold."""
 
     def __call__(self, batch: MaskedRows) -> Tensor:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``."""
 
     def digest(self) -> str:
-        """Name the encoder and its layer."""
+        """Digest of the encoder and its layer."""
 
 
 class PrototypeDetector(Detector):
-    """Credit is the acceptance of the cosine of gold's vector, in the unmasked row, and the token's prototype.
+    """Credit is the acceptance of the cosine between gold's vector in the unmasked row and the token's prototype.
 
     Only whole words are scored, and only tokens of gold's kind are accepted: alphabetic words of three letters or more,
-    no stop words, of the same prefix and casing.
+    no stop words, with the same prefix and casing.
 
     Args:
         reader: Reads the rows.
@@ -51,8 +51,8 @@ class PrototypeDetector(Detector):
         threshold: The minimum cosine to accept.
         top: How many substitutes are listed.
         provenance: Where the prototypes come from.
-        annotates: Whether a corpus is annotated: then only tokens that have a prototype are looked at, and only for
-            words that the reader read, which waits for the device.
+        annotates: Whether a corpus is annotated: then only tokens that have a prototype are considered, and only for
+            words that the reader read, which synchronises with the device.
     """
 
     def __init__(
@@ -100,18 +100,18 @@ class PrototypeDetector(Detector):
         return Proposals(self._credit(vectors, batch, predicted), tokens, acceptance)
 
     def digest(self) -> str:
-        """Return the reader's: prototypes are a buffer."""
+        """Return the reader's digest; prototypes are a buffer."""
         return self.vectors.digest()
 
     def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and tokens of the nearest prototypes but their own, for unit vectors ``[n, hidden]``."""
+        """Cosines and tokens of the nearest prototypes, excluding gold's own, for unit vectors ``[n, hidden]``."""
         with torch.autocast(vectors.device.type, enabled=False):
             cosines = (vectors @ self._table.T).scatter(1, own, -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         return nearest.values, nearest.indices
 
     def _nearest_of_words(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """The same where a word was read, of tokens that have a prototype; cosine 0 for whatever else is listed."""
+        """The same for words that were read and tokens that have a prototype; all other entries have cosine 0."""
         num = min(self.top, len(self._table))
         cosines, tokens = vectors.new_zeros(len(vectors), num), own.expand(-1, num).clone()
         if self._listed is None or self._listed.device != vectors.device:
@@ -137,14 +137,14 @@ class PrototypeDetector(Detector):
 
 
 class DeviceRowReader:
-    """Reads rows with a frozen encoder of their tokenizer: on the device, in static shapes.
+    """Reads rows with a frozen encoder of the same tokenizer, on the device and in static shapes.
 
-    It is no module, so neither checkpoints nor optimizers see the encoder. It runs in the precision of the step around
-    it.
+    It is not a module, so neither checkpoints nor optimizers include the encoder. It runs in the precision of the
+    training step.
 
     Args:
-        encoder: Frozen here.
-        layer: Whose states are compared; None for the last.
+        encoder: The encoder, which is frozen here.
+        layer: Layer whose states are compared; None for the last.
     """
 
     def __init__(self, encoder: Encoder, layer: int | None) -> None:
@@ -158,7 +158,7 @@ class DeviceRowReader:
         """Unit vectors of gold, each relative to the rest of its text, float32 ``[batch, slots, hidden]``.
 
         Raises:
-            ConfigError: for rows that the encoder cannot read: longer ones than it has positions for, or packed ones.
+            ConfigError: for rows that the encoder cannot read: longer than its positions, or packed.
         """
         rows = batch.rows
         self._check(rows)
@@ -175,11 +175,11 @@ class DeviceRowReader:
         return nn.functional.normalize(at_slots - rest, dim=-1)
 
     def digest(self) -> str:
-        """Name the weights and the layer."""
+        """Digest of the weights and the layer."""
         return fingerprint_of([weights_digest(self.encoder), self.layer])
 
     def _check(self, rows: Rows) -> None:
-        """Refuse what the encoder cannot read, by shapes only: nothing waits for the device."""
+        """Refuse what the encoder cannot read, by shapes only, without device synchronisation."""
         remedy = "annotate the corpus first ('trueneg corpus annotate'), which reads any"
         if (length := rows.input_ids.shape[1]) > self._max_length:
             raise ConfigError(
@@ -194,11 +194,11 @@ class DeviceRowReader:
 
 
 class TextRowReader:
-    """Reads rows as text, with an encoder of any tokenizer: on the host's time.
+    """Reads rows as text, with an encoder of any tokenizer; this blocks the training step.
 
     Args:
         reader: Reads rows.
-        kinds: Kind of each token, int64 ``[vocab]``: words that have none are not read.
+        kinds: Kind of each token, int64 ``[vocab]``; tokens without one are not read.
     """
 
     def __init__(self, reader: RowReader, kinds: Tensor) -> None:
@@ -207,7 +207,7 @@ class TextRowReader:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, batch: MaskedRows) -> Tensor:
-        """Unit vectors of gold, zeros for what is no word: float32 ``[batch, slots, hidden]``."""
+        """Unit vectors of gold, zeros for tokens that are not read: float32 ``[batch, slots, hidden]``."""
         ids, at, is_slot = (tensor.cpu().numpy() for tensor in (batch.rows.input_ids, batch.positions, batch.is_masked))
         is_known = ids < len(self._is_word)
         is_read = np.zeros(ids.shape, bool)
@@ -221,13 +221,13 @@ class TextRowReader:
         return torch.from_numpy(vectors[np.take_along_axis(number, at, 1)]).to(batch.gold.device)
 
     def digest(self) -> str:
-        """Name the weights, the tokenizer and the layer."""
+        """Digest of the weights, the tokenizer and the layer."""
         encoder = self.reader.reader.encoder
         return fingerprint_of([encoder.digest(), encoder.layers])
 
 
 def _reads_packed(encoder: Encoder) -> bool:
-    """Whether an encoder keeps the documents of one row apart; checked once, as it waits for the device."""
+    """Whether an encoder keeps the documents of one row apart; checked once, because it synchronises."""
     try:
         check_packing(encoder)
     except ModelError:
@@ -247,7 +247,7 @@ def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) 
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> PrototypeDetector:
-    """Make ``prototypes:FILE[top=8]@0.6``; text is read for annotations, and by an encoder of another tokenizer."""
+    """Make ``prototypes:FILE[top=8]@0.6``; rows are read as text in annotation and if the tokenizers differ."""
     encoder, prototypes = load_pair(leaf, resources.device)
     kinds = substitution_kinds(surfaces(tokenizer))
     reader: Reader

@@ -1,4 +1,4 @@
-"""Rows of tokens as text, with the characters at which each word stands: what readers of another tokenizer need."""
+"""Rows of tokens as text with character offsets, for models with another tokenizer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class RowText:
     """Tokens as text.
 
     Attributes:
-        text: what they say, a space before every word that begins with one.
-        starts: the character at which each token begins.
-        ends: the character after each token; one that is no text by itself, as special ones and parts of letters, is
-            empty.
+        text: their text, with a space before every word that begins with one.
+        starts: offset of each token's first character.
+        ends: offset after each token; a token without text of its own, such as special tokens and parts of
+            characters, is empty.
     """
 
     text: str
@@ -30,10 +30,10 @@ class RowText:
 
 
 class TokenText:
-    """Turns token ids into text without losing where each token stands.
+    """Converts token ids to text, with the offsets of each token.
 
     Args:
-        tokenizer: The ids'.
+        tokenizer: The tokenizer of the ids.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -42,7 +42,7 @@ class TokenText:
         self._special = frozenset(tokenizer.all_special_ids)
 
     def __call__(self, ids: Sequence[int]) -> RowText:
-        """Text of some tokens that follow one another.
+        """Text of consecutive tokens.
 
         Example:
             With BERT's tokenizer, the ids of "its primary function" give that text, and starts (0, 4, 12).
@@ -58,13 +58,13 @@ class TokenText:
         return RowText("".join(parts), tuple(starts), tuple(ends))
 
     def _pieces(self, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
-        """Yield for each token what is before it, and its own text."""
+        """Yield the text before each token, and its own text."""
         for is_text, run in groupby(ids, self._is_text):
             if is_text:
                 found = (self.surfaces[token] for token in run)
                 yield from ((" " if surface.prefix == "start" else "", surface.word) for surface in found)
             else:
-                # Bytes of a letter, and spaces by themselves, are text only together.
+                # Bytes of a character, and lone spaces, are text only when decoded together.
                 tokens = list(run)
                 yield self._together(tokens), ""
                 yield from [("", "")] * (len(tokens) - 1)
@@ -83,9 +83,9 @@ class TokenText:
 
 
 def substitution_kinds(entries: Sequence[Surface], *, every_word: bool = False) -> Tensor:
-    """The kind of each entry, int64 ``[vocab]``: entries of one kind may stand for one another; -1 for none.
+    """The kind of each entry, int64 ``[vocab]``: entries of the same kind may replace each other; -1 for none.
 
-    A kind is a prefix and a casing. Without ``every_word``, only words of ``surface.is_candidate`` have one.
+    A kind is a prefix and a casing. Without ``every_word``, only words that pass ``surface.is_candidate`` have one.
     """
     names: dict[tuple[str, str], int] = {}
     kinds = torch.full((len(entries),), -1)
@@ -96,9 +96,9 @@ def substitution_kinds(entries: Sequence[Surface], *, every_word: bool = False) 
 
 
 def are_alike(kinds: Tensor, gold: Tensor, tokens: Tensor) -> Tensor:
-    """Whether tokens are of gold's kind, by ``substitution_kinds``: bool, of the shape that both broadcast to.
+    """Whether tokens have gold's kind (``substitution_kinds``): bool, of the broadcast shape.
 
-    Ids beyond the vocabulary, which padded output rows have, are of none.
+    Ids beyond the vocabulary, which padded output rows have, have no kind.
     """
     known = len(kinds)
     kind = kinds[gold.clamp(max=known - 1)]

@@ -1,13 +1,12 @@
 """Detectors written as text: ``(contextual:ENCODER[layer=4]@0.62 | lexical) & !antonym``.
 
-A detector is a name, then maybe ``:`` and what it is made from, options in brackets, and ``@`` with its acceptance
-threshold. ``!`` negates, ``&`` takes the lesser of two, ``|`` the greater; ``!`` binds tightest, ``|`` least, and
-parentheses group. A file ``….json`` written by ``trueneg detect calibrate`` stands for what it holds.
+A detector is a name, optionally followed by ``:`` and its source, options in brackets, and ``@`` with its acceptance
+threshold. ``!`` negates, ``&`` takes the minimum, ``|`` the maximum; ``!`` binds tightest, ``|`` least, and parentheses
+group. A file ``….json`` written by ``trueneg detect calibrate`` stands for the detector that it contains.
 
-A path that holds one of ``&|!@[]()"``, or as an option's value ``,[]``, is put in quotes:
-``prototypes:"/data/R & D/p.safetensors"@0.6``. Without them,
-``&`` and ``|`` belong to a path if no white space and no detector's name is next to them, and ``@`` does if no number
-follows that ends the detector.
+A path that contains one of ``&|!@[]()"``, or an option's value that contains one of ``,[]``, needs quotes:
+``prototypes:"/data/R & D/p.safetensors"@0.6``. Without quotes, ``&`` and ``|`` belong to a path unless white space or a
+detector's name is next to them, and ``@`` does unless a number that ends the detector follows.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class Leaf:
     """One detector.
 
     Attributes:
-        name: which.
-        argument: what it is made from: vectors, an encoder, a folder.
-        options: its settings, as text.
-        threshold: the score from which on it accepts; None for its own.
-        text: the specification as it was written, which messages name.
+        name: the detector's name.
+        argument: its source: vectors, an encoder, a folder.
+        options: its options, as text.
+        threshold: the minimum score to accept; None for its default.
+        text: the specification as written, for messages.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Leaf:
     text: str = ""
 
     def check(self, *, argument: bool, options: tuple[str, ...] = (), what: str = "") -> None:
-        """Refuse a missing or needless argument, and unknown options.
+        """Refuse a missing or superfluous argument, and unknown options.
 
         Raises:
             ConfigError: naming them.
@@ -74,10 +73,10 @@ class Leaf:
                 raise ConfigError(f"detector '{self.text}': {unknown_name('option', name, options)}")
 
     def number(self, name: str, default: float, *, min: float = 0) -> float:
-        """An option that is a number.
+        """Value of an option that is a number.
 
         Raises:
-            ConfigError: if it is none, not finite, or below ``min``.
+            ConfigError: if it is not a number, not finite, or below ``min``.
         """
         text = self.options.get(name)
         if text is None:
@@ -91,10 +90,10 @@ class Leaf:
         return value
 
     def count(self, name: str, default: int, *, min: int = 0) -> int:
-        """An option that is a whole number.
+        """Value of an option that is a whole number.
 
         Raises:
-            ConfigError: if it is none, or below ``min``.
+            ConfigError: if it is not a whole number, or below ``min``.
         """
         value = self.number(name, default, min=min)
         if value != int(value):
@@ -102,14 +101,14 @@ class Leaf:
         return int(value)
 
     def threshold_or(self, default: float) -> float:
-        """The score from which on it accepts: its own, or a default."""
+        """The acceptance threshold: its own, or a default."""
         return default if self.threshold is None else self.threshold
 
     def choice(self, name: str, known: tuple[str, ...]) -> str:
-        """An option that is one of some words, the first by default.
+        """Value of an option that is one of the known values, the first by default.
 
         Raises:
-            ConfigError: for another.
+            ConfigError: for any other value.
         """
         value = self.options.get(name, known[0])
         if value not in known:
@@ -130,15 +129,15 @@ Specification = Leaf | Combination
 
 @dataclass(frozen=True)
 class Resources:
-    """What detectors are made with besides their specification.
+    """Resources that detectors are made with, besides their specification.
 
     Attributes:
-        wordnet: its folder; empty to look in the usual places.
+        wordnet: WordNet's folder; empty to search the usual places.
         device: where encoders run.
-        forms: of the table of a ``lexical`` that does not say its own: see ``lexicon.table.build_table``.
+        forms: table of a ``lexical`` without ``forms`` of its own: see ``lexicon.table.build_table``.
         annotates: whether a detector is made to annotate a corpus: then it reads whole texts and lists all that it
             accepts.
-        make: makes a scorer that a file describes; ``make_scorer`` passes itself.
+        make: makes the scorers that files describe; ``make_scorer`` passes itself.
     """
 
     wordnet: str = ""
@@ -150,7 +149,7 @@ class Resources:
 
     @property
     def relations(self) -> Relations:
-        """WordNet's relations, read when they are first needed, once for all copies.
+        """WordNet's relations, loaded on first use and shared by all copies.
 
         Raises:
             LexiconError: if WordNet is not found.
@@ -160,17 +159,17 @@ class Resources:
         return self._relations[0]
 
     def with_maker(self, make: Callable[[Specification], SubstitutionScorer]) -> Resources:
-        """The same with what makes the scorers that files describe."""
+        """Return a copy with another ``make``."""
         copied = replace(self, make=make)
         object.__setattr__(copied, "_relations", self._relations)
         return copied
 
 
 def parse(text: str) -> Specification:
-    """Read a specification.
+    """Parse a specification.
 
     Raises:
-        ConfigError: naming the part that cannot be read.
+        ConfigError: naming the part that cannot be parsed.
 
     Example:
         >>> parse("lexical").name
@@ -186,7 +185,7 @@ def parse(text: str) -> Specification:
 
 
 class _Parser:
-    """Recursive descent: ``a | b``, of ``a & b``, of ``!a``, ``(a)`` and single detectors."""
+    """Recursive-descent parser: ``a | b``, of ``a & b``, of ``!a``, ``(a)`` and single detectors."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -196,7 +195,7 @@ class _Parser:
         return self._combined("|", lambda: self._combined("&", self._factor))
 
     def next(self) -> str:
-        """The next character that is no white space; empty at the end."""
+        """The next character that is not white space; empty at the end."""
         while self._at < len(self._text) and self._text[self._at].isspace():
             self._at += 1
         return self._text[self._at : self._at + 1]
@@ -248,7 +247,7 @@ class _Parser:
 
 
 def leaves(specification: Specification) -> Iterator[Leaf]:
-    """The detectors a specification is made of, from left to right."""
+    """Yield the detectors of a specification, from left to right."""
     if isinstance(specification, Leaf):
         yield specification
     else:
@@ -257,7 +256,7 @@ def leaves(specification: Specification) -> Iterator[Leaf]:
 
 
 def takes_forms(specification: str) -> bool:
-    """Whether a part of it is a ``lexical`` that does not name its own table of synonyms.
+    """Whether any part is a ``lexical`` without ``forms`` of its own.
 
     Example:
         >>> [takes_forms(text) for text in ("lexical & fits", "lexical[forms=retrieved]", "ema", "")]
@@ -268,7 +267,7 @@ def takes_forms(specification: str) -> bool:
 
 
 def check_forms_apply(config: PretrainConfig, settings: Sequence[str]) -> None:
-    """Refuse ``correction.forms`` among settings where no part of a detector takes it.
+    """Refuse ``correction.forms`` among settings if no part of a detector uses it.
 
     Raises:
         ConfigError: if so, or for a malformed detector.

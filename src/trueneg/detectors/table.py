@@ -1,4 +1,4 @@
-"""Substitutes from a lookup table, on the device: acceptable whatever the sentence says."""
+"""Substitutes from a lookup table, on the device: acceptable in any sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TableDetector(Detector):
         self.register_buffer("_keys", torch.cat([keys, keys.new_tensor([2**62])]), persistent=False)
         gold = keys // self.vocab_size
         self.max_substitutes = int(gold.bincount().max()) if len(gold) else 1
-        """The largest number of substitutes that a token has."""
+        """The largest number of substitutes of a token."""
 
     @property
     def lists(self) -> bool:
@@ -38,10 +38,10 @@ class TableDetector(Detector):
         return True
 
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Look each pair up."""
+        """Look up each pair."""
         key = gold * self.vocab_size + tokens
         found = self._keys[torch.searchsorted(self._keys, key)] == key
-        # A model's padded output rows are beyond the table: they would be read as pairs of the next gold.
+        # Ids of a model's padded output rows are beyond the table: they would be read as pairs of the next gold token.
         return (found & (tokens < self.vocab_size) & of_slots(batch.is_whole_word, tokens)).to(torch.float32)
 
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:

@@ -1,1 +1,1 @@
-"""What a model can do, measured: predictions, metrics, and statistics that say how sure they are."""
+"""Evaluation of models: predictions, metrics, and statistics that quantify their uncertainty."""

@@ -20,20 +20,20 @@ from trueneg.tasks.text import TextExample, fingerprint
 def training_counts(
     contrast: ContrastSet, task: Task[Any], chosen: Callable[[Sequence[TextExample]], Sequence[TextExample]]
 ) -> dict[str, int]:
-    """Count the originals of a contrast set that a model has seen: its figures are to be read with that.
+    """Count the originals of a contrast set that a model saw in training, to qualify its scores.
 
     Args:
-        contrast: The task's.
-        task: What the model was fine-tuned on.
-        chosen: Chooses of the task's training examples those that it was fine-tuned on.
+        contrast: The task's contrast set.
+        task: Task that the model was fine-tuned on.
+        chosen: Selects the training examples that the model was fine-tuned on.
 
     Returns:
-        ``trained_on``: originals among those examples, whatever their case, spaces and punctuation.
+        ``trained_on``: originals among those examples, ignoring case, whitespace and punctuation.
         ``left_out_of_training``: originals that are in the training files and were left out because they are in a
         contrast set.
 
     Raises:
-        TaskError: if the training files are not there any more.
+        TaskError: if the training files no longer exist.
     """
     own = [fingerprint(example) for example in contrast.original.examples]
     seen = {fingerprint(example) for example in chosen(task.read(task.train_split).examples)}
@@ -56,15 +56,15 @@ def predict_contrast_set(
     """Predict the originals and the revised examples with a fine-tuned model.
 
     Args:
-        model: With the task's head.
-        task: What it was fine-tuned on.
-        tokenizer: The model's.
-        contrast: The same task's.
-        length: Maximum number of tokens of a row.
+        model: Fine-tuned, with the task's head.
+        task: Task that it was fine-tuned on.
+        tokenizer: The model's tokenizer.
+        contrast: Contrast set of the same task.
+        length: Maximum number of tokens per row.
         precision: ``fp32``, ``bf16`` or ``fp16``.
 
     Returns:
-        Both, and counts: ``rows``, originals and revisions together, and how many of them were ``truncated``.
+        Predictions of the originals and of the revised examples, and counts: all ``rows``, and those ``truncated``.
 
     Raises:
         TaskError: if the task has other labels.
@@ -85,9 +85,9 @@ def predict_contrast_set(
 def group_predictions(
     contrast: ContrastSet, original: Sequence[Prediction], revised: Sequence[Prediction]
 ) -> list[Prediction]:
-    """Count what a model got right of each group, one an original: the columns of ``CONTRAST_METRICS``, as JSON.
+    """Count correct predictions per original, with its revisions: the columns of ``CONTRAST_METRICS``, as JSON.
 
-    Its ``group`` is the cluster that a bootstrap draws; ``items`` are the predictions themselves.
+    ``group`` is the cluster that a bootstrap draws; ``items`` are the individual predictions.
 
     Example:
         >>> first = TextExample("0", "It is good.", label=1, group="0")
@@ -127,4 +127,5 @@ def group_predictions(
 CONTRAST_METRICS: Mapping[str, Metric] = {
     name: METRICS[name] for name in ("group_consistency", "pair_consistency", "original", "revised")
 }
-"""Con of groups and of pairs, Ori and Rev, of ``group_predictions``. Originals without revisions count for Ori only."""
+"""Of ``group_predictions``: consistency (Con) of groups and pairs, accuracy on originals (Ori) and revisions (Rev).
+Originals without revisions count for Ori only."""

@@ -1,4 +1,4 @@
-"""From a model and examples to predictions, and from predictions to figures."""
+"""Predict examples with a model, and score the predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trueneg.training.distributed import Processes
 from trueneg.training.predict import predict
 
 SUBSET_SEED = 0x5EED
-"""Chooses the examples of ``task.max_dev_examples``: for every model and seed alike, so that they can be compared."""
+"""Seed that draws ``task.max_dev_examples`` examples: the same for all models, so that they can be compared."""
 
 
 def predict_split(
@@ -39,13 +39,13 @@ def predict_split(
 
     Args:
         model: Fine-tuned, with the task's head.
-        task: The examples' task.
-        examples: Those of one split.
-        encoded: What ``task.encode`` made of them with ``is_training=False``.
-        pad_id: The tokenizer's.
+        task: Task of the examples.
+        examples: Examples of one split.
+        encoded: Output of ``task.encode`` for them with ``is_training=False``.
+        pad_id: Id of the padding token.
         precision: ``fp32``, ``bf16`` or ``fp16``.
-        processes: Those that share the work; all get all predictions.
-        progress: Called with the number of rows read, and of all.
+        processes: Processes that share the work; each gets all predictions.
+        progress: Called with the number of rows read and the total.
     """
     objective = task.objective()
     outputs = predict(
@@ -81,18 +81,18 @@ def evaluate_model(
 
     Args:
         model: Fine-tuned, with the task's head.
-        task: What the model is evaluated on.
-        tokenizer: The model's.
-        config: How it was trained; ``task.length`` and ``task.max_dev_examples`` count here too.
-        split: One of the task's.
-        step: Steps of training done.
-        trained: What the result says of the training.
+        task: Task to evaluate on.
+        tokenizer: The model's tokenizer.
+        config: Fine-tuning configuration; ``task.length`` and ``task.max_dev_examples`` also apply here.
+        split: One of the task's splits.
+        step: Training steps done.
+        trained: Facts about the training, for the result.
         is_whole: See ``Task.read``.
-        processes: Those that share the work.
-        progress: Called with the number of rows read, and of all.
+        processes: Processes that share the work.
+        progress: Called with the number of rows read and the total.
 
     Returns:
-        The result, and one prediction an example, in order.
+        The result, and one prediction per example, in order.
     """
     started = time.monotonic()
     read = task.read(split, is_whole=is_whole)
@@ -138,9 +138,9 @@ def make_result(
     trained: Mapping[str, Any],
     started: float,
 ) -> Result:
-    """Make the result of predictions that began at ``started`` (``time.monotonic``), with all it depends on.
+    """Make the result of predictions that began at ``started`` (``time.monotonic``), with everything it depends on.
 
-    ``examples`` are those that were predicted: their digest, whatever their order, tells versions of a split apart.
+    ``examples`` are the predicted ones: their digest, independent of order, distinguishes versions of a split.
     """
     return Result(
         task=task.name,
@@ -168,11 +168,11 @@ def _missing(predictions: Sequence[Prediction]) -> dict[str, int]:
 
 
 def selection(config: FinetuneConfig, trained: Mapping[str, Any]) -> str:
-    """Say how the evaluated weights were chosen: among those of a run, and among the runs of a sweep.
+    """Describe how the evaluated weights were chosen: within a run, and among the runs of a sweep.
 
     Args:
-        config: How they were trained.
-        trained: What the result says of the training; ``sweep`` is what ``runs.sweeps`` adds.
+        config: Configuration of the training.
+        trained: Facts about the training in the result; ``sweep`` is added by ``runs.sweeps``.
     """
     held_out = f"{config.valid_fraction:.0%} of the training examples, held out"
     chosen = "last" if config.select == "last" else f"best on {held_out}"

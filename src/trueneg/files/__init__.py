@@ -1,1 +1,1 @@
-"""Files that other programs, other people and sudden ends may have touched: written whole, read with suspicion."""
+"""File input and output that is safe against kills, other processes and damaged or foreign content."""

@@ -1,4 +1,4 @@
-"""Tables that are computed once: numpy arrays with what they were made from, in one file that notices any damage."""
+"""Tables that are computed once: numpy arrays and their provenance, in one file with a checksum."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A kind of safetensors file: arrays, JSON about them, and a checksum over both.
+    """A kind of safetensors file: arrays, JSON metadata, and a checksum over both.
 
     Attributes:
-        kind: What it holds: "lookup table".
-        version: Changes with its layout or its meaning; another one is refused.
-        error: What is raised.
-        remedy: How the user gets a good one, as an order.
+        kind: What it holds, such as "lookup table".
+        version: Version of its layout and meaning; files of another version are refused.
+        error: Class of the errors raised.
+        remedy: How the user gets a valid file, as an imperative.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class ArrayFile:
 
         texts = {"kind": self._kind, "version": self.version, _ABOUT: json.dumps(dict(about), sort_keys=True)}
         texts[_CHECKSUM] = _checksum(arrays, texts)
-        # ascontiguousarray would make an array of a scalar.
+        # ascontiguousarray would turn a 0-d array into a 1-d one.
         plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,14 +63,14 @@ class ArrayFile:
         """Read a file that ``write`` wrote.
 
         Args:
-            path: Where it lies.
-            about: What the JSON is decoded into: see ``records.parse_record``.
+            path: The file.
+            about: Type that the JSON is decoded into: see ``records.parse_record``.
 
         Returns:
-            The arrays, and the JSON.
+            The arrays, and the decoded JSON.
 
         Raises:
-            TruenegError: of class ``error``, if there is none, or it is of another kind or version, or damaged.
+            TruenegError: of class ``error``, if the file is missing, damaged, or of another kind or version.
         """
         from safetensors import SafetensorError, safe_open
 
@@ -91,7 +91,7 @@ class ArrayFile:
         return arrays, parse_record(about, texts.get(_ABOUT, ""), f"'{path}'", self.error, self.remedy)
 
     def damaged(self, path: Path, fault: object) -> TruenegError:
-        """What to raise for a file whose content cannot be right."""
+        """The error to raise for a file with invalid content."""
         return self.error(f"the {self.kind} '{path}' is damaged ({fault}): {self.remedy}")
 
     @property

@@ -1,4 +1,4 @@
-"""Names for content."""
+"""Hashes that identify content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def fingerprint_of(content: Any) -> str:
-    """A name for a description, as JSON has it: 16 hexadecimal digits of a SHA-256 over it as JSON."""
+    """Fingerprint of JSON-ready content: the first 16 hexadecimal digits of the SHA-256 of its JSON."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder."""
+"""A lock that lets one process at a time write into a folder."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 @contextmanager
 def locked(folder: Path, doing: str, name: str = LOCK) -> Iterator[None]:
-    """Hold a folder for this process; it is made if it is not there, and goes again if nothing was written into it.
+    """Lock a folder for this process; it is created if missing, and removed again if nothing was written into it.
 
-    The system lets go of it when the process ends in any way, so no lock is ever left behind. A file system without
-    locks warns once and locks nothing.
+    The system releases the lock however the process ends, so no lock is ever left behind. On a file system without
+    locks, a warning is issued and nothing is locked.
 
     Args:
-        folder: What is written into.
-        doing: What this process does, for the message to another one: "pretrain".
-        name: Of the lock's file, where a folder takes several kinds of work at once.
+        folder: The folder to write into.
+        doing: What this process does, such as "pretrain", for the message that other processes get.
+        name: Name of the lock file, for folders with several kinds of work at once.
 
     Raises:
-        BusyError: if another process holds it, naming that one.
-        ConfigError: if it is a file.
+        BusyError: if another process holds the lock, naming that process.
+        ConfigError: if ``folder`` is a file.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,7 @@ def locked(folder: Path, doing: str, name: str = LOCK) -> Iterator[None]:
         os.pwrite(descriptor, json.dumps(about).encode(), 0)
         yield
     finally:
-        # Unlinked while it is held: whoever waits for this very file finds that its name is gone, and takes a new one.
+        # Unlinked while locked: a process that has opened this very file finds its name gone, and opens a new one.
         path.unlink(missing_ok=True)
         if is_new:
             with suppress(OSError):  # not empty any more
@@ -65,7 +65,7 @@ def _held(path: Path, folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # whoever made the folder has just removed it
+        except FileNotFoundError:  # the process that made the folder has just removed it
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

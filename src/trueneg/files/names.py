@@ -1,4 +1,4 @@
-"""What folders are called where their whole paths would say too much."""
+"""Short, distinct names for folders, to show instead of their full paths."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from trueneg.errors import ConfigError
 
 
 def tell_apart(folders: Sequence[str | Path], least: int = 1) -> list[str]:
-    """As many of the last parts of each path as tell all of them apart.
+    """As few of the last parts of each path as keep all of them distinct.
 
     Args:
         folders: Their paths.
-        least: Parts to show at any rate.
+        least: Minimum number of parts to show.
 
     Raises:
-        ConfigError: for a folder that is named twice.
+        ConfigError: if a folder is given twice.
 
     Example:
         >>> tell_apart(["runs/base", "other/base"]), tell_apart(["runs/base", "runs/hc"])

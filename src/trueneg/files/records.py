@@ -1,8 +1,8 @@
-"""JSON of a known shape, whoever wrote it: decoded into typed records, or refused by file, field and remedy.
+"""Decode untrusted JSON of a known schema into typed records, with errors that name file, field and remedy.
 
-Shapes are dataclasses, typed dictionaries or plain types, validated by pydantic without any coercion: a count that is
-text, a key that nobody knows, bytes that are no UTF-8, numbers of 5,000 digits and arrays 100,000 deep are all one kind
-of error, that of the caller.
+Schemas are dataclasses, typed dictionaries or plain types, validated by pydantic without any coercion: a count given as
+text, an unknown key, invalid UTF-8, numbers of 5,000 digits and arrays nested 100,000 deep all raise the same error
+class, which the caller chooses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 LONGEST_SHOWN = 40
-"""Characters of a value that a message shows."""
+"""Maximum characters of a value that a message shows."""
 
 T = TypeVar("T")
 
@@ -36,13 +36,13 @@ def parse_record(
     """Decode one JSON text.
 
     Args:
-        kind: A dataclass whose fields say what is expected, or any other type that pydantic validates:
+        kind: A dataclass whose fields define the schema, or any other type that pydantic validates:
             ``dict[str, float]``, ``list[str]``. Unknown keys of dataclasses are refused, at any depth.
         content: The text.
-        where: What messages begin with: a file's name in quotes, with its line if it has several.
-        error: What is raised.
-        remedy: What the user can do, as an order: "build the corpus again".
-        ignores_others: Pass over unknown keys of dataclasses: of a file of which only a part is needed.
+        where: Beginning of messages: the file's name in quotes, with the line number if it has several records.
+        error: Class of the errors raised.
+        remedy: What the user can do, as an imperative: "build the corpus again".
+        ignores_others: Ignore unknown keys of dataclasses, for a file of which only a part is needed.
 
     Raises:
         TruenegError: of class ``error``, naming the field.
@@ -66,10 +66,10 @@ def parse_record(
 
 
 def parse_json(content: bytes | str, where: str, error: type[TruenegError], remedy: str) -> Any:
-    """Decode JSON whose shape is the caller's to check, such as that of data sets: half surrogate pairs are let pass.
+    """Decode JSON whose schema the caller checks, such as that of data sets; lone surrogates are accepted.
 
     Raises:
-        TruenegError: of class ``error``: for what is no JSON, numbers of thousands of digits, or too deep nesting.
+        TruenegError: of class ``error``: for invalid JSON, numbers of thousands of digits, or too deep nesting.
 
     Example:
         >>> from trueneg.errors import CorpusError
@@ -81,7 +81,7 @@ def parse_json(content: bytes | str, where: str, error: type[TruenegError], reme
         return json.loads(content)
     except RecursionError:
         raise error(f"{where}: not JSON (nested too deeply): {remedy}") from None
-    except ValueError as failed:  # of JSON, of UTF-8, or of numbers
+    except ValueError as failed:  # from JSON, UTF-8 or numbers
         reason = str(failed).partition(";")[0]  # what follows is advice to programmers
         raise error(f"{where}: not JSON ({reason}): {remedy}") from failed
 
@@ -99,10 +99,10 @@ def read_record(
 
 
 def read_versioned(kind: type[T], path: Path, schema: int, error: type[TruenegError], remedy: str) -> T:
-    """Decode a JSON file that says the version of its schema, in its field ``schema``: see ``parse_record``.
+    """Decode a JSON file that states its schema version in the field ``schema``: see ``parse_record``.
 
     Raises:
-        TruenegError: of class ``error``: for another version, before anything else that is wrong is named.
+        TruenegError: of class ``error``; another version is reported before any other fault.
     """
     found = read_record(dict[str, Any], path, error, remedy).get("schema")
     if found != schema:
@@ -113,7 +113,7 @@ def read_versioned(kind: type[T], path: Path, schema: int, error: type[TruenegEr
 
 
 def read_record_lines(kind: type[T], path: Path, error: type[TruenegError], remedy: str) -> Iterator[tuple[int, T]]:
-    """Decode a file of one JSON record a line; blank lines are passed over.
+    """Decode a file with one JSON record per line; blank lines are skipped.
 
     Yields:
         The line's number, from 1, and its record.
@@ -141,7 +141,7 @@ def _content(path: Path, error: type[TruenegError], remedy: str) -> bytes:
 def _validator(kind: Any, ignores_others: bool) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
-    # pydantic takes a configuration for a dataclass only from around it.
+    # pydantic applies a configuration to a dataclass only through an enclosing type.
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="ignore" if ignores_others else "forbid"))
 
 

@@ -1,4 +1,4 @@
-"""Text that other programs wrote: in which encoding, and as which table."""
+"""Text that other programs wrote: its encoding, and its CSV delimiter and rows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator
 from trueneg.errors import TruenegError
 
 LONGEST_TEXT = 64 << 20
-"""Characters, or bytes, of one text of a file: more than any book has, and little of a machine's memory."""
+"""Maximum characters, or bytes, of one text of a file: more than any book has, and little of a machine's memory."""
 
 _MARKS = {b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def foreign_encoding(start: bytes) -> str | None:
-    r"""Tell UTF-16 and UTF-32 by what a file begins with: a byte order mark, or a NUL in every second byte.
+    r"""Detect UTF-16 and UTF-32 from the first bytes of a file: a byte order mark, or NUL in every second byte.
 
     Returns:
-        Its name as ``iconv`` has it; None for what may be UTF-8.
+        The name of the encoding for ``iconv``; None if the file may be UTF-8.
 
     Example:
         >>> foreign_encoding("word".encode("utf-16")), foreign_encoding("a word".encode("utf-16-le"))
@@ -36,12 +36,12 @@ def foreign_encoding(start: bytes) -> str | None:
 
 
 def conversion(start: bytes) -> str:
-    """What to do about a file that is not UTF-8: the command, with the encoding if its first bytes show it."""
+    """Advice for a file that is not UTF-8: a command, with the encoding if the first bytes show it."""
     return f"convert it, as with 'iconv -f {foreign_encoding(start) or 'latin1'} -t utf-8'"
 
 
 def delimiter_of(header: str) -> str:
-    """What separates the columns of CSV: commas, unless the first line has none and has semicolons, tabs or bars.
+    """Delimiter of a CSV file: a comma, unless the first line has none but has semicolons, tabs or bars.
 
     Example:
         >>> delimiter_of("text,label"), delimiter_of("text;label"), delimiter_of("text")
@@ -56,17 +56,17 @@ def delimiter_of(header: str) -> str:
 def csv_rows(
     path: object, lines: Iterable[str], delimiter: str, error: type[TruenegError], *, longest: int = LONGEST_TEXT
 ) -> Iterator[tuple[int, list[str]]]:
-    """Read the rows of CSV, each with the number of the line it begins on; quoted cells may have line breaks.
+    """Read the rows of CSV, each with the number of its first line; quoted cells may contain line breaks.
 
     Args:
-        path: For messages.
-        lines: With their ends.
-        delimiter: Between cells.
-        error: What is raised.
-        longest: Characters of a row at most.
+        path: File name for messages.
+        lines: Lines, including their line ends.
+        delimiter: Separator of cells.
+        error: Class of the errors raised.
+        longest: Maximum characters of a row.
 
     Raises:
-        TruenegError: of class ``error``, naming file and line: for quotes that do not fit, or too long a row.
+        TruenegError: of class ``error``, naming file and line: for unbalanced quotes, or a row that is too long.
     """
     first, size = 1, 0
 
@@ -81,7 +81,7 @@ def csv_rows(
                 )
             yield line
 
-    # The limit of the process, which is for programs that have no other; a larger limit stays as it is.
+    # This limit is global to the process. Rows are limited here anyway, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), longest))
     reader = csv.reader(fed(), delimiter=delimiter, strict=True)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def files_below(folder: Path) -> list[Path]:
-    """List the files below a folder, sorted; those of linked folders too, each folder once, so that no link is a loop.
+    """List the files below a folder, sorted; links to folders are followed, each folder once, so loops are safe.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Files compared with their checksums once: what was found is noted, and holds as long as a file does not change."""
+"""Verify the checksums of files once: the result is recorded, and holds as long as a file does not change."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
 
 _SETTLED_NS = 10 * 10**9
-"""A file changed later than so long ago is not noted: it may change once more within one tick of its clock."""
-_MOST_THREADS = 8  # hashing lets go of Python's lock
+"""A file changed more recently than this is not recorded: it may change again within one tick of its clock."""
+_MOST_THREADS = 8  # hashing releases the GIL
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a file must be.
+    """The expected content of a file.
 
     Attributes:
-        path: where it is.
+        path: its path.
         checksum: SHA-256, in hexadecimal digits.
-        rule: names what ``fault`` looks for and with which limits; a note of another rule is none.
-        fault: says what is wrong with bytes that have this checksum, if anything is; called right after they were
-            read.
+        rule: identifies what ``fault`` checks and its limits; results recorded under another rule do not count.
+        fault: returns what is wrong with content that has this checksum, None if nothing is; called right after the
+            file was read.
     """
 
     path: Path
@@ -41,19 +41,19 @@ class Expected:
 def verify(
     files: Sequence[Expected], error: type[TruenegError], remedy: str, notes: Path, *, again: bool = False
 ) -> None:
-    """Read files, compare their checksums and look at their content; those found right before are passed over.
+    """Check the checksums and the content of files; files that were verified before are skipped.
 
-    A file is the same as before if its size, the times of its last changes and its inode are.
+    A file counts as unchanged if its size, its modification and change times and its inode are unchanged.
 
     Args:
-        files: What belongs together, and is noted together.
-        error: What is raised.
-        remedy: What the user can do, as an order.
-        notes: A folder for what was found right. One that cannot be written costs a warning.
-        again: Read every file, whatever the notes say.
+        files: Files that belong together, and are recorded together.
+        error: Class of the errors raised.
+        remedy: What the user can do, as an imperative.
+        notes: Folder for the results. If it cannot be written to, a warning is issued.
+        again: Read every file, even if it was verified before.
 
     Raises:
-        TruenegError: of class ``error``, naming the first file that is not what it must be.
+        TruenegError: of class ``error``, naming the first file that is not as expected.
 
     Example:
         >>> import tempfile
@@ -108,7 +108,7 @@ def _stamp(file: Expected, stat: os.stat_result) -> str:
 
 
 def _read_notes(path: Path) -> Mapping[str, str]:
-    """What was found right; nothing if the notes are missing or damaged, as they can be made again."""
+    """The files verified before; none if the notes are missing or damaged, as they can be made again."""
     try:
         return read_record(dict[str, str], path, TruenegError, "read the files again")
     except TruenegError:

@@ -1,4 +1,4 @@
-"""Files that survive a kill: flushed to disk, then put in place by a rename, so that they are whole or not there."""
+"""Atomic writes: files are flushed to disk, then renamed into place, so that a kill leaves them whole or absent."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import IO, Any
 
 PART = ".part"
-"""What the name of a file ends in until it is whole."""
+"""Suffix of a file's name until it is complete."""
 
 
 def flush(file: IO[Any]) -> None:
-    """Have the disk hold what was written."""
+    """Flush a file to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
 def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
-    """Give a name next to ``path`` to write to; the result then replaces ``path``.
+    """Yield a temporary path next to ``path`` to write to; the result then replaces ``path``.
 
-    The mode is what the umask makes of a new file, whatever library wrote it. After an error nothing is left and
-    ``path`` is what it was; after a kill ``<name>.part`` is left, which the next writer replaces.
+    The file gets the mode of a new file under the umask, whatever library wrote it. After an error nothing is left
+    and ``path`` is unchanged; after a kill ``<name>.part`` is left, which the next writer replaces.
 
     Args:
         path: The file.
-        shared: Several processes may write it at once, as they do in a cache: each has a part of its own, the last
-            one stays.
+        shared: Several processes may write the file at once, as in a cache: each has a temporary file of its own,
+            which a kill leaves behind, and the last one wins.
 
     Raises:
-        OSError: as writing does.
+        OSError: if writing fails.
     """
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}" if shared else path.name + PART)
     try:
@@ -52,10 +52,10 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[Path]:
 
 
 def follow_umask(folder: Path) -> None:
-    """Give each file below a folder the mode that the umask makes of a new one: some libraries write for one user only.
+    """Give files below a folder the mode of a new file under the umask: some libraries write for one user only.
 
     Raises:
-        OSError: as writing does.
+        OSError: if writing fails.
     """
     probe = folder / PART
     probe.touch()
@@ -78,7 +78,7 @@ def write_json(path: Path, record: Mapping[str, Any], *, shared: bool = False) -
 
 
 def check_writable(path: Path) -> None:
-    """Find out, before hours of work, whether a file can be written.
+    """Check, before hours of work, that a file can be written.
 
     Raises:
         OSError: if it cannot.
@@ -90,17 +90,17 @@ def check_writable(path: Path) -> None:
 
 
 def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
-    """Put a folder in the place of another one by two renames.
+    """Replace a folder with a new one by two renames.
 
-    A kill at any moment leaves ``path`` as it was, as it will be, or, between the two renames, missing with the old
-    one next to it as ``.<name>.old``: ``restore_folder`` puts that back.
+    A kill at any moment leaves the old or the new folder at ``path`` or, between the two renames, none there and the
+    old one next to it as ``.<name>.old``, which ``restore_folder`` moves back.
 
     Args:
-        path: The folder; it may be there or not.
-        fill: Writes what it shall hold into a new, empty folder.
+        path: The folder; it need not exist.
+        fill: Writes the new content into a new, empty folder.
 
     Raises:
-        OSError: as writing does; ``path`` is then what it was.
+        OSError: if writing fails; ``path`` is then unchanged.
     """
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     restore_folder(path)
@@ -119,7 +119,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
 
 
 def restore_folder(path: Path) -> None:
-    """Undo what a kill within ``replace_folder`` left: an old folder next to its place, or a half-written new one."""
+    """Clean up after a kill within ``replace_folder``: move the old folder back, remove a half-written new one."""
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     shutil.rmtree(new, ignore_errors=True)
     if not old.exists():

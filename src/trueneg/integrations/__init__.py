@@ -1,1 +1,1 @@
-"""trueneg inside other frameworks; each module needs the package that it is named for."""
+"""trueneg within other frameworks; each module requires the package that it is named after."""

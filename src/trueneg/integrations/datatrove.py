@@ -1,9 +1,9 @@
 """Corpora built by datatrove's executors: local processes, Slurm arrays, Ray.
 
-``TokenizeFiles`` is one part of ``trueneg corpus build`` as a block: task 2 of 16 does what ``--part 3/16`` says.
+``TokenizeFiles`` is one part of ``trueneg corpus build`` as a block: task 2 of 16 corresponds to ``--part 3/16``.
 ``TokenizeDocuments`` ends a pipeline of datatrove's own readers, filters and deduplication. ``AnnotateCorpus`` is one
-part of ``trueneg corpus annotate``. A pipeline of ``Finish`` alone, with one task that depends on those, puts the parts
-together. What is finished is skipped when an executor is run again. ``docs/large-corpora.md`` has an example.
+part of ``trueneg corpus annotate``. A pipeline of only ``Finish``, with one task that depends on those, merges the
+parts. Finished work is skipped when an executor is run again. ``docs/large-corpora.md`` has an example.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _Documents = Any  # an iterator of datatrove's documents, or None for the first 
 
 
 class TokenizeFiles(_Step):  # type: ignore[misc]
-    """Tokenizes some of the files of a corpus: the first block of a pipeline of which it is the only one.
+    """Tokenizes some of the files of a corpus: the only block of its pipeline.
 
-    The corpus is that of ``build_corpus``, byte for byte, for any number of tasks. A task that dies loses the file it
-    was at; the others are skipped when the executor is run again, with as many tasks as before or with others.
+    The corpus equals that of ``build_corpus``, byte for byte, for any number of tasks. A task that dies loses only the
+    file it was processing; finished files are skipped when the executor is run again, with any number of tasks.
 
     Args:
         sources: Files, folders, globs, URLs or hub data sets.
         tokenizer: A folder or hub name.
         out: The folder of the corpus, which all tasks can reach.
-        options: More arguments of ``trueneg.corpus.parts.build_part``: ``valid``, ``seed``, ``tagger``, …
+        options: Further arguments of ``trueneg.corpus.parts.build_part``: ``valid``, ``seed``, ``tagger``, …
     """
 
     name = "trueneg: tokenize files"
@@ -49,7 +49,7 @@ class TokenizeFiles(_Step):  # type: ignore[misc]
         self.sources, self.tokenizer, self.out, self.options = list(sources), str(tokenizer), str(out), options
 
     def run(self, data: _Documents = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """Do the part of a task."""
+        """Process the part of a task."""
         yield from data or ()
         with self.track_time():
             num_files = build_part(
@@ -64,16 +64,16 @@ class TokenizeFiles(_Step):  # type: ignore[misc]
 
 
 class TokenizeDocuments(_Step):  # type: ignore[misc]
-    """Tokenizes the documents of a pipeline, of which it is the last block.
+    """Tokenizes the documents of a pipeline, as its last block.
 
-    The corpus holds them in the order of the files that datatrove's readers say they are from, whatever the number of
-    tasks; documents that name no file, in that of the tasks. A task that dies begins anew, as datatrove has it, and a
-    corpus is finished only once all tasks of one number of tasks have ended.
+    The corpus holds them in the order of the source files that datatrove's readers report, whatever the number of
+    tasks; documents without a source file are in the order of tasks. A task that dies is restarted from its beginning,
+    as usual in datatrove, and a corpus is complete only once all tasks have ended with the same number of tasks.
 
     Args:
         tokenizer: A folder or hub name.
         out: The folder of the corpus, which all tasks can reach.
-        options: More arguments of ``trueneg.corpus.pipeline.write_task``: ``valid``, ``seed``, ``tagger``, …
+        options: Further arguments of ``trueneg.corpus.pipeline.write_task``: ``valid``, ``seed``, ``tagger``, …
     """
 
     name = "trueneg: tokenize documents"
@@ -96,15 +96,15 @@ class TokenizeDocuments(_Step):  # type: ignore[misc]
 
 
 class AnnotateCorpus(_Step):  # type: ignore[misc]
-    """Writes down what a detector accepts in some of the rows of a corpus, as ``corpus annotate --part`` does.
+    """Writes the substitutes that a detector accepts in some rows of a corpus, like ``corpus annotate --part``.
 
     Args:
         corpus: A corpus folder, which all tasks can reach.
-        detector: What lists substitutes, as ``--detector`` names it.
+        detector: The detector that lists substitutes, as for ``--detector``.
         out: The folder of the annotations, which all tasks can reach.
-        wordnet: WordNet's folder; by default it is looked for.
-        device: Where encoders run; by default a GPU if there is one.
-        options: More arguments of ``write_annotations``: ``most``, ``length``, ``splits``, …
+        wordnet: WordNet's folder; by default the usual places are searched.
+        device: Device for encoders; by default a GPU if there is one.
+        options: Further arguments of ``write_annotations``: ``most``, ``length``, ``splits``, …
     """
 
     name = "trueneg: annotate"
@@ -138,7 +138,7 @@ class AnnotateCorpus(_Step):  # type: ignore[misc]
 
 
 class Finish(_Step):  # type: ignore[misc]
-    """Puts parts together, in a pipeline of one task that depends on those that made them.
+    """Merges parts, in a pipeline of one task that depends on the tasks that made them.
 
     Args:
         folder: Of the corpus or of the annotations.
@@ -152,7 +152,7 @@ class Finish(_Step):  # type: ignore[misc]
         self.folder = str(folder)
 
     def run(self, data: _Documents = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        """Put them together, in the first task."""
+        """Merge them, in the first task."""
         yield from data or ()
         if rank == 0:
             with self.track_time():

@@ -1,9 +1,9 @@
-"""Any objective under ``transformers.Trainer``: the same steps as our own loop, in the surroundings that Trainer has.
+"""Any objective under ``transformers.Trainer``: the same steps as in our own loop, with Trainer's features.
 
-Trainer divides a loss by one count, that of labels. An objective has a count for each of its terms, known before
-the forward pass, so they take that one's place: ``get_batch_samples`` adds them up over all micro-batches and
-processes of a step, and ``compute_loss`` divides by them. Random draws are functions of the seed and of a row's
-position in the training order, so the step is the same however it is cut, and a resumed run is exact (but see
+Trainer divides a loss by a single count, that of labels. An objective has a count for each of its terms, known before
+the forward pass, which replace it: ``get_batch_samples`` sums them over all micro-batches and processes of a step, and
+``compute_loss`` divides by them. Random draws depend only on the seed and a row's position in the training order, so a
+step does not depend on its division into micro-batches and processes, and resuming is exact (but see
 ``Objective.depends_on_micro_batch``).
 """
 
@@ -38,41 +38,42 @@ from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 
 MODULE = "module"
-"""Folder within a checkpoint for what resuming needs: model and objective as they were trained."""
+"""Folder within a checkpoint for resuming: the trained state of model and objective."""
 
 
-# Its annotations want a PreTrainedModel, a torch Dataset and a DataLoader; what it does with them wants less.
+# Its annotations require a PreTrainedModel, a torch Dataset and a DataLoader; its code requires less.
 _Trainer: Any = Trainer
 
 
 class TruenegTrainer(_Trainer):  # type: ignore[misc]
-    """``transformers.Trainer`` for a model and an objective of ours, as ``pretraining.build`` makes them.
+    """``transformers.Trainer`` for a trueneg model and objective, as made by ``pretraining.build``.
 
-    Step s sees the rows at positions ``s * batch .. (s + 1) * batch - 1`` of the training order, ``batch`` being
-    the rows of a step over all micro-batches and processes: those that ``pretrain`` sees. The order is endless, so
-    what Trainer takes for its one epoch is the whole run, and whatever is done now and then is counted in steps;
-    the ``epoch`` in the log is the true one. Decay spares vectors and scalars.
+    Step s reads the rows at positions ``s * batch .. (s + 1) * batch - 1`` of the training order, where ``batch`` is
+    the number of rows of a step over all micro-batches and processes: the same rows as with ``pretrain``. The order is
+    endless, so Trainer sees the whole run as a single epoch, and all intervals are in steps; the ``epoch`` in the log
+    is the true one. Weight decay excludes vectors and scalars.
 
-    A saved folder loads in stock transformers; within it, ``module/`` is what Trainer resumes from. Beside these, in
-    safetensors, Trainer itself pickles what its checkpoints hold of optimizer, schedule and random state. Logs hold
-    ``loss``, each ``loss/<term>`` and the ratios of ``training.metrics``. ``evaluate`` adds up sums over held-out
-    rows, masked alike every time, and never gathers a logit.
+    A saved folder can be loaded by transformers itself; Trainer resumes from its subfolder ``module/``. These are
+    safetensors; Trainer additionally pickles optimizer, schedule and random state in its checkpoints. Logs contain
+    ``loss``, each ``loss/<term>`` and the ratios of ``training.metrics``. ``evaluate`` accumulates sums over held-out
+    rows, with the same masks every time, and never gathers logits.
 
     Args:
-        model: What the objective wants: a ``MaskedLanguageModel``, a ``SemanticEncoder`` or an ``ElectraPair``.
-        objective: What is minimised.
+        model: The model that the objective needs: a ``MaskedLanguageModel``, a ``SemanticEncoder`` or an
+            ``ElectraPair``.
+        objective: The training objective.
         args: Trainer's. ``seed`` (or ``data_seed``, for rows and masks) is the seed of all randomness.
         train_dataset: Rows to train on: of a corpus, or of a mixture (``corpus.mixture.MixedRows``).
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
-        eval_rows: Held-out rows that an evaluation reads, the same ones every time; 0 for all.
-        read: How rows become what the objective is given, of both datasets: ``pretraining.reader_of``; needed
-            by objectives such as CLINE.
+        eval_rows: Number of held-out rows per evaluation, the same ones every time; 0 for all.
+        read: Turns rows of both datasets into the objective's input: ``pretraining.reader_of``; required by objectives
+            such as CLINE.
         options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
 
     Raises:
-        ConfigError: for ``DataParallel``, DeepSpeed or FSDP, or something due once an epoch; for CLINE without
-            ``read``; as it evaluates, for fewer held-out rows than processes.
+        ConfigError: for ``DataParallel``, DeepSpeed or FSDP, or a strategy ``epoch``; for CLINE without ``read``; on
+            evaluation, for fewer held-out rows than processes.
     """
 
     def __init__(
@@ -113,17 +114,17 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
             **options,
         )
         self.add_callback(_AfterStep(self.model))
-        # With a count at hand, this tells Trainer that the loss is divided already, not per micro-batch.
+        # Tells Trainer that the loss is already divided by the step's count, so that it does not divide it again.
         self.model_accepts_loss_kwargs = True
 
     def train(self, *given: Any, **named: Any) -> Any:
-        """Train as Trainer does, without the attention kernel whose gradient may be NaN at this length of rows."""
+        """Train as Trainer does, without an attention kernel whose gradients may be NaN at this row length."""
         length = None if self.train_dataset is None else self.train_dataset.length
         with sound_kernels(self.args.device, length):
             return super().train(*given, **named)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Positions of the whole run, each micro-batch of them read as rows."""
+        """Loader over all positions of the run, which reads the rows of each micro-batch."""
         if self.train_dataset is None:
             raise ConfigError("nothing to train on: give TruenegTrainer a train_dataset")
         micro_batch = self._train_batch_size
@@ -142,7 +143,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[dict[str, Any]], Sums]:
-        """Corrupt the micro-batches of one step, and add up their counts over all processes."""
+        """Corrupt the micro-batches of one step, and sum their counts over all processes."""
         objective = self.model.objective
         batches = [objective.corrupt(rows.to(device)) for rows in islice(epoch_iterator, num_batches)]
         counts = [objective.counts(batch) for batch in batches]
@@ -159,7 +160,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Sums | None = None,
     ) -> Any:
-        """Loss of a micro-batch's share of the step, whose counts are ``num_items_in_batch``."""
+        """Loss of a micro-batch as a share of the step's, whose counts are ``num_items_in_batch``."""
         torch.manual_seed(mixed_seed(self.args.seed, self.state.global_step, self.processes.rank, inputs["number"]))
         loss, outcome = model(inputs["batch"], num_items_in_batch)
         self.meter.add(outcome, inputs["counts"])
@@ -186,7 +187,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Readings over held-out rows, as ``<prefix>_<reading>``, from sums alone."""
+        """Metrics over held-out rows, as ``<prefix>_<metric>``, computed from sums."""
         meter, module = Meter(), self.model
         num_rows = torch.zeros((), device=self.args.device)
         with eval_mode(module):
@@ -203,7 +204,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         return EvalLoopOutput(predictions=np.empty(0), label_ids=None, metrics=metrics, num_samples=int(total))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, training's records with the readings since the last one."""
+        """Log; training records get the metrics since the last record."""
         if self.train_dataset is not None:
             done = self.state.global_step * _step_size(self.args, self._train_batch_size)
             self.state.epoch = done / len(self.train_dataset)
@@ -215,7 +216,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
-        """Matrices: what ``training.optimizer`` decays."""
+        """Names of matrices, which ``training.optimizer`` decays, too."""
         return [name for name, parameter in model.named_parameters() if parameter.ndim >= 2]
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
@@ -239,13 +240,13 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
 
 
 class _AfterStep(TrainerCallback):
-    """Shows the objective the model after each optimizer step."""
+    """Calls the objective's ``after_step`` after each optimizer step."""
 
     def __init__(self, module: TrainingModule[Any]) -> None:
         self._module = module
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **_: Any) -> None:
-        """Show it."""
+        """Call it with the model."""
         self._module.objective.after_step(self._module.model)
 
 

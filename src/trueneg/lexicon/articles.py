@@ -49,7 +49,7 @@ def article(word: str) -> str:
 def agreeing_article(written: str, old: str, new: str) -> str:
     """The indefinite article for a new word, cased as the one before the old word.
 
-    One that did not agree with the old word by the rules here stays: the text knows better.
+    An article that did not agree with the old word by these rules is kept: the text knows better.
 
     Example:
         >>> agreeing_article("A", "car", "automobile"), agreeing_article("a", "car", "bus")

@@ -1,6 +1,6 @@
-"""Whether a word could stand for another at all, whatever they mean: by its form, and by what never interchanges.
+"""Whether a word can replace another at all, whatever they mean: by form, and by classes that never interchange.
 
-Encoders see little of this. To them "takes" is all but "took", "november" all but "january", "low" all but "high".
+Encoders see little of this. To them "takes" is almost "took", "november" almost "january", "low" almost "high".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NUMBERS = frozenset((*CARDINALS, *TENS, "hundred", *LARGE, *ORDINALS[:12], "half
 
 @dataclass(frozen=True)
 class Profile:
-    """What a word is, as far as fitting goes.
+    """Properties of a word that decide which words can replace it.
 
     Attributes:
         tags: the Penn Treebank tags it can have; none if WordNet does not know it.
-        bases: what it is a form of.
+        bases: its base forms, with their parts of speech.
         is_date: a month or a day of the week.
         is_unit: a unit of time, length, weight, … in any form.
         is_number: a number, in letters or digits.
@@ -52,7 +52,7 @@ class Profile:
 
 
 class Compatibility:
-    """Says which words could stand for which, by a WordNet and the dictionary of inflections."""
+    """Decides which words can replace which, from a WordNet and the dictionary of inflections."""
 
     def __init__(self, wordnet: WordNet) -> None:
         self.wordnet = wordnet
@@ -60,13 +60,13 @@ class Compatibility:
         self.opposites = lru_cache(maxsize=1 << 17)(self._opposites)
 
     def fits(self, word: str, other: str) -> bool:
-        """Whether ``other`` could stand for ``word``.
+        """Whether ``other`` can replace ``word``.
 
-        It could not if both are forms of one word, or both are known and have no form in common ("took", "taking"), if
-        they are opposites, both dates, both units or both numbers, or if one is a name.
+        It cannot if both are forms of one word, if both are known and have no Penn tag in common ("took", "taking"), if
+        they are opposites, both dates, both units or both numbers, or if one of them is a name.
 
         Example:
-            With a WordNet loaded, "films" fits in the place of "movies"; "film" and "movie" do not.
+            With a WordNet loaded, "films" can replace "movies"; "film" and "movie" cannot.
         """
         here, there = self.profile(word.lower()), self.profile(other.lower())
         if here.is_name or there.is_name or here.kinds & there.kinds:
@@ -107,8 +107,8 @@ def is_individual(word: str, wordnet: WordNet) -> bool:
 def is_proper(word: str, wordnet: WordNet) -> bool:
     """Whether a word, in any case, is mostly a name: "philippines", "yankees", "japanese", not "turkey" or "polish".
 
-    WordNet writes the first meaning of each of its base forms and parts of speech with a capital. An individual has no
-    plural: "gods" are none. Months and days do not count: "may" is more than one.
+    That is so if WordNet capitalizes the first meaning of each of its base forms and parts of speech. Individuals have
+    no plural: "gods" is not a name. Months and days do not count, as "may" is not only a month.
     """
     form = word.lower()
     firsts: dict[tuple[PartOfSpeech, str], bool] = {}

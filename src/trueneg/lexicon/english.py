@@ -1,4 +1,4 @@
-"""English words in their order: months, days, numbers, and the titles whose full stop ends no sentence."""
+"""English words in order: months, days, numbers; and the titles whose full stop does not end a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLES = ("Mr", "Mrs", "Ms", "Dr", "St", "Jr", "Sr", "vs")
 
 
 def not_after(abbreviations: Iterable[str]) -> str:
-    r"""Return a pattern that matches where none of these, nor an initial, comes just before with its full stop.
+    r"""Return a lookbehind pattern that rejects positions right after one of these, or an initial, with a full stop.
 
     Example:
         >>> import re

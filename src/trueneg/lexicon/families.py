@@ -1,4 +1,4 @@
-"""Which words are of one family: derived from one another, or a compound and what it begins with."""
+"""Word families: words derived from one another, and compounds with their first part."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PARTS_OF_SPEECH
 
 MIN_PART = 3
-"""Letters of either part of a compound."""
+"""Minimum number of letters of either part of a compound."""
 
 
 class Families:
-    """Says which words are of one family, by a WordNet, whatever their form."""
+    """Decides which words, in any form, are of one family, from a WordNet."""
 
     def __init__(self, wordnet: WordNet) -> None:
         self.wordnet = wordnet
@@ -20,12 +20,12 @@ class Families:
         self.bases = lru_cache(maxsize=1 << 17)(self._bases)
 
     def are_related(self, word: str, other: str) -> bool:
-        """Whether two words are derived from one another or from a third, or one begins a compound that is the other.
+        """Whether two words are derived from one another or a third, or one is the first part of the other, a compound.
 
-        Synonyms are not ("historic", "historical"), nor are forms of one word.
+        Synonyms ("historic", "historical") and forms of one word do not count.
 
         Example:
-            With WordNet 3.0, "japanese" is of the family of "japan", "songs" of "singers", "filmmakers" of "film".
+            With WordNet 3.0, "japanese" is related to "japan", "songs" to "singers", "filmmakers" to "film".
         """
         one, two = word.lower(), other.lower()
         is_one = not self.roots(one).isdisjoint(self.roots(two))
@@ -34,7 +34,7 @@ class Families:
         return is_one and not self.wordnet.are_synonyms(one, two)
 
     def first_parts(self, word: str) -> frozenset[str]:
-        """What a compound of two words that WordNet knows begins with: "film" of "filmmakers"."""
+        """First parts of a compound of two words that WordNet knows: "film" for "filmmakers"."""
         return frozenset(
             base[:end]
             for base in self.bases(word)

@@ -1,4 +1,4 @@
-"""Get WordNet without root rights: from NLTK's data on the web, or from an archive already here."""
+"""Get WordNet without root rights: from NLTK's data on the web, or from a local archive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NLTK_URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/c
 """NLTK's copy of WordNet 3.0, 10 MB."""
 
 NLTK_SHA256 = "cbda5ea6eef7f36a97a43d4a75f85e07fccbb4f23657d27b4ccbc93e2646ab59"
-"""Of that copy, which has not changed for years."""
+"""SHA-256 of that copy, which has not changed for years."""
 
 _ALTERNATIVES = (
     "without a network, copy the archive here and run  trueneg lexicon fetch --archive FILE , "
@@ -36,7 +36,7 @@ _LICENCES = ("LICENSE", "COPYING", "README", "copyright")
 _LARGEST_ARCHIVE = 64 << 20  # bytes; Princeton's has 12 MB, NLTK's 11 MB, Debian's 3 MB
 _LARGEST_CONTENT = 256 << 20  # bytes of all members; Princeton's have 60 MB
 _MOST_MEMBERS = 2000  # Princeton's has some 200
-_HIGHEST_RATIO = 100  # of a member's size to its compressed one; WordNet's files have 4
+_HIGHEST_RATIO = 100  # of a member's size to its compressed size; WordNet's files have 4
 _SCHEMES = ("https",)
 _TIMEOUT = 60.0  # seconds without an answer
 _BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
@@ -45,20 +45,20 @@ _BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError
 def fetch_wordnet(
     out: Path | None = None, url: str | None = None, archive: Path | None = None, sha256: str | None = None
 ) -> Path:
-    """Put WordNet into a folder that :func:`~trueneg.lexicon.wordnet_location.find_wordnet` looks into.
+    """Put WordNet into a folder that :func:`~trueneg.lexicon.wordnet_location.find_wordnet` searches.
 
-    The folder appears whole or not at all, after what arrived was loaded: NLTK's copy must be the one that is known
-    by its SHA-256, another one must be a WordNet. Of an archive, names and sizes are looked at first; only WordNet's
-    files and its licence are then unpacked.
+    The folder appears whole or not at all, once its files have been loaded without error: NLTK's copy must have the
+    known SHA-256, any other archive must be a WordNet. Names and sizes of an archive's members are checked first;
+    only WordNet's files and its licence are then unpacked.
 
     Args:
-        out: the folder to make; ``wordnet`` in the cache folder if not given. One that already holds a
+        out: the folder to make; ``wordnet`` in the cache folder if not given. A folder that already holds a
             WordNet is kept if neither ``url`` nor ``archive`` is given, else replaced.
         url: where to download an archive from, by https only; NLTK's copy if not given.
-        archive: an archive on this machine, to use without a network.
-        sha256: what the archive has to have, 64 hexadecimal digits.
+        archive: a local archive, to use without a network.
+        sha256: the archive's expected SHA-256, 64 hexadecimal digits.
 
-    Both archives may be zip, tar (compressed in any way) or Debian's ``wordnet-base`` package.
+    Archives may be zip, tar (compressed in any way) or Debian's ``wordnet-base`` package.
 
     Returns:
         The folder.
@@ -97,7 +97,7 @@ def fetch_wordnet(
 
 
 def _held(out: Path) -> Path:
-    """The folder itself if it is a WordNet; what else there is must not be replaced."""
+    """The folder itself if it is a WordNet; anything else must not be replaced."""
     try:
         WordNet.load(out)
     except LexiconError as error:
@@ -136,7 +136,7 @@ def _check_digest(archive: Path, origin: str, wanted: str | None) -> None:
 
 
 def _unpack(archive: Path, folder: Path, origin: str) -> None:
-    """Write the archive's WordNet files into ``folder``, by their bare names: no member can leave it."""
+    """Write the archive's WordNet files into ``folder``, by their bare names, so that none is written outside it."""
     names: set[str] = set()
     try:
         if (size := archive.stat().st_size) > _LARGEST_ARCHIVE:
@@ -160,7 +160,7 @@ def _unpack(archive: Path, folder: Path, origin: str) -> None:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """Path and size of each plain file, and what reads it; nothing is read before both are known.
+    """Path and size of each regular file, and a function that reads it; nothing is read before both are known.
 
     Raises:
         RuntimeError: for more members, or larger ones, than WordNet can have.
@@ -198,7 +198,7 @@ def _decompressed(content: bytes) -> IO[bytes]:
 
 
 class _Limited(io.RawIOBase):
-    """The first bytes of a stream, and an error where there are too many, whatever its headers say."""
+    """A stream that raises an error once too many bytes are read, whatever its headers say."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._left = stream, _LARGEST_CONTENT

@@ -1,4 +1,4 @@
-"""Inflections, and the form of one word that agrees with a form of another: "climbed to" for "reached".
+"""Inflections, and how to inflect one word like a form of another: "climbed to" for "reached".
 
 They come from lemminflect's dictionary. Its guesses for unknown words ("beautifuler", "quicklier") are never used.
 """
@@ -35,8 +35,8 @@ _PREPOSITIONS = frozenset(
 )
 _DEGREE = {"JJR": "more", "RBR": "more", "JJS": "most", "RBS": "most"}
 
-# Of the tags that one form can have, the first that applies. A participle comes first only where an auxiliary calls
-# for it; "put" without one is read as the base form, not as the past.
+# Of the tags that a form can have, the first in this order is used. A participle is preferred only after an auxiliary;
+# "put" without one is read as the base form, not as the past.
 _PREFERENCE: dict[PartOfSpeech, tuple[str, ...]] = {
     "n": ("NN", "NNS"),
     "v": ("VB", "VBP", "VBZ", "VBG", "VBD", "VBN"),
@@ -57,10 +57,10 @@ def penn_tags(form: str, base: str, pos: PartOfSpeech) -> frozenset[str]:
 
 @cache
 def inflections(base: str, pos: PartOfSpeech) -> Mapping[str, tuple[str, ...]]:
-    """Forms of a base form by Penn Treebank tag, the base form among them.
+    """Inflected forms of a base form by Penn Treebank tag, including the base form.
 
-    A plural equal to the singular counts only where it is the usual one ("sheep"): the dictionary also lists
-    "film" as a plural of "film", and "movies" is not rightly corrected to it.
+    A plural equal to the singular counts only if it is the usual one ("sheep"): the dictionary also lists
+    "film" as a plural of "film", but "film" is no substitute for "movies".
     """
     from lemminflect import getAllInflections
 
@@ -79,20 +79,20 @@ def agreeing_substitute(
 ) -> str:
     """Give a base form the inflection and the capitals of the word it replaces.
 
-    What is inflected is the first word of a verb ("climb to"), the head of a noun: its last word, or the one
-    before a preposition ("point in time"), and an adjective or adverb of one word; one that has no comparative
-    of its own takes "more" or "most". A word that the dictionary of inflections lacks stays as it is, and so
-    does every word in the place of a target whose form the dictionary does not know.
+    Of a verb, the first word is inflected ("climb to"); of a noun, its head: the last word, or the one before a
+    preposition ("point in time"). Adjectives and adverbs are inflected if they are one word; those without a
+    comparative of their own take "more" or "most". A substitute that the dictionary of inflections lacks is left
+    as it is, and so is every substitute for a target whose form the dictionary does not know.
 
-    A form of a verb can be past and participle ("stayed"). Most substitutes make no difference there; for the
-    others ("went", "gone") it is read as a participle where a form of *have*, *be* or *get* precedes it.
+    A verb form can be both past and participle ("stayed"). For most substitutes this makes no difference; for
+    the others ("went", "gone") the target is read as a participle after a form of *have*, *be* or *get*.
 
     Args:
-        target: the word in the text, as cased there.
+        target: the word as written in the text.
         target_lemma: its base form.
-        substitute: base form of what is put there, one word or several.
-        pos: part of speech of both; without one, only the capitals are copied.
-        before: the text before the target, which tells a past from a participle.
+        substitute: base form of the substitute, one word or several.
+        pos: part of speech of both; if None, only the capitals are copied.
+        before: the text before the target, which distinguishes a past from a participle.
 
     Example:
         >>> agreeing_substitute("reached", "reach", "climb to", "v")
@@ -107,7 +107,7 @@ def agreeing_substitute(
 
 
 def _tag(form: str, base: str, pos: PartOfSpeech, before: str) -> str | None:
-    """The Penn Treebank tag of a form where it stands."""
+    """The Penn Treebank tag of a form in its context."""
     possible = penn_tags(form, base, pos)
     if "VBN" in possible and _has_auxiliary(before):
         return "VBN"
@@ -131,7 +131,7 @@ def _inflected(base: str, pos: PartOfSpeech, tag: str) -> str:
 
 
 def _head(words: list[str]) -> int:
-    """Where the head of a noun phrase stands: before its first preposition, or at its end."""
+    """Index of the head of a noun phrase: before its first preposition, or at its end."""
     first = next((at for at, word in enumerate(words) if at and word in _PREPOSITIONS), len(words))
     return first - 1
 
@@ -153,7 +153,7 @@ def _is_known(base: str, pos: PartOfSpeech) -> bool:
 
 
 def _cased(text: str, target: str) -> str:
-    """Copy the pattern of capitals of a word, and leave capitals that the text has of its own."""
+    """Copy the casing of a word, and keep capitals that the text has of its own."""
     match casing(target):
         case "upper":
             return text.upper()

@@ -1,8 +1,8 @@
-"""TextBlob's tagger of English: a lexicon, the endings of unknown words, and rules that look at the neighbours.
+"""TextBlob's English tagger: a lexicon, suffix rules for unknown words, and contextual rules.
 
-TextBlob carries Brill's rules of context (E. Brill, "A simple rule-based part of speech tagger", 1992) in the form of
-the library Pattern, and ``PatternTagger`` never applies them: ``Parser.find_tags`` does not hand them on. They are
-applied here from their file, with the same answers as its own ``Context.apply``.
+TextBlob ships Brill's contextual rules (E. Brill, "A simple rule-based part of speech tagger", 1992) in the format of
+the library Pattern, but its ``PatternTagger`` never applies them: ``Parser.find_tags`` does not pass them on. They are
+applied here from their file, with the same results as TextBlob's ``Context.apply``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from trueneg.lexicon.tags import coarse
 
-_EDGE = "STAART"  # how the file of rules writes the borders of a sentence
-_ANY = "*"  # for the tag of the word, as that file has it in rules about single words ("* IN CURWD from")
+_EDGE = "STAART"  # how the file of rules marks sentence boundaries
+_ANY = "*"  # any tag of the word, as that file writes it in rules about single words ("* IN CURWD from")
 _REACH = 3
 _CACHED_WORDS = 1 << 18
 
-# What each command compares with its arguments: a tag or a word, at any of these places from the word itself.
+# What each command compares with its arguments: a tag or a word, at any of these offsets from the word itself.
 _TAG, _WORD = 0, 1
 _COMMANDS: Mapping[str, tuple[tuple[int, tuple[int, ...]], ...]] = {
     "prevtag": ((_TAG, (-1,)),),
@@ -47,13 +47,13 @@ _COMMANDS: Mapping[str, tuple[tuple[int, tuple[int, ...]], ...]] = {
     "nextbigram": ((_TAG, (1,)), (_TAG, (2,))),
 }
 _Condition = tuple[int, tuple[int, ...], str]
-"""Tags (0) or words (1), the places of which one must have the value, and the value."""
+"""Whether tags (0) or words (1) are compared, the offsets of which one must have the value, and the value."""
 _LEADING = frozenset(["TO", "MD", "DT", "PRP", "PRP$", "POS", "IN", "JJ"])
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Where all conditions hold, a word tagged ``old`` is tagged ``new``.
+    """A contextual rule: where all conditions hold, a word tagged ``old`` is tagged ``new``.
 
     Attributes:
         old: the tag it applies to.
@@ -74,7 +74,7 @@ class Rule:
 
     @property
     def is_safe(self) -> bool:
-        """Whether it keeps the class of the word, tells nouns from verbs by what leads up to them, or is about a word.
+        """Whether it keeps the class of the word, separates nouns from verbs by preceding context, or is about a word.
 
         The others do more harm than good: without them 96.7 % instead of 95.7 % of words have the right class in the
         Wall Street Journal, 95.3 % instead of 93.9 % in the Brown corpus, against 96.3 % and 95.0 % without any rules
@@ -87,14 +87,14 @@ class Rule:
 
 
 class PatternTagger:
-    """TextBlob's lexicon and endings, then rules in their order.
+    """TextBlob's lexicon and suffix rules, then the contextual rules in their order.
 
-    Words in capitals that the lexicon lacks are looked up in small letters; words without a single Latin letter or
-    digit that it lacks are foreign (FW), where TextBlob takes them for nouns.
+    Words in capitals that the lexicon lacks are looked up in lower case; unknown words without a single ASCII letter
+    or digit are tagged as foreign (FW), where TextBlob tags them as nouns.
 
     Args:
-        name: what options call it.
-        keep: which rules of context to apply.
+        name: its name in the options.
+        keep: selects the rules to apply.
     """
 
     def __init__(self, name: str, keep: Callable[[Rule], bool]) -> None:
@@ -107,7 +107,7 @@ class PatternTagger:
         self._find_tags: Callable[[Sequence[str]], list[list[str]]] = parser.find_tags
         rules = (Rule.parse(line) for line in _read(lexicon.context.path) if line.strip())
         self._rules = [rule for rule in rules if keep(rule)]
-        # The words that rules know, and the tags that they change; those that change any are about the word itself.
+        # The words that conditions name, and the tags that rules change; rules for any tag are about a word.
         self._telling = {value for rule in self._rules for kind, _, value in rule.conditions if kind == _WORD}
         self._changing = {rule.old for rule in self._rules}
         cached = functools.lru_cache(_CACHED_WORDS)
@@ -148,9 +148,9 @@ class PatternTagger:
 
 
 class _Candidates(dict[tuple[str, ...], tuple[tuple[str, tuple[_Condition, ...]], ...]]):
-    """New tags, and what is still to be seen to, by the tags and the telling words at -1, 0 and 1.
+    """New tags and the conditions left to check, by the tags and the words that rules name at offsets -1, 0 and 1.
 
-    Of several rules the last one wins, so they come in reverse, up to the first that holds for certain.
+    Of several rules the last one wins, so they come in reverse, up to the first that holds unconditionally.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -193,10 +193,10 @@ def with_safe_rules() -> PatternTagger:
 
 
 def with_all_rules() -> PatternTagger:
-    """The tagger ``pattern-all``: every rule, as Pattern itself has it."""
+    """The tagger ``pattern-all``: every rule, as in Pattern itself."""
     return PatternTagger("pattern-all", lambda rule: True)
 
 
 def without_rules() -> PatternTagger:
-    """The tagger ``pattern-fast``: no rule, as TextBlob has it."""
+    """The tagger ``pattern-fast``: no rule, as in TextBlob."""
     return PatternTagger("pattern-fast", lambda rule: False)

@@ -38,7 +38,7 @@ class Relations:
     """Relations of words in a WordNet, read once for each word.
 
     Args:
-        wordnet: Where they come from.
+        wordnet: Where the relations come from.
     """
 
     def __init__(self, wordnet: WordNet) -> None:
@@ -46,12 +46,12 @@ class Relations:
         self._of = lru_cache(maxsize=1 << 16)(self._read)
 
     def between(self, word: str, other: str, pos: PartOfSpeech | None = None) -> frozenset[Relation]:
-        """How ``other`` is related to ``word``; the words in any form; empty where WordNet is silent.
+        """How ``other`` is related to ``word``, both in any form; empty if WordNet lists no relation.
 
         Args:
             word: The word that ``other`` is the synonym, hypernym, … of.
-            other: Another word, or several: "carry out".
-            pos: Part of speech of both, or None to look at all.
+            other: Another word, or a phrase: "carry out".
+            pos: Part of speech of both, or None for all.
 
         Example:
             ``Relations(WordNet.load()).between("towns", "cities", "n") == {"sister"}``
@@ -64,7 +64,7 @@ class Relations:
         return frozenset(found)
 
     def _phrases(self, text: str, pos: PartOfSpeech) -> Iterator[str]:
-        """A text, and what it is a form of if it is several words: "took off", "points in time", "oil wells"."""
+        """A text and, if it is several words, its base forms: "took off", "points in time", "oil wells"."""
         yield text
         words = text.split()
         for place in range(len(words) if len(words) > 1 else 0):
@@ -72,7 +72,7 @@ class Relations:
                 yield " ".join([*words[:place], base, *words[place + 1 :]])
 
     def of(self, word: str, pos: PartOfSpeech | None = None) -> Related:
-        """Every word related to a word, in lower case and base form, and how; itself left out."""
+        """Every other word related to a word, in lower case and base form, with its relations."""
         return self._of(word.lower(), pos)
 
     def _read(self, word: str, pos: PartOfSpeech | None) -> Related:
@@ -106,7 +106,7 @@ class Relations:
                         self._add(found, lemmas(below.pos, below.offset), "sister")
             elif pointer.symbol == "&":
                 self._add(found, lemmas(pointer.pos, pointer.offset), "similar")
-                # A satellite's fellows hang on the same head.
+                # The other satellites of the same head.
                 if synset.is_satellite:
                     for fellow in self.wordnet.synset(pointer.pos, pointer.offset).pointers:
                         if fellow.symbol == "&":

@@ -1,9 +1,9 @@
-"""What may replace a word where it stands: for a form and its Penn tag, the candidates by kind (CLINE, section 3.1).
+"""Candidates to replace a word in context: for a form and its Penn tag, by kind (CLINE, section 3.1).
 
-The paper says only that synonyms, hypernyms and morphological changes keep a meaning, and that antonyms and random
-words change it. Its released code takes every sense of a word, puts the candidate's base form there, and allows
-several words (the preset ``released`` of :class:`~trueneg.config.objective_options.ViewsConfig`). The defaults require
-more of a candidate, because most senses in a dictionary are rare ones, and a base form in the place of an inflected one
+The paper says only that synonyms, hypernyms and morphological changes keep the meaning, and that antonyms and random
+words change it. Its released code takes every sense of a word, inserts the candidate's base form, and allows
+candidates of several words (the preset ``released`` of :class:`~trueneg.config.objective_options.ViewsConfig`). The
+defaults are stricter, because most senses in a dictionary are rare, and a base form in the place of an inflected one
 gives the replacement away by grammar alone.
 """
 
@@ -37,15 +37,15 @@ Pool = Literal["band", "uniform", "any"]
 """Where random words come from: words of about the same frequency in the same slot, any in the same slot, or any."""
 
 Scope = Literal["content", "tagged"]
-"""What is replaced, and replaces others: content words, or everything that is tagged as a noun, verb, adjective or
-adverb (the paper)."""
+"""Which words are replaced and serve as replacements: content words, or everything tagged as a noun, verb,
+adjective or adverb (the paper)."""
 
 SENSES: tuple[Senses, ...] = get_args(Senses)
 POOLS: tuple[Pool, ...] = get_args(Pool)
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 AUXILIARIES = frozenset(["be", "have", "do"])
-"""Base forms that nothing replaces and that replace nothing, whether they stand as auxiliaries or not."""
+"""Base forms that are never replaced and never replace others, whether used as auxiliaries or not."""
 
 _NEAR = ("@", "@i", "~", "~i", "&", "!", "^")  # wninput(5WN): above, below, similar to, opposite, see also
 _POS_OF_SENSE_KEY = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}  # ss_type, senseidx(5WN)
@@ -62,33 +62,33 @@ class Kind(StrEnum):
 
 
 KINDS: tuple[Kind, ...] = tuple(Kind)
-"""Every kind; its place here is its number in a :class:`~replacement_table.ReplacementTable`."""
+"""Every kind; its index is its number in a :class:`~replacement_table.ReplacementTable`."""
 
 
 @dataclass(frozen=True)
 class ReplacementOptions:
-    """What a candidate must satisfy.
+    """Requirements on candidates.
 
     Attributes:
-        senses: which meanings of a word supply synonyms, hypernyms and antonyms. With "frequent", a synonym's or
-            hypernym's own frequent meaning must be that one, too: "class" is no synonym of "year", though one is.
-        min_share: what a frequent meaning has, at least, of a word's occurrences in WordNet's tagged text. The first
-            meaning always counts. Unused with other ``senses``.
-        agree: put the candidate into the inflection that the tag requires, and leave it out where the dictionary of
-            inflections lacks that; else its base form as WordNet has it (the paper's code).
+        senses: which meanings of a word supply synonyms, hypernyms and antonyms. With "frequent", that meaning must
+            also be frequent for the synonym or hypernym: "class" is no synonym of "year", though a rare meaning is.
+        min_share: minimum share of a word's occurrences in WordNet's tagged text for a meaning to be frequent. The
+            first meaning always counts. Unused with other ``senses``.
+        agree: inflect the candidate as the tag requires, and drop it if the dictionary of inflections lacks that form;
+            if False, use its base form as WordNet has it (the paper's code).
         multiword: admit candidates of several words, or with a hyphen.
-        indirect: admit as antonyms those of the other words of a synset, and of the head of a satellite adjective.
-        words: with "content" no stop word and no form of *be*, *have* or *do* is replaced, and none replaces a word,
-            nor does anything of fewer than three letters.
-        min_count: how often a corpus has a candidate in any use, at least; 0 for no limit. Of several words the rarest
-            counts.
-        min_ratio: the same as a part of how often it has the word's form: "optics" is no synonym of "eyes".
+        indirect: also admit the antonyms of the other words of a synset, and of the head of a satellite adjective.
+        words: with "content", stop words and forms of *be*, *have* and *do* are neither replaced nor used as
+            replacements, and words of fewer than three letters are not used as replacements.
+        min_count: minimum count of a candidate in the corpus, whatever its tag; 0 for no limit. For a candidate of
+            several words, that of the rarest.
+        min_ratio: the same, relative to the count of the word's form: "optics" is no synonym of "eyes".
         random: where random words come from.
         band: the random words of a word have between 1 / ``band`` and ``band`` times its count.
-        num_random: random words kept for a word, at most; a rare word has as many as it has occurrences, at least 8.
+        num_random: maximum number of random words of a word; a rare word has as many as occurrences, at least 8.
 
     Raises:
-        ConfigError: if an option has no such value.
+        ConfigError: if an option has an invalid value.
     """
 
     senses: Senses = "frequent"
@@ -122,18 +122,18 @@ class ReplacementOptions:
 
 
 class Replacements:
-    """The candidates of single words, from a WordNet; each base form is read once.
+    """Candidates for single words, from a WordNet; each base form is read once.
 
-    Forms are lower case, and so are candidates: whoever puts one into a text copies the capitals of the word there.
-    What WordNet writes only with a capital ("China", "French") neither has candidates nor is one.
+    Forms and candidates are lower case: the caller copies the capitals of the word that is replaced. A word that
+    WordNet always capitalizes ("China", "French") neither has candidates nor is one.
 
     Args:
-        wordnet: where they come from: WordNet, or a lexicon of another language, whose words are not inflected.
-        options: what they must satisfy.
+        wordnet: source of the candidates: WordNet, or a lexicon of another language, whose words are not inflected.
+        options: requirements on them.
 
     Raises:
         LexiconError: if ``senses`` is "frequent" and the WordNet has no counts.
-        ConfigError: if candidates are to agree, and the lexicon is not English.
+        ConfigError: if a lexicon of ``wn`` lacks the inflections or counts that the options need.
     """
 
     def __init__(self, wordnet: WordNet | WnLexicon, options: ReplacementOptions | None = None) -> None:
@@ -155,7 +155,7 @@ class Replacements:
     def of(self, form: str, tag: str) -> dict[Kind, list[str]]:
         """The candidates for a form, by kind, most frequent meaning first; kinds without one are left out.
 
-        Without the options that go by the counts of a corpus, and so without random words: those are in the
+        Options that depend on corpus counts are not applied, so there are no random words: those are in the
         table of :func:`~trueneg.corruption.views.replacement_table.compile_replacements`.
 
         Args:
@@ -163,8 +163,8 @@ class Replacements:
             tag: its Penn Treebank tag.
 
         Returns:
-            No candidate is the form itself or in two kinds; a synonym is no other spelling of the word and in no
-            meaning its antonym. Empty if nothing may replace the word.
+            Candidates, none of which is the form itself or in two kinds. No synonym is another spelling of the word, or
+            its antonym in any meaning. Empty if nothing may replace the word.
 
         Example:
             With a WordNet loaded, ``Replacements(wordnet).of("movies", "NNS")[Kind.SYNONYM]`` is ``["films"]``.
@@ -187,12 +187,12 @@ class Replacements:
         return {kind: candidates for kind, candidates in found.items() if candidates}
 
     def readings(self, form: str, tag: str) -> tuple[str, ...]:
-        """The base forms that a word in its place is an inflection of; none if nothing may replace it.
+        """The base forms of a form with this tag; none if nothing may replace it.
 
-        That is the case for proper nouns and for what is no noun, verb, adjective or adverb, for numbers, single
-        letters and words with other characters than letters, and for what WordNet does not list or lists as a name;
-        unless ``words`` is "tagged", for stop words and forms of *be*, *have* and *do*. Where candidates are to
-        agree, also for a form that the tag does not fit.
+        Nothing may replace proper nouns, words that are not nouns, verbs, adjectives or adverbs, numbers, single
+        letters, words with characters other than letters, and words that WordNet does not list or lists as names.
+        The same holds for stop words and forms of *be*, *have* and *do* unless ``words`` is "tagged", and, with
+        ``agree``, for forms that the tag does not fit.
 
         Example:
             With a WordNet loaded, "saw" as VBD is a form of "see" alone, as NN of "saw".
@@ -200,11 +200,11 @@ class Replacements:
         return self._bases(form, tag)
 
     def slot(self, form: str, tag: str) -> str:
-        """What words must share to stand in the same place as far as inflection goes.
+        """The inflection class that words must share to replace each other.
 
-        The Penn tag, with two exceptions: base form and present of a verb look the same, and so do past and
-        participle of most ("wanted"), which taggers confuse; in their place fit only verbs of which the two are
-        equal, too. The coarse tag where candidates need not agree.
+        The Penn tag, with two exceptions: the base form and the present of a verb share a slot, as they look the
+        same; and so do past and participle of most verbs ("wanted"), which taggers confuse, where only verbs for
+        which the two are equal fit. Without ``agree``, the coarse tag.
 
         Example:
             With a WordNet loaded, "went" as VBD has "VBD", "wanted" as VBD or VBN has "VBD=VBN".
@@ -218,7 +218,7 @@ class Replacements:
         return "VB" if tag == "VBP" else tag
 
     def near(self, base: str, pos: PartOfSpeech) -> frozenset[str]:
-        """Base forms within a step of a base form in any meaning: what is too close to stand for a random word."""
+        """Base forms within one relation of a base form in any meaning: too close to serve as random words."""
         found = {base}
         for offset in self._offsets(base, pos):
             synset = self._synset(pos, offset)
@@ -245,7 +245,7 @@ class Replacements:
     def _placed(self, form: str, tag: str, base: str, lemma: str, pos: PartOfSpeech, slot: str) -> str:
         """A candidate's base form inflected to replace the form; empty if it cannot be."""
         if " " in lemma and self.options.agree:
-            # A participle that the text before does not show is known from the tag.
+            # The tag shows a participle; ``before`` must show one, too.
             return agreeing_substitute(form, base, lemma, pos, before="has " if tag == "VBN" else "")
         return self._inflected(lemma, pos, slot) if self.options.agree else lemma
 
@@ -255,11 +255,11 @@ class Replacements:
         return found.pop() if len(found) == 1 else ""
 
     def _read_offsets(self, base: str, pos: PartOfSpeech) -> tuple[int, ...]:
-        """Where the synsets of a base form begin, in the order of its senses."""
+        """Offsets of the synsets of a base form, in the order of its senses."""
         return tuple(offset for _, offset, found in self.wordnet.senses(base, pos) if found == base)
 
     def _read_senses(self, base: str, pos: PartOfSpeech) -> tuple[int, ...]:
-        """Those of them that count as its meanings."""
+        """Offsets of the meanings that ``senses`` selects."""
         offsets = self._offsets(base, pos)
         if self.options.senses == "all":
             return offsets
@@ -268,7 +268,7 @@ class Replacements:
         return offsets[:1] + tuple(o for rank, o in enumerate(offsets[1:], 2) if counts.get(rank, 0) >= max(least, 1))
 
     def _read_related(self, base: str, pos: PartOfSpeech) -> Mapping[Kind, tuple[str, ...]]:
-        """Base forms by kind, without what cannot be a candidate of this base form at all."""
+        """Related base forms by kind, without those that can never be a candidate for this base form."""
         found: dict[Kind, list[str]] = {Kind.SYNONYM: [], Kind.HYPERNYM: [], Kind.ANTONYM: []}
         for offset in self._senses(base, pos):
             synset = self._synset(pos, offset)
@@ -289,7 +289,7 @@ class Replacements:
         return {kind: tuple(dict.fromkeys(lemmas)) for kind, lemmas in found.items()}
 
     def _read_readable(self, pos: PartOfSpeech, offset: int) -> tuple[str, ...]:
-        """The words of a synset that can be candidates, and that a reader would take in this meaning."""
+        """The words of a synset that can be candidates, and that a reader would understand in this meaning."""
         is_mutual = self.options.senses == "frequent"
         return tuple(
             lemma
@@ -309,11 +309,11 @@ class Replacements:
                     yield self._lemmas(pointer.pos, pointer.offset)[pointer.target - 1]
 
     def _is_variant(self, word: str, other: str) -> bool:
-        """Whether two synonyms are one word, in English also if they spell it in two ways."""
+        """Whether two synonyms are the same word or, in English, two spellings of it."""
         return word == other or (self._is_english and same_spelling(word, other))
 
     def is_candidate(self, word: str) -> bool:
-        """Whether a word may replace others at all: by its letters, and where only content words may, by what it is."""
+        """Whether a word may replace others at all: by its letters and, with ``words="content"``, as a content word."""
         if word != word.lower():
             return False
         if self.options.multiword and not word.isalpha():
@@ -322,7 +322,7 @@ class Replacements:
 
 
 def _check_wn(lexicon: WnLexicon, options: ReplacementOptions) -> None:
-    """Refuse what such a lexicon has nothing to say about."""
+    """Refuse options that need what such a lexicon lacks."""
     lacking = []
     if options.agree and not lexicon.is_english:
         lacking.append(("inflections", "agree=false"))
@@ -346,9 +346,9 @@ def is_content(form: str, tag: str, words: Scope = "content") -> bool:
 
 
 def same_spelling(word: str, other: str) -> bool:
-    """Whether two synonyms are one word spelt in two ways: one letter apart, or alike once usual variants are undone.
+    """Whether two synonyms are one word spelt in two ways: one letter apart, or equal with common variants normalized.
 
-    Meant for words that share a meaning; of others it would join too many ("cat", "bat").
+    Meant for words that share a meaning; too many others would match ("cat", "bat").
 
     Example:
         >>> pairs = ("colour color", "organise organize", "centre center", "catalogue catalog", "movie film")
@@ -360,7 +360,7 @@ def same_spelling(word: str, other: str) -> bool:
 
 @cache
 def _skeleton(word: str) -> str:
-    """A word without what its spellings differ in: colour, aesthetic, programme, sulphur, jewellery, well-known."""
+    """A word with its spelling variants normalized: colour, aesthetic, programme, sulphur, jewellery, well-known."""
     text = word.replace("-", "").replace(" ", "")
     for usual, bare in (("ph", "f"), ("ough", "o"), ("ou", "o"), ("ae", "e"), ("oe", "e"), ("y", "i"), ("z", "s")):
         text = text.replace(usual, bare)
@@ -379,7 +379,7 @@ def _skeleton(word: str) -> str:
 
 
 def _is_one_edit_away(word: str, other: str) -> bool:
-    """Whether one letter added, left out, changed or swapped with the next makes one word the other."""
+    """Whether inserting, deleting or changing a letter, or swapping two neighbours, turns one word into the other."""
     short, long = sorted((word, other), key=len)
     if len(long) - len(short) > 1:
         return False
@@ -391,7 +391,7 @@ def _is_one_edit_away(word: str, other: str) -> bool:
 
 
 def sense_counts_digest(path: Path) -> str:
-    """Name the counts of senses of the WordNet in a folder or archive: 16 hexadecimal digits.
+    """Digest of the sense counts of the WordNet in a folder or archive: 16 hexadecimal digits.
 
     Raises:
         LexiconError: if it has none.

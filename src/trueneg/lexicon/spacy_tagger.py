@@ -1,4 +1,4 @@
-"""A pipeline of spaCy as a tagger: slower by far, nearer to the paper's, and for any language that has one."""
+"""A spaCy pipeline as a tagger: far slower, closer to the paper's, and for any language that has a pipeline."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _PENN_OF_UNIVERSAL = {
     "PART": "RP",
     "INTJ": "UH",
 }
-"""What stands for a universal part of speech where a language has fine-grained tags of its own."""
+"""Penn tag of each universal part of speech, for languages that have fine-grained tags of their own."""
 
 
 class SpacyTagger:
-    """The tags of a spaCy pipeline, on words as they are handed over, one sentence a document.
+    """Tags words with a spaCy pipeline, keeping the given tokenization, one sentence per document.
 
-    An English one's fine-grained tags are those of the Penn Treebank. Of other languages the universal part of speech
-    counts, without inflection: every noun is ``NN``, every verb ``VB``.
+    An English pipeline's fine-grained tags are those of the Penn Treebank. For other languages the universal part of
+    speech is used, without inflection: every noun is ``NN``, every verb ``VB``.
 
     Args:
         model: name or folder of an installed pipeline.
 
     Raises:
         MissingExtraError: if spaCy is not installed.
-        LexiconError: if the pipeline is not, or does not tag.
+        LexiconError: if the pipeline is not installed, or has no tagger.
     """
 
     def __init__(self, model: str) -> None:

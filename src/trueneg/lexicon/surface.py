@@ -1,7 +1,7 @@
-"""What a vocabulary entry looks like as text, whatever marks its tokenizer writes into it.
+"""Vocabulary entries as text, without the marks of their tokenizer.
 
-WordPiece writes ``##`` before a piece inside a word, byte-level BPE ``Ġ`` for the space before one,
-SentencePiece ``▁``. Synonyms need the word, and need to know whether two entries can stand in the same place.
+WordPiece writes ``##`` before a piece inside a word, byte-level BPE ``Ġ`` for the space before a word,
+SentencePiece ``▁``. Synonym lookups need the word, and whether two entries can occur in the same position.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 Prefix = Literal["start", "bare", "inside"]
-"""Where an entry stands: at the "start" of a word, "inside" one, or "bare": inside, or at the start of a word that
-no space precedes (the first of a text, one in quotation marks), which the entry alone does not tell."""
+"""Position of an entry: at the "start" of a word, "inside" one, or "bare": inside a word, or at the start of a word
+without a space before it (the first of a text, one in quotation marks), which the entry alone does not show."""
 
 Casing = Literal["lower", "title", "upper", "mixed"]
 
@@ -29,10 +29,10 @@ class Surface:
     """A vocabulary entry as text.
 
     Attributes:
-        word: its letters without the marks, cased as in the vocabulary; empty for special tokens, ids
-            without a token, and bytes that are no text.
-        prefix: where it stands. Two entries can replace each other only if theirs agree.
-        casing: its pattern of capitals; text without letters counts as "lower".
+        word: its text without the marks, cased as in the vocabulary; empty for special tokens, ids
+            without a token, and bytes that are not valid text.
+        prefix: its position in a word. Two entries can replace each other only if their prefixes agree.
+        casing: its casing; text without letters counts as "lower".
     """
 
     word: str
@@ -46,7 +46,7 @@ class Surface:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is text that can begin a word, with a pattern of casing that another word can have."""
+        """Whether it is text that can begin a word, and not of mixed casing."""
         return self.starts_word and self.casing != "mixed" and bool(self.word)
 
     @property
@@ -56,14 +56,14 @@ class Surface:
 
 
 MIN_LETTERS = 3
-"""Of a word that may be a substitute or have one: our rule, not the paper's."""
+"""Minimum number of letters of a word that may be or have a substitute: our rule, not the paper's."""
 
 NO_SURFACE = Surface("", "inside", "lower")
-"""The surface of a special token, of an id without a token, and of bytes that are no text."""
+"""The surface of a special token, of an id without a token, and of bytes that are not valid text."""
 
 
 def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
-    """The surface of every id of a fast tokenizer, at its index.
+    """The surface of every token id of a fast tokenizer, indexed by id.
 
     Example:
         For BERT's tokenizer, ``surfaces(tokenizer)[3078] == Surface("primary", "start", "lower")``.
@@ -76,7 +76,7 @@ def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
     for token, token_id in tokens.items():
         if token_id in special:
             continue
-        # An added token is matched as plain text before the tokenizer's own rules, so it bears no mark.
+        # An added token is matched as plain text before the tokenizer's own rules, so it has no mark.
         text, prefix = (token.strip(), read("")[1]) if token_id in added else read(token)
         if text and "\N{REPLACEMENT CHARACTER}" not in text:
             found[token_id] = Surface(text, prefix, casing(text))
@@ -86,11 +86,11 @@ def surfaces(tokenizer: PreTrainedTokenizerFast) -> list[Surface]:
 def substitution_groups(
     tokenizer: PreTrainedTokenizerFast, *, every_word: bool = False
 ) -> dict[tuple[Prefix, Casing], dict[str, int]]:
-    """Group the words of a vocabulary by what must agree in a pair: the words in lower case, and their ids.
+    """Group the words of a vocabulary by the prefix and casing that must agree in a pair: lower-case word to id.
 
     Args:
         tokenizer: any fast tokenizer.
-        every_word: take numbers, stop words and words of one or two letters too, not only those of ``is_candidate``.
+        every_word: include numbers, stop words and words of one or two letters, not only those of ``is_candidate``.
     """
     groups: dict[tuple[Prefix, Casing], dict[str, int]] = defaultdict(dict)
     for token_id, surface in enumerate(surfaces(tokenizer)):
@@ -114,7 +114,7 @@ def casing(word: str) -> Casing:
 
 
 def is_candidate(word: str) -> bool:
-    """Whether a word may be one of a pair of substitutes, by our rules: letters alone, three or more, no stop word.
+    """Whether a word may be one of a pair of substitutes, by our rules: letters only, at least three, no stop word.
 
     The paper counts without stop words (footnote 5) and says no more; the rest is ours. Shorter "synonyms" are
     abbreviations: he - helium, as - arsenic, us - uranium.
@@ -127,7 +127,7 @@ def is_candidate(word: str) -> bool:
 
 
 def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:
-    """How this tokenizer's tokens become text and prefix, read from its own rules."""
+    """A function from this tokenizer's tokens to text and prefix, derived from the tokenizer's own rules."""
     from tokenizers import decoders
 
     rules = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -1,7 +1,7 @@
 """The lookup table of hard correction: for every vocabulary token, its synonym tokens (section 3.2).
 
-Stored as sorted keys ``gold * vocab_size + predicted``: half a megabyte for BERT's vocabulary, and membership
-of a whole batch is one binary search, on any device, without a host synchronisation.
+Stored as sorted keys ``gold * vocab_size + predicted``: half a megabyte for BERT's vocabulary; a whole
+batch is looked up by one binary search, on any device, without a host synchronisation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Forms = Literal["agree", "lemma", "retrieved"]
 FORMS: tuple[Forms, ...] = get_args(Forms)
 
 TABLE_VERSION = "2"
-"""Changes whenever the same words would give another table, or the file another layout."""
+"""Changes whenever the same words would give a different table, or the file layout changes."""
 
 _OURS = f"alphabetic, letters>={MIN_LETTERS}, no stop words, no self, same prefix and casing"
 _FILTERS: dict[Forms, str] = {
@@ -86,7 +86,7 @@ class LookupTable:
 
     @classmethod
     def empty(cls, tokenizer: PreTrainedTokenizerFast) -> LookupTable:
-        """The table that credits nothing."""
+        """The table without any pairs."""
         size = max(tokenizer.get_vocab().values()) + 1
         return cls(np.empty(0, np.int64), size, fingerprint(tokenizer), {"source": "empty"})
 
@@ -97,7 +97,7 @@ class LookupTable:
         tokenizer: PreTrainedTokenizerFast,
         provenance: Mapping[str, str],
     ) -> LookupTable:
-        """The table with ``rows[gold]`` as the substitutes of ``gold``, in whatever way they were found."""
+        """The table with ``rows[gold]`` as the substitutes of ``gold``, however they were found."""
         size = max(tokenizer.get_vocab().values()) + 1
         keys = np.fromiter((g * size + p for g, row in rows.items() for p in row), dtype=np.int64)
         return cls(np.sort(keys), size, fingerprint(tokenizer), provenance)
@@ -116,7 +116,7 @@ class LookupTable:
 
         Args:
             gold: token ids, any shape.
-            predicted: token ids, of a shape that broadcasts with it.
+            predicted: token ids, of a shape that broadcasts with ``gold``.
 
         Returns:
             bool, the broadcast shape. Ids outside the vocabulary (padded output rows, -100) are in no pair.
@@ -137,7 +137,7 @@ class LookupTable:
         """Make sure the table is for this tokenizer.
 
         Raises:
-            LexiconError: if its ids are those of another one.
+            LexiconError: if its ids are those of another tokenizer.
         """
         if (given := fingerprint(tokenizer)) != self.tokenizer_fingerprint:
             raise LexiconError(
@@ -173,8 +173,8 @@ class Coverage:
     """How much of a vocabulary WordNet knows (footnote 5).
 
     Attributes:
-        num_tokens: vocabulary entries that are no stop words, word pieces and special tokens included.
-        num_with_synset: those that are a word with a synset.
+        num_tokens: vocabulary entries that are not stop words, including word pieces and special tokens.
+        num_with_synset: those of them that are a word with a synset.
     """
 
     num_tokens: int
@@ -187,12 +187,12 @@ class Coverage:
 
 
 def coverage(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet) -> Coverage:
-    """Count the vocabulary entries WordNet knows, stop words left out on both sides.
+    """Count the vocabulary entries WordNet knows, and all entries, both without stop words.
 
     18,987 of 30,372 for bert-base-uncased: the paper's 62.51 %. It counts entries with a synset, whether or
     not that holds a usable synonym: a table has rows for fewer (``LookupTable.num_golds``).
     """
-    # As in the paper's count, a piece is no word, and the entries that are none stay in the denominator.
+    # As in the paper's count, a piece is not a word, and entries that are not words stay in the denominator.
     words = [s.word.lower() if s.starts_word else "" for s in surfaces(tokenizer)]
     counted = [word for word in words if word not in STOP_WORDS]
     return Coverage(len(counted), sum(word in wordnet for word in counted))
@@ -204,7 +204,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     The paper builds its table "by retrieving the synonym alternatives for each word in the model vocabulary" (section
     3.2), and counts how much of the vocabulary has some "after removing all the stopwords" (footnote 5): that stop
     words are not corrected, but may be substitutes, is our reading. False negatives are, first of all, words "written
-    in different forms" (section 2). The table itself was not released. Three are made here:
+    in different forms" (section 2). The table itself was not released. Three variants are available here:
 
     ==============  ===============================================================  ========================
     ``forms``       what is accepted for "movies"                                    pairs, bert-base-uncased
@@ -218,7 +218,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
     ==============  ===============================================================  ========================
 
     In all three a pair agrees in prefix (``Ġprimary``, ``Ġmain``) and casing (``Primary``, ``Main``), and no word is a
-    substitute of itself. In ``retrieved`` stop words have no substitutes, but may be one (made: have).
+    substitute of itself. In ``retrieved`` stop words have no substitutes, but may be substitutes (made: have).
 
     NLTK's reader finds 59,677 pairs: of the two lines that WordNet's ``adj.exc`` has for "offer" it keeps the last, and
     so misses that "offer" is a form of "off" too.
@@ -229,7 +229,7 @@ def build_table(tokenizer: PreTrainedTokenizerFast, wordnet: WordNet, *, forms: 
         forms: which table.
 
     Raises:
-        ConfigError: if ``forms`` is none of them.
+        ConfigError: if ``forms`` is unknown.
     """
     if forms not in FORMS:
         raise ConfigError(unknown_name("forms", forms, FORMS))
@@ -267,11 +267,11 @@ def cached_table(
     forms: Forms = "agree",
     cache_dir: str | Path | None = None,
 ) -> LookupTable:
-    """The table of :func:`build_table`, built once for a tokenizer, a WordNet and ``forms``, then read.
+    """The table of :func:`build_table`, built once for a tokenizer, a WordNet and ``forms``, then cached.
 
     Args:
         tokenizer: any fast tokenizer.
-        wordnet: a loaded WordNet, or where it is; without, the one :func:`find_wordnet` finds.
+        wordnet: a loaded WordNet, or its path; by default the one that :func:`find_wordnet` finds.
         forms: see :func:`build_table`.
         cache_dir: where tables are kept; ``tables`` in the cache folder if not given.
 
@@ -310,7 +310,7 @@ def is_listed(word: str, other: str, wordnet: WordNet, forms: Forms) -> bool:
 
 
 def _substitute_words(vocabulary: frozenset[str], wordnet: WordNet, forms: Forms) -> dict[str, set[str]]:
-    """For each word, the words of the vocabulary that may stand for it, all in lower case."""
+    """For each word, the words of the vocabulary that may replace it, all in lower case."""
     if forms == "retrieved":
         retrieved = {word: wordnet.synonyms(word) if word not in STOP_WORDS else () for word in vocabulary}
         return {word: ({s.lower() for s in found} & vocabulary) - {word} for word, found in retrieved.items()}

@@ -1,4 +1,4 @@
-"""Words of a text and their parts of speech: where words and sentences end, and who tags them."""
+"""Words of a text and their parts of speech: word and sentence segmentation, and taggers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAGGERS: Mapping[str, str] = {
     "pattern-fast": "trueneg.lexicon.pattern_tagger:without_rules",
     "spacy": "trueneg.lexicon.spacy_tagger:SpacyTagger",
 }
-"""What makes each tagger. ``spacy`` takes the name of a model: ``spacy:en_core_web_sm``."""
+"""Factory of each tagger, by name. ``spacy`` takes the name of a model: ``spacy:en_core_web_sm``."""
 
 _LONGEST_SENTENCE = 256  # words: text without full stops must not fill the memory of a model
 
@@ -31,8 +31,8 @@ _LONGEST_SENTENCE = 256  # words: text without full stops must not fill the memo
 _RUN = r"[^\W_]+(?:(?<!n)|(?!['’]t\b))(?:[\u0300-\u036f]+[^\W_]*)*"
 _WORD = re.compile(rf"{_RUN}|n['’]t\b|['’](?:s|m|d|ll|re|ve)\b|[^\w\s]|_", re.IGNORECASE)
 
-# A sentence ends with its punctuation and what closes it, before white space. It does not where a small letter
-# follows, which also joins lines broken within sentences, nor after a title or an initial.
+# A sentence ends with its punctuation and closing quotes or brackets, before white space; but not where a lower-case
+# letter follows, which also joins lines broken within sentences, nor after a title or an initial.
 _NOT_ENDED = not_after((*TITLES, "Prof", "Rev", "Gen", "Col", "Capt", "Lt"))
 _BOUNDARY = re.compile(rf"[.!?…]{_NOT_ENDED}['\"”’)\]]*\s+(?![a-z\s])|\n\s*(?![a-z\s])")
 
@@ -42,23 +42,23 @@ class Tagger(Protocol):
 
     @property
     def name(self) -> str:
-        """What options call it."""
+        """Its name in the options."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """What its answers depend on: names and versions."""
+        """What its tags depend on: names and versions."""
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Tag sentences of words and punctuation marks; the answer to one does not depend on the others."""
+        """Tag sentences of words and punctuation marks; the tags of one do not depend on the others."""
 
 
 def make_tagger(name: str) -> Tagger:
-    """Load a tagger by its name in :data:`TAGGERS`, with what it needs after a colon.
+    """Load a tagger by its name in :data:`TAGGERS`, followed by a colon and a model if it needs one.
 
     Raises:
         ConfigError: for a name that is not in the table, or a model's name that is missing or superfluous.
         MissingExtraError: if its package is not installed.
-        LexiconError: if its model is not.
+        LexiconError: if its model is not installed.
 
     Example:
         >>> make_tagger("patern")
@@ -77,12 +77,12 @@ def make_tagger(name: str) -> Tagger:
 
 @dataclass(frozen=True)
 class Tagged:
-    """The words and punctuation marks of a text, in order; between two of them is nothing but white space.
+    """The words and punctuation marks of a text, in order, with only white space between them.
 
     Attributes:
-        starts: where each begins, in characters, int64 [num_words], ascending.
-        ends: where it ends, int64 [num_words]; none begins before the one before it ends.
-        tags: the number of its tag, uint8 [num_words]; 0 for punctuation.
+        starts: the character offset where each begins, int64 [num_words], ascending.
+        ends: the offset where each ends, int64 [num_words]; words do not overlap.
+        tags: the number of each tag, uint8 [num_words]; 0 for punctuation.
     """
 
     starts: npt.NDArray[np.int64]
@@ -113,7 +113,7 @@ def tag_text(text: str, tagger: Tagger) -> Tagged:
 
 
 def _sentences(text: str, starts: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The first word of each sentence and the one after its last."""
+    """Indices of the first word of each sentence and of the one after its last."""
     begins = np.array([0, *(match.end() for match in _BOUNDARY.finditer(text)), len(text)], dtype=np.int64)
     bounds = np.unique(np.searchsorted(starts, begins)).tolist()
     return [

@@ -14,8 +14,8 @@ PENN: tuple[str, ...] = (
     *("NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH"),
     *("VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB"),
 )
-"""The tags by number. 0 is no word: punctuation, special tokens, what a tagger gives another name. Files hold these
-numbers, so the order stays as it is."""
+"""The tags by number. 0 stands for no word: punctuation, special tokens, tags that are not listed here. Files store
+these numbers, so the order must not change."""
 
 NUMBERS: Mapping[str, int] = MappingProxyType({tag: number for number, tag in enumerate(PENN)})
 """The number of each tag."""
@@ -32,7 +32,7 @@ _COARSE: Mapping[str, PartOfSpeech] = MappingProxyType({tag: pos for pos, tags i
 def coarse(tag: str) -> PartOfSpeech | Literal[""]:
     """The class of content words that a Penn tag belongs to, ``""`` for every other tag.
 
-    Proper nouns are nouns; modals, particles and the adverbs of questions are no content words.
+    Proper nouns are nouns; modals, particles and question adverbs are not content words.
 
     Example:
         >>> [coarse(tag) for tag in ("NNS", "VBD", "JJR", "RB", "MD", "WRB", "")]

@@ -21,7 +21,7 @@ _LONGEST_HEADER = 1000  # bytes
 
 
 def vectors_digest(words: tuple[str, ...], matrix: NDArray[np.float32]) -> str:
-    """Name words and their vectors, in 16 hexadecimal digits."""
+    """Digest of words and their vectors: 16 hexadecimal digits."""
     digest = hashlib.sha256("\n".join(words).encode())
     digest.update(np.ascontiguousarray(matrix).data)
     return digest.hexdigest()[:16]
@@ -29,12 +29,12 @@ def vectors_digest(words: tuple[str, ...], matrix: NDArray[np.float32]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Words and their vectors, of length one.
+    """Words and their vectors, normalized to unit length.
 
     Attributes:
         words: each once, in the order of the file, which is usually that of frequency.
-        matrix: float32 [num_words, dimension]; rows of length 1, or 0 where a vector had no length.
-        provenance: what file they come from.
+        matrix: float32 [num_words, dimension]; rows of length 1, or 0 for zero vectors.
+        provenance: the file they come from.
     """
 
     words: tuple[str, ...]
@@ -43,7 +43,7 @@ class Vectors:
 
     @classmethod
     def of(cls, words: Collection[str], matrix: NDArray[np.floating], provenance: dict[str, str]) -> Vectors:
-        """Give vectors length one."""
+        """Normalize vectors to unit length."""
         matrix = np.asarray(matrix, dtype=np.float32)
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         return cls(tuple(words), matrix / np.maximum(lengths, np.finfo(np.float32).tiny), provenance)
@@ -64,15 +64,15 @@ class Vectors:
     def nearest(
         self, rows: NDArray[np.int64], num: int, among: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The words nearest to some words by cosine, nearest first, the word itself left out. Exact.
+        """The exact nearest neighbours of words by cosine, nearest first, without the word itself.
 
         Args:
-            rows: which words, [n].
-            num: neighbours of each; fewer if there are not so many words.
+            rows: rows of the words, [n].
+            num: number of neighbours; fewer if there are not that many words.
             among: the rows that may be neighbours; None for all.
 
         Returns:
-            Rows int64 and cosines float32, [n, num]. Among equals the word that comes first in the file.
+            Rows int64 and cosines float32, [n, num]. Ties go to the word that comes first in the file.
         """
         pool = self._pool(among)
         num = min(num, len(pool) - int(np.isin(rows, pool).any()))
@@ -82,7 +82,7 @@ class Vectors:
         for block, similarity in self._similarities(rows, pool):
             least = np.partition(similarity, -num, axis=1)[:, -num, None]
             is_above, is_least = similarity > least, similarity == least
-            # Of those as far as the last one, only so many as there is room for.
+            # Of the words tied with the last neighbour, only as many as there is room for.
             is_near = is_above | (is_least & (is_least.cumsum(1) <= num - is_above.sum(1, keepdims=True)))
             nearest = is_near.nonzero()[1].reshape(-1, num)
             cosine = np.take_along_axis(similarity, nearest, 1)
@@ -94,11 +94,11 @@ class Vectors:
     def within(
         self, rows: NDArray[np.int64], least: float, among: NDArray[np.int64] | None = None
     ) -> list[NDArray[np.int64]]:
-        """The words with a cosine of at least so much to each of some words, the word itself left out. Exact.
+        """All words with at least a given cosine to each of some words, without the word itself. Exact.
 
         Args:
-            rows: which words, [n].
-            least: the least cosine.
+            rows: rows of the words, [n].
+            least: the minimum cosine.
             among: the rows that may be found, ascending; None for all.
 
         Returns:
@@ -113,7 +113,7 @@ class Vectors:
     def _similarities(
         self, rows: NDArray[np.int64], pool: NDArray[np.int64]
     ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """Blocks of ``rows``, and their cosines to the pool, [block, pool]; to the word itself -inf."""
+        """Blocks of ``rows``, and their cosines to the pool, [block, pool]; -inf to the word itself."""
         candidates = np.ascontiguousarray(self.matrix[pool].T)
         size = max(1, _BLOCK // max(1, len(pool)))
         for start in range(0, len(rows), size):
@@ -132,8 +132,8 @@ def load_vectors(path: str | Path) -> Vectors:
         path: the file; ``.bin`` is word2vec's binary format.
 
     Raises:
-        LexiconError: if the file is missing, has a line of another dimension than the first, something that is no
-            number, another number of words than its header says, or none at all: with the number of the line.
+        LexiconError: if the file is missing or has no words, a line of another dimension than the first, an invalid
+            number, or another number of words than its header says: with the number of the line.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -189,7 +189,7 @@ def _text(path: Path, file: BinaryIO) -> Iterator[tuple[str, NDArray[np.float32]
                 f"dimensions; fetch it again"
             )
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # how numpy says that something is no number
+            warnings.simplefilter("error", DeprecationWarning)  # numpy's signal for an invalid number
             try:
                 vector = np.fromstring(numbers, dtype=np.float32, sep=" ")
             except (DeprecationWarning, ValueError) as error:

@@ -1,7 +1,7 @@
 """Wordnets of other languages, via the package ``wn`` (the extra of that name): ``wn:odenet``, ``wn:omw-fr``, ….
 
-It looks like :class:`~trueneg.lexicon.wordnet.WordNet` to whatever looks up meanings, as replacements do. Synsets are
-numbered in the order that ``wn`` lists them, and relations have the symbols of Princeton's files.
+They have the lookup methods of :class:`~trueneg.lexicon.wordnet.WordNet` that replacements use. Synsets are numbered
+in the order that ``wn`` lists them, and relations have the symbols of Princeton's files.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _POS_OF_TYPE: dict[str, PartOfSpeech] = {kind: pos for pos, kinds in _TYPES.item
 
 
 class WnLexicon:
-    """A lexicon that the package ``wn`` has in its database.
+    """A lexicon in the database of the package ``wn``.
 
-    Base forms are those that the lexicon lists for a form: one that lists no inflected forms knows base forms only.
+    Base forms are those that the lexicon lists for a form; a lexicon without inflected forms knows base forms only.
 
     Args:
-        name: as ``wn`` calls it, with or without its version: ``odenet``, ``odenet:1.4``.
+        name: its name in ``wn``, with or without its version: ``odenet``, ``odenet:1.4``.
 
     Raises:
         MissingExtraError: if ``wn`` is not installed.
@@ -69,7 +69,7 @@ class WnLexicon:
 
     @cached_property
     def digest(self) -> str:
-        """Names it and its size: 16 hexadecimal digits."""
+        """Digest of its name and size, and of the version of ``wn``: 16 hexadecimal digits."""
         content = f"{self.name} {len(self._synsets)} {len(self._wordnet.words())} {importlib.metadata.version('wn')}"
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 

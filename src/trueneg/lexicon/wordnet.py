@@ -1,7 +1,7 @@
 """Read WordNet from the files Princeton documents (wndb(5WN), wninput(5WN), morphy(7WN)).
 
-Plain bytes and dictionaries that are never changed after loading: safe to share between threads and to use on
-both sides of a fork, which NLTK's reader (one open file and one file position for everyone) is not.
+The data are plain bytes and dictionaries that never change after loading, so they are safe to share between threads
+and across a fork, unlike NLTK's reader, in which all users share one open file and file position.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DETACHMENTS: dict[PartOfSpeech, tuple[tuple[str, str], ...]] = {
     "r": (),
 }
 
-_MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand, as in "galore(ip)"
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")  # the syntactic position of an adjective, as in "galore(ip)"
 _EXAMPLE = re.compile(r'"([^"]*)(?:"|$)')
 
 
@@ -64,7 +64,7 @@ class Pointer:
     Attributes:
         symbol: the relation as wninput(5WN) writes it: ``@`` hypernym, ``!`` antonym, ``&`` similar to, …
         pos: part of speech of the target.
-        offset: where the target begins in its data file, in bytes.
+        offset: byte offset of the target in its data file.
         source: number (from 1) of the word the relation starts from; 0: the whole synset.
         target: number (from 1) of the word it points to; 0: the whole synset.
     """
@@ -82,7 +82,7 @@ class Synset:
 
     Attributes:
         pos: part of speech; a satellite is an adjective with ``is_satellite``.
-        offset: where it begins in its data file, in bytes; with ``pos`` its identity.
+        offset: its byte offset in its data file; identifies it together with ``pos``.
         is_satellite: whether it is an adjective that has its antonyms through a head it is similar to.
         lemmas: its words as written, with spaces for underscores.
         pointers: its relations in the order of the file.
@@ -120,9 +120,9 @@ class Gloss:
 def split_gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
     """Split a gloss into its definition and its quoted examples.
 
-    The examples begin at the first quotation mark that opens the gloss or follows a semicolon or colon, so a
-    word quoted inside a definition stays there. What stands between or after examples without being quoted
-    (the name of a cited author) belongs to neither.
+    The examples begin at the first quotation mark that opens the gloss or follows one of ``; : , . )``, so a
+    word quoted inside a definition stays there. Unquoted text between or after examples (the name of a cited
+    author) belongs to neither.
 
     Example:
         >>> split_gloss('of first rank; "the main thing"; "primary goals"')
@@ -139,12 +139,12 @@ def split_gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
 class WordNet:
     """WordNet in memory: lookups by word, and its relations.
 
-    Words are found whatever their case, with spaces or underscores, and in any inflected form (``morphy``).
-    Everything returned is text with spaces. Make one with :meth:`load`.
+    Words are found in any casing, with spaces or underscores, and in any inflected form (``morphy``). Returned
+    words have spaces. Create one with :meth:`load`.
 
     Attributes:
         path: the folder or archive it was read from.
-        digest: names its content, see :func:`wordnet_digest`.
+        digest: identifies its content, see :func:`wordnet_digest`.
         version: the release its files state, "3.0" for the usual one; "unknown" if they state none.
     """
 
@@ -183,14 +183,14 @@ class WordNet:
         return sum(len(entries) for entries in self._index.values())
 
     def __contains__(self, word: str) -> bool:
-        """Whether the word, or what it is a form of, has a synset."""
+        """Whether the word, or a base form of it, has a synset."""
         return any(self.morphy(word, pos) for pos in PARTS_OF_SPEECH)
 
     def morphy(self, word: str, pos: PartOfSpeech) -> tuple[str, ...]:
         """Base forms of a word that WordNet lists, the word itself first if it is one of them.
 
-        The rules of detachment are applied once: iterating them finds bases that are none (18,992 instead of
-        18,987 entries of BERT's vocabulary). An irregular form takes its listed bases only.
+        The rules of detachment are applied once: iterating them finds false base forms (18,992 instead of
+        18,987 entries of BERT's vocabulary). For an irregular form, only its listed bases are used.
 
         Example:
             ``morphy("mice", "n") == ("mouse",)``
@@ -212,7 +212,7 @@ class WordNet:
     def senses(self, word: str, pos: PartOfSpeech | None = None) -> Iterator[tuple[PartOfSpeech, int, str]]:
         """Part of speech, offset and base form of each distinct meaning, in the order of senses.
 
-        What :meth:`synsets` reads, without reading the synsets.
+        Like :meth:`synsets`, but without reading the synsets.
         """
         for p in PARTS_OF_SPEECH if pos is None else (pos,):
             seen: set[int] = set()
@@ -231,7 +231,7 @@ class WordNet:
         return self._read(pos, offset, _parse_synset)
 
     def lemmas(self, pos: PartOfSpeech, offset: int) -> tuple[str, ...]:
-        """The words of the synset that begins at byte ``offset``: less work than the whole of it."""
+        """The words of the synset that begins at byte ``offset``: cheaper than reading all of it."""
         return self._read(pos, offset, _parse_lemmas)
 
     def _read(self, pos: PartOfSpeech, offset: int, parse: Callable[[PartOfSpeech, int, str], _T]) -> _T:
@@ -273,7 +273,7 @@ class WordNet:
         return frozenset(found)
 
     def derived(self, word: str, pos: PartOfSpeech | None = None) -> frozenset[str]:
-        """Words related by derivation, and what an adjective or adverb is made from: "Japan" of "Japanese"."""
+        """Words related by derivation, and what an adjective or adverb is made from: "Japan" for "Japanese"."""
         found: set[str] = set()
         for p, offset, base in self.senses(word, pos):
             synset = self.synset(p, offset)
@@ -310,7 +310,7 @@ class WordNet:
 
 
 def _places(base: str, synset: Synset) -> set[int]:
-    """Numbers, from 1, of a synset's words that are written so."""
+    """Numbers, from 1, of the words of a synset that equal ``base`` in lower case."""
     return {n for n, lemma in enumerate(synset.lemmas, 1) if lemma.lower() == base}
 
 
@@ -387,7 +387,7 @@ def _parse_synset(pos: PartOfSpeech, offset: int, line: str) -> Synset:
 
 
 def _parse_lemmas(pos: PartOfSpeech, offset: int, line: str) -> tuple[str, ...]:
-    """The words of a synset's line, as text; their number is checked, and that the line is the right one."""
+    """The words of a synset's line, as text, after checking their number and that the line is the right one."""
     start, _, _, count, rest = line.split(" ", 4)
     num_words = int(count, 16)
     fields = rest.split(" ", 2 * num_words)

@@ -1,4 +1,4 @@
-"""Where WordNet may be on a machine, and whether what is there is WordNet."""
+"""Find WordNet on a machine, and check that all of its files are there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = ("n", "v", "a", "r")
 SUFFIX: dict[PartOfSpeech, str] = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 
 FILES: tuple[str, ...] = tuple(name for s in SUFFIX.values() for name in (f"index.{s}", f"data.{s}", f"{s}.exc"))
-"""What makes a folder WordNet: an index, the synsets and the irregular forms of each part of speech."""
+"""The files of a WordNet folder: an index, the synsets and the irregular forms of each part of speech."""
 
 COUNTS = "cntlist.rev"
 """How often each sense occurs in WordNet's tagged text; optional, but required for frequent senses."""
 
 LARGEST_FILE = 64 << 20
-"""Bytes of a file at most; WordNet's largest one has 15 MB."""
+"""Maximum bytes of a file; WordNet's largest one has 15 MB."""
 
 DEBIAN = Path("/usr/share/wordnet")
 """Where Debian's and Ubuntu's package ``wordnet-base`` puts it."""
@@ -73,22 +73,22 @@ def fetched_wordnet() -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder of things that can be made again: ``$TRUENEG_CACHE`` or ``~/.cache/trueneg``."""
+    """The folder for files that can be made again: ``$TRUENEG_CACHE`` or ``~/.cache/trueneg``."""
     return Path(os.environ.get("TRUENEG_CACHE") or "~/.cache/trueneg").expanduser()
 
 
 def verified_folder() -> Path:
-    """Where it is noted which files were found right: ``verified`` in the cache folder."""
+    """The folder that records which files were verified: ``verified`` in the cache folder."""
     return cache_folder() / "verified"
 
 
 def wordnet_digest(path: Path) -> str:
-    """Name the content of a WordNet that :func:`find_wordnet` found, without reading all of it (10 ms).
+    """Digest of the content of a WordNet that :func:`find_wordnet` found, without reading all of it (10 ms).
 
     Returns:
         16 hexadecimal digits over the bytes of the index and exception files and the sizes of the data files.
-        That is enough: an index holds every lemma with the byte offsets of its synsets, so synsets with other
-        words go with another index. Of a zip archive, the recorded sizes and checksums of the same files.
+        That is enough: an index holds every lemma with the byte offsets of its synsets, so different
+        synsets come with a different index. For a zip archive, over the recorded sizes and checksums of these files.
     """
     digest = hashlib.blake2b(digest_size=8)
     if path.is_dir():

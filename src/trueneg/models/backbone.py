@@ -1,7 +1,7 @@
-"""Any Hugging Face encoder, taken apart: embed, encode, and logits at the rows that need them.
+"""Any Hugging Face encoder, split into parts: embeddings, encoder, and logits where they are needed.
 
-Stock masked-LM heads compute logits for every token; only masked ones are needed, which are a seventh of them
-and the most expensive part of a small model.
+Stock masked-LM heads compute logits for every token, the most expensive part of a small model; only those of masked
+tokens, a seventh of them, are needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trueneg.models.modes import eval_mode
 
 
 class Encoder(nn.Module):
-    """The encoder within a Hugging Face model that may have a head.
+    """The encoder of a Hugging Face model, which may have a head.
 
     Args:
         model: A model whose ``base_model`` takes ``input_ids`` and ``attention_mask``.
@@ -34,11 +34,11 @@ class Encoder(nn.Module):
         super().__init__()
         self.model = model
         self.uses_kernel = False
-        """Whether boundaries of documents are given to torch's kernel, where it runs: see ``attend_by_documents``."""
+        """Whether torch's varlen kernel is used, where it runs: see ``attend_by_documents``."""
 
     @property
     def attends_by_documents(self) -> bool:
-        """Whether attention is by document boundaries, without dropout, whatever computes it."""
+        """Whether attention stops at document boundaries, without dropout, be it by the kernel or by a mask."""
         return bool(self.model.config._attn_implementation == documents.NAME)
 
     @property
@@ -48,14 +48,14 @@ class Encoder(nn.Module):
 
     @property
     def vocab_size(self) -> int:
-        """Entries of the vocabulary."""
+        """Size of the vocabulary."""
         return cast(nn.Embedding, self.model.get_input_embeddings()).weight.shape[0]
 
     def encode(self, input_ids: Tensor, rows: Layout, layer: int | None = None) -> Tensor:
         """Contextual vectors of ``input_ids`` ``[batch, length]``: ``[batch, length, hidden]``.
 
-        ``rows`` says where padding is and where documents end; its own tokens are not looked at. Of the last layer,
-        or of the hidden states numbered ``layer``: 0 is the embeddings.
+        ``rows`` says where padding is and where documents end; its own tokens are ignored. Returns the hidden states of
+        the last layer, or those numbered ``layer``, where 0 is the embeddings.
         """
         given = {"input_ids": input_ids} | _position_arguments(self.model, rows)
         options = {"output_hidden_states": layer is not None, "return_dict": True}
@@ -69,38 +69,38 @@ class Encoder(nn.Module):
 
 
 class MaskedLanguageModel(Encoder):
-    """An encoder and its masked-LM head, the head applied to chosen rows only.
+    """An encoder and its masked-LM head, which is applied to chosen positions only.
 
-    The head is what the model holds beside its base model, applied in order; that this is the model's own
-    function is checked once on made-up input, so an architecture with an unusual head is refused rather than
-    trained wrongly. ``UNUSUAL_HEADS`` is where such a one is taught.
+    The head consists of the model's modules besides its base model, applied in order. That this computes the same as
+    the model itself is checked once on dummy input, so an architecture with an unusual head is refused rather than
+    trained wrongly; ``UNUSUAL_HEADS`` adds support for such heads.
 
     Raises:
-        ModelError: if the head is not what the model itself computes.
+        ModelError: if the head does not compute the same as the model itself.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model)
-        # Within a tuple it is no submodule: its parameters are the model's, and are listed once.
+        # In a tuple it is not a submodule: its parameters are the model's, and must be listed once.
         self._bare = (_without(model, model.get_output_embeddings()),)
         self.has_linear_head: bool
-        """Whether the head ends in a product with a table, and ``head_parts`` can be asked for."""
+        """Whether the head ends in a linear layer, so that ``head_parts`` can be called."""
         self._check_head()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits over the vocabulary for rows of hidden states: ``[*, hidden]`` to ``[*, vocab]``."""
+        """Logits over the vocabulary from hidden states: ``[*, hidden]`` to ``[*, vocab]``."""
         return _head(self.model, hidden)
 
     def head_parts(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Take the head apart before its last product, whose logits are ``linear(*parts)``: see ``has_linear_head``.
+        """Split off the head's last linear layer: the logits are ``linear(*parts)``. See ``has_linear_head``.
 
-        Under autocast all are of its type, as the product takes them.
+        Under autocast all parts have its dtype, as the linear layer needs them.
 
         Args:
             hidden: ``[*, hidden]``.
 
         Returns:
-            Rows ``[*, width]``; the table ``[vocab, width]``; its bias ``[vocab]``, where there is one.
+            The layer's input ``[*, width]``; its weight ``[vocab, width]``; its bias ``[vocab]``, if there is one.
         """
         model: Any = self.model
         parts: list[Any]
@@ -117,7 +117,7 @@ class MaskedLanguageModel(Encoder):
 
     @torch.no_grad()
     def _check_head(self) -> None:
-        # The checked ids are ordinary ones: RoBERTa derives positions from which tokens are padding.
+        # Ordinary ids, without padding: RoBERTa derives positions from which tokens are padding.
         ids = torch.arange(self.vocab_size - 1, max(self.vocab_size - 7, 0), -1, device=self.embeddings.device)
         with eval_mode(self.model):
             output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
@@ -135,7 +135,7 @@ class MaskedLanguageModel(Encoder):
             )
 
     def _is_linear(self, hidden: Tensor, logits: Tensor) -> bool:
-        """Whether ``head_parts`` gives the logits that the head itself gives."""
+        """Whether ``head_parts`` gives the same logits as the head itself."""
         try:
             before, weight, bias = self.head_parts(hidden)
             is_one_each = bias is None or bias.shape == weight.shape[:1]
@@ -158,7 +158,7 @@ def _head(model: PreTrainedModel, hidden: Tensor) -> Tensor:
 
 
 def _without(module: Any, part: nn.Module | None) -> Any:
-    """Copy a module without one of its parts, wherever in it: ``Identity`` in its place, all else is shared."""
+    """Copy a module with one of its parts, at any depth, replaced by ``Identity``; all else is shared."""
     if module is part:
         return nn.Identity()
     children = {name: child and _without(child, part) for name, child in module._modules.items()}
@@ -185,12 +185,12 @@ def _deberta_head(model: Any, hidden: Tensor) -> Tensor:
 
 _DEBERTA = ("deberta", "deberta-v2")
 _WINDOWED, _WINDOWS = "modernbert", ("full_attention", "sliding_attention")
-"""The architecture with a mask for each kind of layer, and what it calls them."""
+"""The architecture that takes one mask per kind of layer, and its names of these kinds."""
 _FUSED = ("sdpa", documents.NAME)
-"""Attention that takes a boolean mask."""
+"""Attention implementations that take a boolean mask."""
 
 UNUSUAL_HEADS = {"distilbert": _distilbert_head, "deberta": _deberta_head, "deberta-v2": _deberta_head}
-"""Heads that are not the modules beside the base model in order, by ``model_type``."""
+"""Heads that are not simply the modules besides the base model in order, by ``model_type``."""
 
 
 def embedding_table(model: PreTrainedModel) -> Tensor:
@@ -217,12 +217,12 @@ def _modules_beside_base(model: PreTrainedModel) -> list[nn.Module]:
 
 
 def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tensor]:
-    """Positions, where the model would not count them as we do."""
+    """Position ids, if the model's default ones would be different."""
     first = first_position(model)
     if rows.is_packed:
         return {"position_ids": segment_positions(rows.segments) + first}
     if first:
-        # RoBERTa counts the tokens that are not padding, and a generator may draw the padding token within a text.
+        # RoBERTa counts the tokens that are not padding, and a generator may sample the padding token within a text.
         column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
         return {"position_ids": (column + first).expand_as(rows.segments)}
     return {}
@@ -230,7 +230,7 @@ def _position_arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Tenso
 
 def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool) -> dict[str, Any]:
     config = model.config
-    # Without a mask DeBERTa looks for padding in the ids, which makes a GPU wait, and then makes the same mask.
+    # Without a mask DeBERTa looks for padding in the ids, which synchronises the GPU, and then makes the same mask.
     has_windows = config.model_type == _WINDOWED
     if rows.is_full and config.model_type not in _DEBERTA and not has_windows:
         return {}
@@ -243,23 +243,23 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool
     if rows.is_packed:
         may_attend = _is_same_segment(rows.segments).unsqueeze(1)
     else:
-        # In the form that attention takes: of a mask of tokens transformers asks whether it hides any, and waits. One
-        # row for all queries: expanded, it would be written out as a mask of pairs.
+        # Already in attention's own form: given a token mask, transformers checks whether it masks anything, which
+        # synchronises. Broadcast over queries: expanded, it would be materialised as a pairwise mask.
         may_attend = (rows.segments > 0)[:, None, None, :]
     if not has_windows:
         return {"attention_mask": _as_attention_mask(model, may_attend)}
-    # Distances within a piece equal the row's, so the window needs no restart.
+    # Distances within a piece are those within the row, so one window mask serves the whole row.
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
     return {"attention_mask": pair_mask(model, may_attend, column.unsqueeze(0))}
 
 
 def pair_mask(model: PreTrainedModel, may_attend: Tensor, positions: Tensor) -> Any:
-    """What a model takes as ``attention_mask`` to have tokens see others: for ModernBERT one a kind of layer.
+    """A pairwise attention mask in the form that a model takes: for ModernBERT one per kind of layer.
 
     Args:
-        model: Who attends.
-        may_attend: Bool ``[batch, 1, length, length]``, or ``[batch, 1, 1, length]`` for the same for all.
-        positions: Where tokens stand, int64 ``[batch, length]`` or ``[1, length]``.
+        model: The model.
+        may_attend: Bool ``[batch, 1, length, length]``, or ``[batch, 1, 1, length]`` for the same mask for all queries.
+        positions: Positions of tokens, int64 ``[batch, length]`` or ``[1, length]``.
     """
     if model.config.model_type != _WINDOWED:
         return _as_attention_mask(model, may_attend)
@@ -270,9 +270,9 @@ def pair_mask(model: PreTrainedModel, may_attend: Tensor, positions: Tensor) -> 
 
 
 def _is_same_segment(segments: Tensor) -> Tensor:
-    """Whether two tokens are of one piece, bool ``[batch, length, length]``.
+    """Whether two tokens are of the same piece, bool ``[batch, length, length]``.
 
-    Padding is a piece by itself, so no row of the attention is empty.
+    Padding counts as a piece, so every query attends to something.
     """
     return segments[:, :, None] == segments[:, None, :]
 
@@ -280,7 +280,7 @@ def _is_same_segment(segments: Tensor) -> Tensor:
 def _encode_packed_deberta(
     model: PreTrainedModel, rows: Layout, given: dict[str, Tensor], options: dict[str, bool]
 ) -> Any:
-    """DeBERTa's encoder takes a mask of pairs, which its embeddings do not; its positions are relative anyway."""
+    """Encode packed rows: DeBERTa's encoder takes a pairwise mask, its embeddings do not; positions are relative."""
     base: Any = model.base_model
     if getattr(base.encoder, "conv", None) is not None:
         raise ModelError("this DeBERTa's convolution reaches into neighbouring documents: leave --pack out")
@@ -289,7 +289,7 @@ def _encode_packed_deberta(
 
 
 def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
-    """A boolean mask for fused attention; for the eager one, what is added to its scores."""
+    """A boolean mask for fused attention; for eager attention, an additive one."""
     if model.config._attn_implementation in _FUSED:
         return may_attend
     dtype = next(model.parameters()).dtype
@@ -297,7 +297,7 @@ def _as_attention_mask(model: PreTrainedModel, may_attend: Tensor) -> Tensor:
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """The position of a text's first token: RoBERTa and its kin count positions from after the padding id."""
+    """The position id of a text's first token: RoBERTa-like models count from one after the padding id."""
     padding = getattr(_position_table(model), "padding_idx", None)
     return 0 if padding is None else padding + 1
 
@@ -307,7 +307,7 @@ def _position_table(model: PreTrainedModel) -> nn.Module | None:
 
 
 def max_length(model: PreTrainedModel) -> int:
-    """Tokens that the model has positions for; unlimited where positions are relative."""
+    """Number of tokens that the model has positions for; unlimited where positions are relative."""
     table = _position_table(model)
     if isinstance(table, nn.Embedding):
         return table.num_embeddings - first_position(model)
@@ -317,16 +317,16 @@ def max_length(model: PreTrainedModel) -> int:
 
 
 def check_length(model: PreTrainedModel, length: int, option: str, checkpoint: str = "") -> None:
-    """Refuse rows that a model has no positions for.
+    """Refuse rows that are longer than a model has positions for.
 
     Args:
-        model: Who is to read them.
-        length: Tokens of a row.
-        option: Which sets the length.
-        checkpoint: What the model came from; empty for one made anew.
+        model: The model.
+        length: Tokens in a row.
+        option: The option that sets the length.
+        checkpoint: The checkpoint of the model; empty for a new one.
 
     Raises:
-        ConfigError: naming the longest that is possible.
+        ConfigError: naming the longest possible length.
     """
     longest = max_length(model)
     if length > longest:
@@ -340,12 +340,12 @@ def check_length(model: PreTrainedModel, length: int, option: str, checkpoint: s
 
 @torch.no_grad()
 def check_packing(encoder: Encoder) -> None:
-    """Make sure that documents in one row do not see each other, by encoding two made-up ones.
+    """Check that documents in one row do not see each other, by encoding two dummy ones.
 
-    Not every architecture can be told where documents end: a convolution, for one, looks past any mask.
+    Not every architecture can be told where documents end: a convolution, for example, looks past any mask.
 
     Raises:
-        ModelError: if a document's vectors depend on its neighbour, or on where in the row it stands.
+        ModelError: if a document's vectors depend on its neighbour, or on its place in the row.
     """
     model = encoder.model
     ids = torch.arange(encoder.vocab_size - 1, max(encoder.vocab_size - 9, 0), -1, device=encoder.embeddings.device)
@@ -366,19 +366,20 @@ def check_packing(encoder: Encoder) -> None:
 def attend_by_documents(
     encoder: Encoder, device: torch.device, dtype: torch.dtype = torch.bfloat16, *, is_asked: bool = False
 ) -> str:
-    """Make an encoder attend by document boundaries, where rows have them, and without dropout in attention.
+    """Make an encoder's attention stop at document boundaries, if rows have them, and use no dropout.
 
-    Where torch's kernel runs, it is compared once with the mask of pairs, answer and gradient; elsewhere the mask
-    stays, which computes the same.
+    Where torch's varlen kernel runs, its output and gradient are compared once with those of a pairwise mask; elsewhere
+    the mask is used, which computes the same.
 
     Args:
-        encoder: Its model is changed.
-        device: Where it will be trained.
-        dtype: What it is trained in, by autocast.
-        is_asked: Attend so also where the kernel should run and fails, then under the mask.
+        encoder: The encoder, whose model is changed.
+        device: The training device.
+        dtype: The autocast dtype in training.
+        is_asked: Change the encoder even if the kernel should run but fails; it then uses the mask.
 
     Returns:
-        Why it cannot, in a few words, and then it attends as before, unless it is asked to; empty if it can.
+        Why this is impossible, in a few words; empty if it is possible. If not, the encoder keeps its attention, except
+        as ``is_asked`` says.
     """
     model = encoder.model
     before = model.config._attn_implementation
@@ -404,11 +405,11 @@ def attend_by_documents(
 
 
 MOST_DIFFERENCE = 0.05
-"""Of the kernel's answer from the mask's, by its norm: bfloat16 rounds to 0.004, and a dozen layers add up."""
+"""Largest relative difference, by norm, of the kernel from the mask: bfloat16 rounds to 0.004, over a dozen layers."""
 
 
 def _difference_from_mask(encoder: Encoder) -> str:
-    """What is wrong with answer or gradient of the kernel, on made-up documents and padding; empty if nothing is."""
+    """What is wrong with the kernel's output or gradient, on dummy documents and padding; empty if nothing is."""
     model, length = encoder.model, min(96, max_length(encoder.model))
     column = torch.arange(length, device=encoder.embeddings.device)
     segments = (column >= length // 3).long() + 1

@@ -1,4 +1,4 @@
-"""Our sizes as Hugging Face's configuration of an architecture, and a discriminator's made a generator's."""
+"""Hugging Face configurations: of an architecture from our sizes, and of a generator from its discriminator's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Pretra
     """Hugging Face's configuration of an architecture, with our sizes and the tokenizer's vocabulary.
 
     Raises:
-        ModelError: for an architecture that has no masked-LM head in transformers, and for impossible sizes.
+        ModelError: for an architecture without a masked-LM head in transformers, and for impossible sizes.
     """
     if config.hidden_size % config.num_heads:
         raise ModelError(
@@ -52,10 +52,10 @@ def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Pretra
 
 
 def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> PretrainedConfig:
-    """A discriminator's configuration, shallower and, where its embeddings allow, narrower.
+    """A generator's configuration: the discriminator's, shallower and, if it has an embedding projection, narrower.
 
     Raises:
-        ModelError: if the share of the width cannot be had in whole heads.
+        ModelError: if the narrower width is not a multiple of its number of heads.
     """
     generator: PretrainedConfig = type(discriminator).from_dict(discriminator.to_dict())
     generator.num_hidden_layers = max(1, round(discriminator.num_hidden_layers * config.generator_depth))
@@ -76,7 +76,7 @@ def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> Pr
 
 
 def set_dropout(hf: PretrainedConfig, dropout: float) -> None:
-    """Give every dropout of an architecture one probability; a negative one leaves them as they are."""
+    """Set every dropout probability of an architecture; a negative one leaves them as they are."""
     names = {
         "distilbert": ("dropout", "attention_dropout"),
         "modernbert": ("embedding_dropout", "mlp_dropout", "attention_dropout"),
@@ -87,16 +87,16 @@ def set_dropout(hf: PretrainedConfig, dropout: float) -> None:
 
 
 def set_rope(hf: PretrainedConfig, config: ModelConfig) -> None:
-    """Give rotary positions the bases that are configured; a base of 0 leaves an architecture's own as it is.
+    """Set the bases of rotary position embeddings; a base of 0 leaves the architecture's own as it is.
 
     Raises:
-        ConfigError: for an architecture without rotary positions, or without layers that have a window.
+        ConfigError: for an architecture without rotary positions, or a local base without layers that have a window.
     """
     bases = {"model.rope_theta": config.rope_theta, "model.rope_theta_local": config.rope_theta_local}
     if not any(bases.values()):
         return
     found = dict(getattr(hf, "rope_parameters", None) or {})
-    # By kind of layer (ModernBERT), or for all layers alike.
+    # One per kind of layer (ModernBERT), or one for all layers.
     by_kind = {name: found[name] for name in _KINDS_OF_LAYERS if isinstance(found.get(name), dict)}
     for option, kind in zip(bases, _KINDS_OF_LAYERS, strict=True):
         if bases[option] and not (by_kind.get(kind) if by_kind else kind == _KINDS_OF_LAYERS[0] and found):
@@ -119,7 +119,7 @@ _KNOWN = "one of bert, roberta, electra, deberta-v2, modernbert, or another that
 
 
 def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
-    """What an architecture names or needs in its own way."""
+    """Options that an architecture names in its own way, or needs besides."""
     name = config.architecture
     if name == "distilbert":
         return {"hidden_dim": config.intermediate_size}
@@ -140,7 +140,7 @@ def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
     if name == "mpnet" and pad != 1:
         raise ModelError(f"mpnet keeps id 1 for padding, and this tokenizer pads with {pad}: choose roberta")
     if name in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-        # These count positions from after the padding id, so they need that many more.
+        # These count positions from one after the padding id, so they need that many more.
         sizes["max_position_embeddings"] = config.max_positions + pad + 1
     if name in ("roberta", "xlm-roberta", "camembert"):
         sizes["type_vocab_size"] = 1

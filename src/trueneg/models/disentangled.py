@@ -1,4 +1,7 @@
-"""Embeddings of a discriminator that learn without moving the generator's (He et al. 2023, DeBERTaV3, section 3.3)."""
+"""Gradient-disentangled embedding sharing: the discriminator's embeddings do not move the generator's.
+
+He et al. 2023, DeBERTaV3, section 3.3.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from transformers import PreTrainedModel
 
 
 class DisentangledEmbedding(nn.Embedding):
-    """A table E_D = sg(E_G) + E_delta: another module's table without gradient, and one's own (Eq. 2).
+    """A table E_D = sg(E_G) + E_delta: another module's table without gradient, plus its own (Eq. 2).
 
-    ``weight`` is E_delta, which checkpoints hold under the name that the whole table has elsewhere. A stock embedding
-    is made one by ``disentangle``.
+    ``weight`` is E_delta; in checkpoints it has the name that the whole table has elsewhere. ``disentangle`` converts
+    stock embeddings to this class.
     """
 
     base: tuple[nn.Embedding]
-    """The other module; within a tuple it is no submodule, so its parameters are listed once."""
+    """The other module; in a tuple it is not a submodule, so its parameters are listed once."""
 
     @property
     def table(self) -> Tensor:
-        """E_D, ``[entries, width]``, with gradient to E_delta only."""
+        """E_D, ``[entries, width]``; only E_delta gets a gradient."""
         return self.base[0].weight.detach() + self.weight
 
     def forward(self, input: Tensor) -> Tensor:
@@ -35,15 +38,15 @@ class DisentangledEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def disentangle(own: nn.Module, base: nn.Module, *, is_new: bool) -> None:
-    """Make every table within ``own`` the table of that name within ``base``, held constant, plus a difference.
+    """Replace every table in ``own`` by the table of the same name in ``base``, detached, plus a difference.
 
-    What ``own`` computes stays as it is: the difference is what its table had more. With ``is_new`` the base takes
-    over the tables instead, and every difference is zero.
+    What ``own`` computes does not change: the difference is set to its table minus the base's. With ``is_new`` the
+    tables are first copied to the base, and every difference is zero.
 
     Args:
         own: The discriminator's embeddings.
-        base: The generator's, of the same shapes.
-        is_new: Whether the base's tables have learned nothing yet.
+        base: The generator's embeddings, of the same shapes.
+        is_new: Whether the base's tables are untrained.
     """
     tables = {name: part for name, part in base.named_modules() if isinstance(part, nn.Embedding)}
     for name, part in own.named_modules():
@@ -56,7 +59,7 @@ def disentangle(own: nn.Module, base: nn.Module, *, is_new: bool) -> None:
 
 
 def weights_behind(model: PreTrainedModel) -> list[nn.Parameter]:
-    """Parameters that an encoder's vectors depend on: its own, and the tables that its embeddings add to."""
+    """Parameters that an encoder's output depends on: its own, and the base tables of disentangled embeddings."""
     base: nn.Module = model.base_model
     parts = [part for part in base.modules() if isinstance(part, DisentangledEmbedding)]
     return [*base.parameters(), *(cast(nn.Parameter, part.base[0].weight) for part in parts)]
@@ -64,7 +67,7 @@ def weights_behind(model: PreTrainedModel) -> list[nn.Parameter]:
 
 @contextmanager
 def whole_tables(model: nn.Module) -> Iterator[None]:
-    """Let a model have stock embeddings with the whole tables, as transformers saves and loads them."""
+    """Give a model stock embeddings with the whole tables within the context, as transformers saves and loads them."""
     parts = [(part, part.weight) for part in model.modules() if isinstance(part, DisentangledEmbedding)]
     try:
         for part, weight in parts:

@@ -1,7 +1,7 @@
 """Attention by document boundaries: torch's varlen kernel under transformers' ``AttentionInterface``, without a mask.
 
-Packed and padded rows are one line of tokens with a list of where pieces begin. A mask of pairs would be of the square
-of the rows' length, is kept for the backward pass in every layer, and shuts out the flash kernels.
+Packed and padded rows become one sequence of tokens with a list of the positions where pieces begin. A pairwise mask
+would be quadratic in the rows' length, is kept for the backward pass in every layer, and rules out flash kernels.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from transformers.masking_utils import sdpa_mask
 from trueneg.corruption.views.batch import Layout
 
 NAME = "trueneg_documents"
-"""Under which transformers knows this attention, from the first model on that uses it."""
+"""Name of this attention in transformers, once ``register`` has been called."""
 
 HALF = (torch.bfloat16, torch.float16)
-"""What the kernel computes in."""
+"""Dtypes that the kernel supports."""
 
 
 def attend(
@@ -42,20 +42,20 @@ def attend(
     """Attend within documents, by their boundaries if they are given, else by the mask; never with dropout.
 
     Args:
-        module: The attention that calls.
-        query: ``[rows, heads, length, width]``, as key and value, which may have fewer heads.
+        module: The calling attention module.
+        query: ``[rows, heads, length, width]``; key and value have the same shape, or fewer heads.
         key: See ``query``.
         value: See ``query``.
-        attention_mask: Where there are no boundaries, as fused attention takes it.
-        dropout: Not looked at: the kernel has none, and what computes the same without it has none either.
-        scaling: Of the scores.
-        sliding_window: Tokens to each side that are seen, the token itself counted.
+        attention_mask: Mask for fused attention, if there are no boundaries.
+        dropout: Ignored: the kernel has no dropout, and the mask must compute the same as the kernel.
+        scaling: Factor of the scores.
+        sliding_window: Number of tokens to each side that are seen, including the token itself.
         cu_seq_lens_q: Boundaries, int32 ``[documents + 1]``: see ``Layout.starts``.
-        max_length_q: Tokens of the longest document, or more.
-        others: What fused attention takes.
+        max_length_q: Length of the longest document, or more.
+        others: Further arguments of fused attention.
 
     Returns:
-        ``[rows, length, heads, width]``, and no weights.
+        ``[rows, length, heads, width]``, and None for the attention weights.
     """
     if cu_seq_lens_q is None:
         others |= {"sliding_window": sliding_window}
@@ -63,7 +63,7 @@ def attend(
     rows, heads, length, width = query.shape
     device = query.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
-    # Rotary embeddings in float32 make queries and keys float32 under autocast, values not.
+    # Rotary embeddings in float32 make queries and keys float32 under autocast, but not values.
     flat = [part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)]
     flat = [part.repeat_interleave(heads // part.shape[1], 1) if part.shape[1] < heads else part for part in flat]
     reach = -1 if sliding_window is None else int(sliding_window) - 1
@@ -80,7 +80,7 @@ def attend(
 
 
 def kernel() -> Callable[..., Any]:
-    """Attention of torch's own over pieces of a line of tokens.
+    """Torch's attention over sequences of varying length.
 
     Raises:
         ImportError: if this torch has none, or one without scale and windows.
@@ -97,17 +97,17 @@ def _run(*given: Any, **named: Any) -> Tensor:
 
 
 def register() -> None:
-    """Make the attention known to transformers, and find the kernel, once, as a step is compiled with it."""
+    """Register the attention in transformers, and import the kernel, before a step is compiled with it."""
     global _run
     with suppress(ImportError):
         _run = kernel()
     AttentionInterface.register(NAME, attend)
-    # A mask of tokens, from whoever calls such a model without boundaries, becomes what fused attention takes.
+    # A token mask, passed to such a model without boundaries, is converted to the form that fused attention takes.
     AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 def arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any] | None:
-    """What tells a model where documents begin, if it attends so and the kernel takes what it computes in."""
+    """Arguments with the document boundaries; None unless the model uses this attention and the kernel can run."""
     if model.config._attn_implementation != NAME or rows.starts is None:
         return None
     device = rows.segments.device
@@ -122,11 +122,11 @@ def arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any] | None:
 
 @contextmanager
 def sound_kernels(device: torch.device, length: int | None) -> Iterator[None]:
-    """Keep cuDNN's attention off where its backward pass may give NaN: masks at lengths of 128 n + 64 (pytorch#196678).
+    """Disable cuDNN attention where its backward pass may give NaN: masks at lengths of 128 n + 64 (pytorch#196678).
 
     Args:
-        device: Where is trained.
-        length: Tokens of all rows; None if they differ.
+        device: The training device.
+        length: Number of tokens in each row; None if rows differ.
     """
     was_on = torch.backends.cuda.cudnn_sdp_enabled()
     is_sound = device.type != "cuda" or (length is not None and length % 128 != 64)
@@ -138,5 +138,5 @@ def sound_kernels(device: torch.device, length: int | None) -> Iterator[None]:
 
 
 def can_run(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernel runs there, in that type."""
+    """Whether the kernel runs on a device, in a dtype."""
     return device.type == "cuda" and dtype in HALF

@@ -14,12 +14,12 @@ from trueneg.models.disentangled import disentangle
 
 
 class Discriminator(Encoder):
-    """An encoder that says for each token whether it was replaced.
+    """An encoder that predicts for each token whether it was replaced.
 
     Args:
-        model: A Hugging Face model; its base model encodes.
+        model: A Hugging Face model, whose base model is the encoder.
         head: ``[*, hidden]`` to ``[*]`` logits, such as ``ElectraForPreTraining.discriminator_predictions``.
-            It stays a part of ``model`` where it is one.
+            It may be a part of ``model``.
     """
 
     def __init__(self, model: PreTrainedModel, head: nn.Module) -> None:
@@ -37,15 +37,15 @@ class ElectraPair(nn.Module):
 
     ELECTRA ties token, position and type embeddings and their layer norm, and ties the generator's output to
     its input. Sharing after construction would leave that output on the generator's old matrix, so it is tied
-    again here. DeBERTaV3 gives the discriminator tables E_D = sg(E_G) + E_delta (``gdes``), so that no gradient of it
-    reaches the generator's, and a norm of its own.
+    again here. DeBERTaV3 gives the discriminator tables E_D = sg(E_G) + E_delta (``gdes``), so that none of its
+    gradient reaches the generator's tables, and its own layer norm.
 
     Args:
-        generator: Fills masked tokens.
-        discriminator: Says which tokens were replaced.
-        sharing: Of embeddings: all of them, none, or gradient-disentangled.
-        is_new: Whether the generator comes from random weights: with ``gdes`` it takes over the discriminator's
-            tables.
+        generator: Predicts masked tokens.
+        discriminator: Predicts which tokens were replaced.
+        sharing: How embeddings are shared: all of them, none, or gradient-disentangled.
+        is_new: Whether the generator's weights are random: with ``gdes`` the discriminator's tables are then copied to
+            it.
 
     Raises:
         ModelError: if the two are to share embeddings of different kinds or shapes.
@@ -84,7 +84,7 @@ class ElectraPair(nn.Module):
         return self.discriminator.embeddings
 
     def encode(self, input_ids: Tensor, rows: Rows) -> Tensor:
-        """Contextual vectors of the discriminator, which is the encoder that is kept."""
+        """Contextual vectors of the discriminator, which is the encoder that is exported."""
         return self.discriminator.encode(input_ids, rows)
 
 

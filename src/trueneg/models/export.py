@@ -1,4 +1,4 @@
-"""From a trained model to a folder that stock ``transformers`` loads."""
+"""Export of a trained model to a folder that stock ``transformers`` loads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from trueneg.tokenizer import save_tokenizer
 def save_hugging_face(model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path, card: str = "") -> Path:
     """Write a folder that stock ``transformers`` loads, with the tokenizer in it.
 
-    A masked-LM model is written with its head; what CLINE has beside that lies in a file of its own, from which
-    ``load_semantic`` goes on. Of an ELECTRA pair the discriminator is written, and the generator in ``generator/``,
-    each by itself, its embeddings in it, which are E_G + E_delta if they were disentangled. A ``LinearHead`` is written
-    as the head of two layers that computes the same.
+    A masked-LM model is written with its head; CLINE's other heads go to a separate file, which ``load_semantic``
+    reads. Of an ELECTRA pair, the discriminator is written, and the generator to ``generator/``, each complete with its
+    embeddings (E_G + E_delta for a discriminator whose embeddings were disentangled). A ``LinearHead`` is written as
+    the equivalent head of two layers.
 
     Args:
         model: A ``MaskedLanguageModel``, a ``SemanticEncoder``, an ``ElectraPair`` or a model of transformers.
-        tokenizer: The corpus's.
-        folder: Made if it is not there.
+        tokenizer: The corpus's tokenizer.
+        folder: Folder to write to; created if necessary.
         card: Text of the model card, ``README.md``.
     """
     if isinstance(model, ElectraPair):

@@ -10,17 +10,17 @@ from trueneg.models.backbone import Encoder, MaskedLanguageModel
 
 
 def training_flops(encoders: Sequence[Encoder], length: int, masked: float, readings: int = 1) -> float:
-    """Count the operations a position of forward and backward pass, in matrix products.
+    """Count the FLOPs per position of a forward and a backward pass, in matrix products.
 
-    A weight of a linear layer costs 2 a position forward and 4 backward; attention 4 times width times length a layer
-    forward, 8 backward; a head that predicts tokens the same as other layers, at masked positions. Embeddings, norms,
-    corrections and what is computed again for gradient checkpointing are not counted; attention that stops at the
-    borders of packed documents, or of a window, counts as if it did not.
+    Per position, a weight of a linear layer costs 2 forward and 4 backward; attention, per layer, 4 times width times
+    length forward and 8 backward; a head that predicts tokens costs as much as other layers, at masked positions only.
+    Embeddings, norms, corrections and the recomputation of gradient checkpointing are not counted; attention that stops
+    at the borders of packed documents, or of a window, counts as full attention.
 
     Args:
-        encoders: What reads each row, its heads included.
-        length: Positions of a row.
-        masked: Share of positions that is masked.
+        encoders: The encoders that read each row, with their heads.
+        length: Positions in a row.
+        masked: Share of positions that are masked.
         readings: How often each encoder reads a row.
 
     Example::

@@ -1,7 +1,7 @@
-"""The same functions from the same weights, in fewer and cheaper launches: what a GPU likes, in training.
+"""The same functions from the same weights, with fewer and cheaper kernel launches, for training on a GPU.
 
-A part keeps its parameters, its names and its place, and computes with another ``forward``; so checkpoints and exports
-are those of the stock model, and anything else that reads it computes as ever.
+A module keeps its parameters and its name, and only gets another ``forward``; so checkpoints and exports are those of
+the stock model.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FAMILY = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 
 
 class AutocastNorm(nn.LayerNorm):
-    """A layer norm that reads and gives autocast's type; without autocast, torch's own.
+    """A layer norm whose input and output have autocast's dtype; without autocast, torch's own.
 
-    CUDA's autocast computes norms in float32 and gives float32, so that in BERT the stream between layers is float32,
-    which costs twice the bytes where bytes are what costs. Mean and variance are float32 in either; what is rounded to
-    bf16 is what comes in, which is a sum with a bf16 product, and what goes out.
+    Under autocast, CUDA computes norms in float32 and returns float32, so in BERT the residual stream is float32, which
+    doubles the memory traffic that limits these operations. Mean and variance are float32 in both; rounded to bf16 are
+    the input, which is a sum with a bf16 product, and the output.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -45,13 +45,13 @@ class AutocastNorm(nn.LayerNorm):
 
 
 class TypeZero(nn.Embedding):
-    """Embeddings of token types where every type is 0: the first row, not looked up.
+    """Token-type embeddings where every type is 0: the first row, without a lookup.
 
-    A lookup's gradient adds every token to one row atomically; this one is a sum.
+    A lookup's gradient adds every token to one row by atomic operations; here it is a plain sum.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Give each token the first row: ``[*]`` to ``[*, width]``; what ``input`` says is not read."""
+        """Return the first row for each token: ``[*]`` to ``[*, width]``; the values of ``input`` are ignored."""
         return self.weight[0].expand(*input.shape, -1)
 
 
@@ -61,7 +61,7 @@ class _OneProduct(nn.Module):
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, past_key_values: Any = None, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend, as the class of transformers does that this one is made of."""
+        """Attend as the class of transformers that this one is derived from does."""
         if past_key_values is not None:
             raise ModelError("model.fused computes encoders only: a decoder with a cache wants model.fused=false")
         module: Any = self
@@ -78,10 +78,10 @@ class _OneProduct(nn.Module):
 
 
 def fuse(model: PreTrainedModel, config: ModelConfig, is_gpu: bool) -> None:
-    """Change what ``model.fused`` and ``model.norms`` say, for a model in pre-training.
+    """Apply the options ``model.fused`` and ``model.norms`` to a model in pre-training.
 
     Raises:
-        ModelError: if one of them is asked for by name and the architecture has no such parts.
+        ModelError: if one of them is requested explicitly and the architecture has no such parts.
     """
     for option, value, named, change in (
         ("model.fused=true", config.fused, True, fuse_products),
@@ -97,13 +97,13 @@ def fuse(model: PreTrainedModel, config: ModelConfig, is_gpu: bool) -> None:
 
 
 def fuse_products(model: PreTrainedModel) -> int:
-    """Let self-attention take one product for queries, keys and values, and leave lookups of token types out.
+    """Make self-attention use one product for queries, keys and values, and skip the lookup of token types.
 
-    Every token type has to be 0, as in pre-training. That hidden states are the same is checked on made-up input: where
-    they are not, as with a later transformers that computes otherwise, the model stays as it was and a warning says so.
+    Every token type has to be 0, as in pre-training. That hidden states are the same is checked on dummy input: where
+    they are not, as with a later transformers that computes differently, the model stays as it was, with a warning.
 
     Returns:
-        How many parts were changed: 0 for other architectures than ``FAMILY``, and for what is changed already.
+        Number of modules changed: 0 for architectures outside ``FAMILY``, and for a model that is changed already.
     """
     if model.config.model_type not in FAMILY or model.config.is_decoder:
         return 0
@@ -136,12 +136,12 @@ def fuse_products(model: PreTrainedModel) -> int:
 
 
 def cast_norms(model: PreTrainedModel) -> int:
-    """Let layer norms compute in autocast's type: see ``AutocastNorm``.
+    """Make layer norms use autocast's dtype: see ``AutocastNorm``.
 
-    Not for architectures that add up a stream which no norm is applied to, such as ModernBERT: that one stays float32.
+    Not for pre-norm architectures such as ModernBERT, whose residual stream is not normalised: it stays float32.
 
     Returns:
-        How many were changed: 0 for other architectures than ``FAMILY``.
+        Number of norms changed: 0 for architectures outside ``FAMILY``.
     """
     if model.config.model_type not in FAMILY:
         return 0
@@ -153,7 +153,7 @@ def cast_norms(model: PreTrainedModel) -> int:
 
 @cache
 def _one_product(kind: type[nn.Module]) -> type[nn.Module]:
-    """The class of an architecture's self-attention with one product, from its own class."""
+    """Derive the class with one product from an architecture's own self-attention class."""
     eager = import_module(kind.__module__).eager_attention_forward
     return type(f"OneProduct{kind.__name__}", (_OneProduct, kind), {"eager": staticmethod(eager)})
 

@@ -9,7 +9,7 @@ from transformers.models.electra.modeling_electra import ElectraClassificationHe
 
 
 class ReplacedTokenHead(nn.Module):
-    """One logit a token: was it replaced? Dense, GELU, linear, as in ELECTRA.
+    """One logit per token for whether it was replaced: dense, GELU, linear, as in ELECTRA.
 
     Shape: ``[*, hidden]`` to ``[*]``.
     """
@@ -27,13 +27,13 @@ class ReplacedTokenHead(nn.Module):
 
 
 class LinearHead(nn.Module):
-    """One linear layer on the first token's vector, in the place of transformers' head of two for ELECTRA.
+    """One linear layer on the first token's vector, instead of transformers' two-layer head for ELECTRA.
 
     Clark et al. 2020, section 3.1: "simple linear classifiers on top". Shape: ``[rows, length, hidden]`` to
     ``[rows, outputs]``.
 
     Args:
-        head: The one that it replaces, whose dropout and last layer it takes.
+        head: The head to replace, whose dropout and last layer are used.
     """
 
     def __init__(self, head: ElectraClassificationHead) -> None:
@@ -42,16 +42,16 @@ class LinearHead(nn.Module):
         self.out_proj = head.out_proj
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Give the logits of each row."""
+        """Compute the logits of each row."""
         logits: Tensor = self.out_proj(self.dropout(hidden[:, 0]))
         return logits
 
     @torch.no_grad()
     def as_two_layers(self, config: PretrainedConfig) -> ElectraClassificationHead:
-        """Make the head of transformers that computes the same but for rounding.
+        """Make the head of transformers that computes the same, up to rounding.
 
-        ``gelu(z) - gelu(-z) = z``: its first layer gives z = Wx and -z, its second takes the difference and adds the
-        bias. That takes twice as many hidden units as there are outputs.
+        ``gelu(z) - gelu(-z) = z``: the first layer computes z = Wx and -z, the second takes the difference and adds the
+        bias. This needs twice as many hidden units as there are outputs.
         """
         head, num = ElectraClassificationHead(config), self.out_proj.out_features
         for parameter in head.parameters():

@@ -1,4 +1,4 @@
-"""From a configuration to a model: random weights of given sizes, or a checkpoint to continue."""
+"""Models from a configuration: random weights of given sizes, or a checkpoint to continue."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from trueneg.models.vocabulary import fit_vocabulary
 from trueneg.tokenizer import hub_answers, load_tokenizer
 
 REPLACED_TOKEN_HEAD = "replaced_token_head.safetensors"
-"""Beside a discriminator whose architecture has no such head of its own."""
+"""File beside a discriminator whose architecture has no such head of its own."""
 
 SEMANTIC_HEADS = "semantic_heads.safetensors"
-"""Beside CLINE's encoder: what ``SemanticEncoder`` has besides the masked language model."""
+"""File beside CLINE's encoder: the heads that ``SemanticEncoder`` adds to a masked language model."""
 
 _REFUSALS = (
     OSError,
@@ -52,13 +52,13 @@ _REFUSALS = (
     KeyError,
     AttributeError,
     RuntimeError,
-    AssertionError,  # of torch, for a padding token outside the vocabulary
+    AssertionError,  # torch raises it for a padding token outside the vocabulary
     SafetensorError,
     StrictDataclassError,
     pickle.UnpicklingError,
     EOFError,
 )
-"""What transformers raises at files and sizes that it cannot use."""
+"""Errors that transformers raises for files and sizes that it cannot use."""
 
 _PICKLE_REMEDY = (
     "if you trust it, let AutoModelForMaskedLM.from_pretrained(...).save_pretrained(FOLDER) make safetensors of it"
@@ -69,7 +69,7 @@ def masked_lm_of_shapes(config: ModelConfig, folder: Path) -> PreTrainedModel:
     """Make a masked language model with random weights, from the ``config.json`` in a folder.
 
     Raises:
-        ModelError: if it is not there.
+        ModelError: if it is missing.
     """
     return from_nothing(AutoModelForMaskedLM, config_of(str(folder)), config)
 
@@ -78,7 +78,7 @@ def electra_of_shapes(config: ModelConfig, folder: Path) -> ElectraPair:
     """Make an ELECTRA pair with random weights, from ``config.json`` and ``generator/config.json`` in a folder.
 
     Raises:
-        ModelError: if they are not there.
+        ModelError: if they are missing.
     """
     generator = masked_lm_of_shapes(config, folder / "generator")
     discriminator = _new_discriminator(config_of(str(folder)), config)
@@ -89,12 +89,12 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
     """Make or load an encoder with its masked-LM head.
 
     Args:
-        config: Sizes, or the checkpoint to continue. The ``hf/`` of an ELECTRA run means its generator here, unless
-            ``part`` says the discriminator.
-        tokenizer: What the corpus was made with.
+        config: Sizes, or the checkpoint to continue. For the ``hf/`` of an ELECTRA run, its generator is loaded, unless
+            ``part`` chooses the discriminator.
+        tokenizer: The corpus's tokenizer.
 
     Raises:
-        ModelError: if the checkpoint cannot be loaded or its vocabulary is not the tokenizer's.
+        ModelError: if the checkpoint cannot be loaded or its vocabulary does not match the tokenizer's.
     """
     if not config.start_from:
         return MaskedLanguageModel(from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
@@ -107,10 +107,10 @@ def load_trained_masked_lm(checkpoint: str, tokenizer: PreTrainedTokenizerFast) 
 
     Args:
         checkpoint: A run, a folder or a hub name.
-        tokenizer: The text's.
+        tokenizer: The tokenizer of the text.
 
     Raises:
-        ModelError: as ``load_masked_lm``, and if weights of its head are missing, so that they would be random.
+        ModelError: as ``load_masked_lm``, and if weights are missing, which would be random.
     """
     config = ModelConfig(start_from=checkpoint)
     source = _masked_lm_source(config)
@@ -120,10 +120,10 @@ def load_trained_masked_lm(checkpoint: str, tokenizer: PreTrainedTokenizerFast) 
 def load_semantic(
     config: ModelConfig, tokenizer: PreTrainedTokenizerFast, num_classes: int, has_pooler: bool
 ) -> SemanticEncoder:
-    """Make or load an encoder for CLINE: ``load_masked_lm``'s, with its head over replaced tokens and its pooler.
+    """Make or load an encoder for CLINE: that of ``load_masked_lm``, with a replaced-token head and a pooler.
 
-    From a checkpoint these two are those beside it, where they are and have the wanted shapes, else new, and a warning
-    says so. The weights that CLINE learned for its terms belong to the objective, and start anew.
+    When continuing a checkpoint, these two are loaded from beside it if they exist there in the right shapes, else they
+    are new, with a warning. The loss weights that CLINE learned for its terms belong to the objective, and start anew.
 
     Raises:
         ModelError: as ``load_masked_lm``.
@@ -135,7 +135,7 @@ def load_semantic(
 
 
 def semantic_heads(model: SemanticEncoder) -> nn.ModuleDict:
-    """What an encoder for CLINE has besides the masked language model, by name."""
+    """Heads that an encoder for CLINE has besides the masked language model, by name."""
     heads = {"replaced_head": model.replaced_head, "pooler": model.pooler}
     return nn.ModuleDict({name: head for name, head in heads.items() if head is not None})
 
@@ -143,10 +143,10 @@ def semantic_heads(model: SemanticEncoder) -> nn.ModuleDict:
 def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> ElectraPair:
     """Make or load a generator and a discriminator, which share embeddings as ``embedding_sharing`` says.
 
-    From a checkpoint, the discriminator is that checkpoint; the generator is ``generator_from``, else the
-    ``generator/`` beside it, else a new one of the configured share of its size (which learns from nothing,
-    and a warning says so). An architecture without an embedding projection cannot have a narrower generator
-    that shares its embeddings, so its generator keeps the width.
+    When continuing a checkpoint, the discriminator is that checkpoint; the generator is ``generator_from``, else the
+    ``generator/`` beside it, else a new one of the configured relative size (with random weights, and a warning). An
+    architecture without an embedding projection cannot have a narrower generator that shares its embeddings, so its
+    generator keeps the width.
 
     Raises:
         ModelError: as ``load_masked_lm``.
@@ -178,10 +178,10 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
 
 
 def resolve_checkpoint(source: str) -> str:
-    """Turn a run folder, a Hugging Face folder or a hub name into what ``from_pretrained`` takes.
+    """Turn a run folder, a Hugging Face folder or a hub name into a path or name that ``from_pretrained`` takes.
 
     Raises:
-        ModelError: for a run folder that holds no finished model yet, or a folder that is neither.
+        ModelError: for a run folder without a finished model, a folder that is neither, or a path that does not exist.
     """
     path = Path(source)
     if (path / "hf" / "config.json").is_file():
@@ -198,7 +198,7 @@ def resolve_checkpoint(source: str) -> str:
 def check_checkpoint(source: str) -> None:
     """Check that a run, a folder or a hub name has a configuration, weights and a tokenizer; load no weights.
 
-    Of a hub name, configuration and tokenizer are read, from the cache where the hub cannot be reached.
+    For a hub name, configuration and tokenizer are read, from the cache if the hub cannot be reached.
 
     Raises:
         ModelError: naming what is missing.
@@ -212,7 +212,7 @@ def config_of(source: str) -> PretrainedConfig:
     """Read a checkpoint's configuration.
 
     Raises:
-        ModelError: if there is none to be had.
+        ModelError: if it cannot be read.
     """
     try:
         is_cached = not hub_answers(source)
@@ -226,17 +226,17 @@ def config_of(source: str) -> PretrainedConfig:
 def from_pretrained(
     kind: Any, source: str, hf: PretrainedConfig, attention: str, options: Mapping[str, Any]
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """``kind.from_pretrained`` without pickle, foreign code or noise.
+    """Call ``kind.from_pretrained`` without pickle, remote code or log output.
 
     Args:
         kind: An auto class of transformers.
         source: A Hugging Face folder or a hub name.
         hf: Its configuration.
         attention: ``sdpa`` or ``eager``.
-        options: More of ``from_pretrained``'s.
+        options: Further arguments of ``from_pretrained``.
 
     Returns:
-        The model in float32, and what transformers says of missing and unexpected weights.
+        The model in float32, and transformers' report on missing and unexpected weights.
 
     Raises:
         ModelError: if it cannot be loaded.
@@ -265,20 +265,20 @@ def from_pretrained(
 
 
 def without_pooler(hf: PretrainedConfig) -> dict[str, Any]:
-    """The option that leaves the pooler of ``AutoModel`` out, where there is one: no objective here trains it."""
+    """The option that omits the pooler of ``AutoModel``, if there is one: no objective here trains it."""
     kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
     has_option = "add_pooling_layer" in inspect.signature(kind).parameters
     return {"add_pooling_layer": False} if has_option else {}
 
 
 def from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
-    """Random weights for a configuration, drawn from torch's random state.
+    """A model with random weights for a configuration, drawn from torch's random state.
 
     Args:
         kind: An auto class of transformers.
         hf: The configuration.
-        config: Says which attention is used.
-        options: More of ``from_config``'s.
+        config: Chooses the attention implementation.
+        options: Further arguments of ``from_config``.
 
     Raises:
         ModelError: if transformers cannot make it of these sizes, or has no such head for the architecture.
@@ -321,7 +321,7 @@ def _continued_discriminator(source: str, config: ModelConfig, tokenizer: PreTra
 
 
 def _masked_lm_source(config: ModelConfig) -> str:
-    """Where a masked language model lies: of an ELECTRA run it is the generator, unless ``part`` says otherwise."""
+    """Path or name of a masked language model: the generator of an ELECTRA run, unless ``part`` says otherwise."""
     source = resolve_checkpoint(config.start_from)
     generator = Path(source) / "generator"
     if config.part == "discriminator":
@@ -335,7 +335,7 @@ def _masked_lm_source(config: ModelConfig) -> str:
 
 
 def _continue_heads(heads: nn.ModuleDict, source: Path) -> None:
-    """Load the heads that lie beside a checkpoint and fit; say which start anew."""
+    """Load the heads beside a checkpoint whose shapes fit; warn about those that start anew."""
     path, saved, new = source / SEMANTIC_HEADS, {}, []
     if path.is_file():
         try:
@@ -366,14 +366,14 @@ def _continued(
     is_whole: bool = False,
     **options: Any,
 ) -> PreTrainedModel:
-    """Load a checkpoint, say which weights it lacks, or refuse that, and make its vocabulary the tokenizer's."""
+    """Load a checkpoint, warn about missing weights (or refuse them), and fit its vocabulary to the tokenizer."""
     hf = config_of(source)
     set_dropout(hf, config.dropout)
     set_rope(hf, config)
     attention = attention_of(hf, config)
     model, report = from_pretrained(kind, source, hf, attention, options)
     if kind is AutoModelForMaskedLM and any(key.startswith("lm_predictions.") for key in report["unexpected_keys"]):
-        # DeBERTa's original head; unless told, transformers expects another that it made up itself.
+        # DeBERTa's original head; by default, transformers expects a different one of its own.
         hf.legacy = False
         model, report = from_pretrained(kind, source, hf, attention, options)
     if report["missing_keys"]:
@@ -392,7 +392,7 @@ def _continued(
 
 
 def _check_weights(source: str, hf: PretrainedConfig) -> None:
-    """Refuse a checkpoint without weights, or with pickled ones, which run whatever their maker put in them."""
+    """Refuse a checkpoint without weights, or with pickled ones, which can execute arbitrary code."""
     folder = Path(source)
     if getattr(hf, "transformers_weights", None):
         raise ModelError(f"'{source}': its config.json names another file of weights: only model.safetensors is read")
@@ -412,14 +412,14 @@ def _check_weights(source: str, hf: PretrainedConfig) -> None:
 
 @dataclass(frozen=True)
 class _WeightsIndex:
-    """Which file of several each weight lies in."""
+    """The file that holds each weight, of several files."""
 
     weight_map: dict[str, str]
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def _find_file(source: str, name: str) -> Path | None:
-    """A file of a checkpoint, if it has it."""
+    """A file of a checkpoint; None if it does not exist."""
     if Path(source).is_dir():
         found: str | None = str(Path(source) / name)
     else:
@@ -434,7 +434,7 @@ def _find_file(source: str, name: str) -> Path | None:
 
 
 def attention_of(hf: PretrainedConfig, config: ModelConfig) -> str:
-    """The attention asked for, where transformers has it: DeBERTa and MPNet have no fused one."""
+    """The configured attention, if transformers has it: DeBERTa and MPNet have no fused one."""
     kind = cast(type[PreTrainedModel], MODEL_MAPPING[type(hf)])
     return "eager" if config.attention == "eager" or not kind._supports_sdpa else "sdpa"
 
@@ -458,10 +458,10 @@ def _first_line(error: Exception) -> str:
 
 
 def checkpoint_gradients(model: PreTrainedModel) -> None:
-    """Let a model compute its layers again in the backward pass, instead of keeping what they came to.
+    """Enable gradient checkpointing: layers are recomputed in the backward pass instead of keeping their activations.
 
     Raises:
-        ModelError: for an architecture that cannot.
+        ModelError: for an architecture that does not support it.
     """
     # Renamed in transformers 5.20 or so; the old name warns there.
     enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
@@ -470,20 +470,20 @@ def checkpoint_gradients(model: PreTrainedModel) -> None:
     except ValueError as error:
         raise ModelError(f"train.gradient_checkpointing: {error}") from error
     for module in model.modules():
-        # Keys and values are kept for writing text, which nobody does here; transformers says so in every forward pass,
-        # and what it says cuts a compiled step in pieces.
+        # The key-value cache is only for generation; transformers warns about it in every forward pass, and the warning
+        # breaks the graph of a compiled step.
         config: Any = getattr(module, "config", None)
         if hasattr(config, "use_cache"):
             config.use_cache = False
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Count a module's numbers, shared ones once."""
+    """Count a module's parameters, shared ones once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def objective_of(source: str) -> str:
-    """What continuing a checkpoint most likely means: ``electra`` for a discriminator, else ``mlm``."""
+    """The objective that a checkpoint is most likely continued with: ``electra`` for a discriminator, else ``mlm``."""
     path = resolve_checkpoint(source)
     if (Path(path) / REPLACED_TOKEN_HEAD).is_file():
         return "electra"

@@ -1,4 +1,4 @@
-"""Logits over a vocabulary, which are the largest tensor of a step: held whole, or made anew a part at a time."""
+"""Logits over a vocabulary, the largest tensor of a step: held whole, or recomputed in chunks."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from torch.nn import functional
 from trueneg.models.backbone import MaskedLanguageModel
 
 AUTO = -1.0
-"""Of ``max_mb``: ``GPU_MB`` on a GPU, no limit on a CPU."""
+"""Value of ``max_mb`` that means ``GPU_MB`` on a GPU, no limit on a CPU."""
 GPU_MB = 512.0
 MULTIPLE = 256
-"""Entries that a GPU's product is padded to a multiple of: rows of 30,522 logits are not aligned."""
+"""On a GPU the vocabulary is padded to a multiple of this many entries: rows of 30,522 logits are not aligned."""
 NEVER = -1e30
-"""Logit of an entry that is no token."""
+"""Logit of padding entries of the vocabulary."""
 
 Read = Callable[..., tuple[Tensor, ...]]
 
 
 class Logits(ABC):
-    """What a masked-LM head says at some slots, float32 over the vocabulary: ``[batch, slots, vocab]``."""
+    """Logits of a masked-LM head at some slots, float32 over the vocabulary: ``[batch, slots, vocab]``."""
 
     vocab_size: int
-    """Entries of the vocabulary."""
+    """Size of the vocabulary."""
 
     @abstractmethod
     def read(self, function: Read, *of_slots: Tensor) -> tuple[Tensor, ...]:
         """Apply a function to the logits, without gradient.
 
         Args:
-            function: Takes logits ``[*, vocab]``, float32 (entries beyond the vocabulary may follow, of probability 0),
-                and the same rows of ``of_slots``; returns tensors ``[*, ...]``. It may be applied a few rows at a time.
+            function: Takes logits ``[*, vocab]``, float32 (padding entries of probability 0 may follow), and the same
+                rows of ``of_slots``; returns tensors ``[*, ...]``. It may be applied to a few rows at a time.
             of_slots: Tensors ``[batch, slots, ...]``.
 
         Returns:
@@ -46,37 +46,37 @@ class Logits(ABC):
     def losses(
         self, gold: Tensor, others: Tensor | None = None, temperature: float = 1.0
     ) -> tuple[Tensor, Tensor | None]:
-        """Give the loss of each slot, and a few logits, all of ``logits / temperature``.
+        """Return the loss of each slot, and the logits of a few tokens, both from ``logits / temperature``.
 
         Args:
-            gold: int64 ``[batch, slots]``.
-            others: Further tokens whose logits are wanted: int64 ``[batch, slots, n]``.
-            temperature: Divides the logits.
+            gold: Gold tokens, int64 ``[batch, slots]``.
+            others: Further tokens whose logits are returned: int64 ``[batch, slots, n]``.
+            temperature: Divisor of the logits.
 
         Returns:
-            ``-log p(gold)``, float32 ``[batch, slots]``; and, if others are given, the logits of gold and of each of
-            them, float32 ``[batch, slots, 1 + n]``.
+            ``-log p(gold)``, float32 ``[batch, slots]``; and, if ``others`` is given, the logits of the gold token and
+            of each other one, float32 ``[batch, slots, 1 + n]``.
         """
 
     @abstractmethod
     def mean(self, temperature: float = 1.0) -> Tensor:
-        """Give the mean of each slot's ``logits / temperature`` over the vocabulary, float32 ``[batch, slots]``."""
+        """Return the mean of each slot's ``logits / temperature`` over the vocabulary, float32 ``[batch, slots]``."""
 
     @abstractmethod
     def expected(self, table: Tensor) -> Tensor:
-        """Give the expectation of a table's rows: float32 ``[vocab, width]`` to ``[batch, slots, width]``."""
+        """Return a table's expected row in each slot: float32 ``[vocab, width]`` to ``[batch, slots, width]``."""
 
     @abstractmethod
     def whole(self) -> Tensor:
-        """Give all logits, float32 ``[batch, slots, vocab]``."""
+        """Return all logits, float32 ``[batch, slots, vocab]``."""
 
 
 class WholeLogits(Logits):
-    """Logits that are held.
+    """Logits that are held in memory.
 
     Args:
-        values: float32 ``[batch, slots, vocab]``, with gradient; entries beyond the vocabulary may follow.
-        vocab_size: Entries of the vocabulary; all by default.
+        values: float32 ``[batch, slots, vocab]``, with gradient; padding entries may follow.
+        vocab_size: Size of the vocabulary; by default that of ``values``.
     """
 
     def __init__(self, values: Tensor, vocab_size: int | None = None) -> None:
@@ -91,39 +91,39 @@ class WholeLogits(Logits):
     def losses(
         self, gold: Tensor, others: Tensor | None = None, temperature: float = 1.0
     ) -> tuple[Tensor, Tensor | None]:
-        """Give the loss of each slot, and a few logits."""
+        """Return the loss of each slot, and the logits of a few tokens."""
         values = self.values if temperature == 1 else self.values / temperature
         loss = functional.cross_entropy(values.flatten(0, 1), gold.flatten(), reduction="none").view_as(gold)
         return loss, None if others is None else values.gather(2, torch.cat([gold.unsqueeze(-1), others], 2))
 
     def mean(self, temperature: float = 1.0) -> Tensor:
-        """Give the mean logit of each slot."""
+        """Return the mean logit of each slot."""
         return self.whole().mean(-1) / temperature
 
     def expected(self, table: Tensor) -> Tensor:
-        """Give the expectation of a table's rows."""
-        with torch.autocast(table.device.type, enabled=False):  # a distance near 0 has no digits to spare
+        """Return a table's expected row in each slot."""
+        with torch.autocast(table.device.type, enabled=False):  # a distance near 0 needs full precision
             return self.values.softmax(-1)[..., : self.vocab_size] @ table
 
     def whole(self) -> Tensor:
-        """Give all logits."""
+        """Return all logits."""
         return self.values[..., : self.vocab_size]
 
 
 class ChunkedLogits(Logits):
-    """Logits of which a chunk exists at a time: some rows of them forward, some columns backward.
+    """Logits of which only a chunk exists at a time: some rows in the forward pass, some columns in the backward pass.
 
-    The forward pass keeps each row's log-normaliser and what ``read`` makes of it; the few logits that a loss needs are
-    products of a row and of rows of the table that are looked up. Backward, the chunks are made once more: by columns,
-    so that each gives its rows of the table's gradient whole. Log-normalisers and gradients of logits are float32.
+    The forward pass keeps each row's log-normaliser and what ``read`` computes; the few logits that a loss needs are
+    products of hidden states and looked-up rows of ``weight``. The backward pass recomputes the chunks, by columns, so
+    that each yields complete rows of the gradient of ``weight``. Log-normalisers and gradients of logits are float32.
 
     Args:
-        hidden: Rows before the last product, ``[batch, slots, width]``, in the type of the product.
-        weight: ``[vocab, width]``, of the same type; entries beyond the vocabulary may follow.
+        hidden: Input of the last linear layer, ``[batch, slots, width]``, in the layer's dtype.
+        weight: ``[vocab, width]``, of the same dtype; padding entries may follow.
         bias: ``[vocab]``.
         max_mb: Largest size of a chunk in float32, in MiB.
-        vocab_size: Entries of the vocabulary; all by default.
-        temperatures: What ``losses`` is going to be asked for, so that one reading finds all log-normalisers.
+        vocab_size: Size of the vocabulary; by default that of ``weight``.
+        temperatures: Temperatures that ``losses`` will be called with, so that one pass computes all log-normalisers.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class ChunkedLogits(Logits):
             normalisers = [(logits if t == 1 else logits / t).logsumexp(-1) for t in missing]
             return (*normalisers, *function(logits, *others))
 
-        with torch.no_grad():  # as a decorator it would cut a compiled graph
+        with torch.no_grad():  # as a decorator it would break a compiled graph
             flat = [values.flatten(0, 1) for values in of_slots]
             found = _by_rows(read_chunk, self.hidden, self.weight, self.bias, self.most, *flat)
         self._log_normalisers.update(zip(missing, found, strict=False))
@@ -159,7 +159,7 @@ class ChunkedLogits(Logits):
     def losses(
         self, gold: Tensor, others: Tensor | None = None, temperature: float = 1.0
     ) -> tuple[Tensor, Tensor | None]:
-        """Give the loss of each slot, and a few logits."""
+        """Return the loss of each slot, and the logits of a few tokens."""
         tokens = gold.unsqueeze(-1) if others is None else torch.cat([gold.unsqueeze(-1), others], 2)
         loss, picked = _apply(
             _Losses,
@@ -174,7 +174,7 @@ class ChunkedLogits(Logits):
         return loss.unflatten(0, self.shape), None if others is None else picked.unflatten(0, self.shape)
 
     def mean(self, temperature: float = 1.0) -> Tensor:
-        """Give the mean logit of each slot: its product with the table's mean row."""
+        """Return the mean logit of each slot: its product with the mean row of ``weight``."""
         row, shift = (values[: self.vocab_size].float().mean(0) for values in (self.weight, self.bias))
         with torch.autocast(self.hidden.device.type, enabled=False):
             mean = (self.hidden.float() @ row + shift) / temperature
@@ -182,14 +182,14 @@ class ChunkedLogits(Logits):
         return of_slots
 
     def expected(self, table: Tensor) -> Tensor:
-        """Give the expectation of a table's rows."""
+        """Return a table's expected row in each slot."""
         table = functional.pad(table, (0, 0, 0, len(self.weight) - len(table)))
         found = _apply(_Expected, self.hidden, self.weight, self.bias, self._log_normaliser(1.0), table, self.most)
         expected: Tensor = found.unflatten(0, self.shape)
         return expected
 
     def whole(self) -> Tensor:
-        """Give all logits."""
+        """Return all logits."""
         logits = functional.linear(self.hidden, self.weight, self.bias).float()[:, : self.vocab_size]
         return logits.view(*self.shape, -1)
 
@@ -204,15 +204,15 @@ class ChunkedLogits(Logits):
 def logits_of(
     model: MaskedLanguageModel, hidden: Tensor, max_mb: float = AUTO, temperatures: Sequence[float] = (1.0,)
 ) -> Logits:
-    """Apply a model's head to hidden states, in chunks where its logits would be too large.
+    """Apply a model's head to hidden states, in chunks if the logits would be too large.
 
-    On a GPU the product is padded to a multiple of ``MULTIPLE`` entries, which nobody sees.
+    On a GPU the vocabulary is padded to a multiple of ``MULTIPLE`` entries; callers do not see the padding.
 
     Args:
-        model: Encoder and head. One whose head is not a linear layer over what precedes it has its logits held whole.
-        hidden: Of the slots, ``[batch, slots, hidden]``.
+        model: Encoder and head. If the head does not end in a linear layer, its logits are held whole.
+        hidden: Hidden states at the slots, ``[batch, slots, hidden]``.
         max_mb: Largest size of the logits that are held, in float32 MiB; 0 for no limit, ``AUTO`` for the device's.
-        temperatures: What ``losses`` is going to be asked for.
+        temperatures: Temperatures that ``losses`` will be called with.
     """
     is_gpu = hidden.device.type != "cpu"
     if max_mb < 0:
@@ -236,12 +236,12 @@ def logits_at(
     max_mb: float = AUTO,
     temperatures: Sequence[float] = (1.0,),
 ) -> Logits:
-    """Apply a model's head at chosen columns of its hidden states.
+    """Apply a model's head to its hidden states at chosen positions.
 
     Args:
         model: Encoder and head.
         hidden: ``[batch, length, hidden]``.
-        positions: Columns, int64 ``[batch, slots]``.
+        positions: int64 ``[batch, slots]``.
         max_mb: See ``logits_of``.
         temperatures: See ``logits_of``.
     """
@@ -250,7 +250,7 @@ def logits_at(
 
 
 def padded(weight: Tensor, bias: Tensor | None, multiple: int) -> tuple[Tensor, Tensor]:
-    """Lengthen a product to a multiple of entries; those that are added have no probability and no gradient.
+    """Pad a linear layer to a multiple of entries; the padding has probability 0 and no gradient.
 
     Example:
         >>> weight, bias = padded(torch.ones(3, 2), None, 4)
@@ -265,14 +265,14 @@ def padded(weight: Tensor, bias: Tensor | None, multiple: int) -> tuple[Tensor, 
 
 
 def _apply(function: Any, *given: Any) -> Any:
-    """Apply an autograd function, which has no annotations."""
+    """Apply an autograd function, whose ``apply`` has no type annotations."""
     return function.apply(*given)
 
 
 def _by_rows(
     function: Read, hidden: Tensor, weight: Tensor, bias: Tensor, most: int, *of_rows: Tensor
 ) -> tuple[Tensor, ...]:
-    """Apply a function to the logits of a few rows at a time, and put what it returns together."""
+    """Apply a function to the logits of a few rows at a time, and concatenate the results."""
     sizes = _even(len(hidden), most // len(weight))
     parts = zip(*(values.split(sizes) for values in (hidden, *of_rows)), strict=True)
     found = [function(functional.linear(part, weight, bias).float(), *others) for part, *others in parts]
@@ -280,7 +280,7 @@ def _by_rows(
 
 
 def _even(num: int, most: int) -> list[int]:
-    """Cut a number into few parts, each of ``most`` or less, of two sizes at most.
+    """Split a number into few parts, each of ``most`` or less, of at most two sizes.
 
     Example:
         >>> _even(10, 4), _even(3, 0), _even(0, 4)
@@ -292,7 +292,7 @@ def _even(num: int, most: int) -> list[int]:
 
 
 def _looked_up(hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, most: int) -> Tensor:
-    """Logits of some tokens ``[rows, n]``, from rows of the table: float32, rounded as the whole product is."""
+    """Logits of some tokens ``[rows, n]``, from looked-up rows of ``weight``: float32, rounded like the full logits."""
     sizes = _even(len(hidden), most // (tokens.shape[1] * hidden.shape[1]))
     found = [
         torch.baddbmm(bias[wanted].unsqueeze(-1), functional.embedding(wanted, weight), rows.unsqueeze(-1)).squeeze(-1)
@@ -304,14 +304,14 @@ def _looked_up(hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, mos
 def _backward(
     hidden: Tensor, weight: Tensor, bias: Tensor, most: int, gradient: Callable[[Tensor, int, int], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of a head, with its logits made anew for some entries at a time.
+    """Gradients of a head, with its logits recomputed for some entries of the vocabulary at a time.
 
     Args:
         hidden: ``[rows, width]``.
         weight: ``[vocab, width]``.
         bias: ``[vocab]``.
-        most: Numbers of a chunk.
-        gradient: From logits ``[rows, entries]`` of the entries from one to another, float32, to their gradient.
+        most: Largest number of logits in a chunk.
+        gradient: Takes logits ``[rows, entries]``, float32, with their first entry and end; returns their gradient.
     """
     of_hidden = torch.zeros_like(hidden, dtype=torch.float32)
     of_weight, of_bias, first = [], [], 0
@@ -362,7 +362,7 @@ class _Losses(torch.autograd.Function):
 
 
 class _Expected(torch.autograd.Function):
-    """Expectation of the rows of a table ``[vocab, width]`` at each row."""
+    """Expected row of a table ``[vocab, width]`` for each row of hidden states."""
 
     @staticmethod
     def forward(

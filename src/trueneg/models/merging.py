@@ -18,10 +18,11 @@ class MergeConfig:
     Attributes:
         method: ``mean``, ``linear`` (a weighted mean), ``ema`` (each model in the given order moves the average towards
             itself) or ``ties`` (Yadav et al. 2023: differences from a base, trimmed, of one sign).
-        weights: Of ``linear``, one a model; divided by their sum. Of ``ties``, of the differences; all 1 by default.
-        decay: Of ``ema``: the share of the average that each model leaves.
-        density: Of ``ties``: the share of each model's differences that is kept, the largest ones.
-        scale: Of ``ties``: factor of the merged difference (λ).
+        weights: For ``linear``, one per model, divided by their sum. For ``ties``, of the differences; all 1 by
+            default.
+        decay: For ``ema``: the share of the average that is kept with each further model.
+        density: For ``ties``: the share of each model's differences that is kept, the largest ones.
+        scale: For ``ties``: factor of the merged difference (λ).
     """
 
     method: str = "mean"
@@ -31,7 +32,7 @@ class MergeConfig:
     scale: float = 1.0
 
     def check(self, num_models: int, has_base: bool) -> None:
-        """Refuse what cannot be merged.
+        """Check that the options fit each other and the models.
 
         Raises:
             ConfigError: naming the option.
@@ -60,7 +61,7 @@ class MergeConfig:
 
 
 def model_shares(config: MergeConfig, num_models: int) -> list[float]:
-    """Give each model's share of a merged weight; they sum to 1.
+    """Return each model's share of a merged weight; they sum to 1.
 
     Example:
         >>> model_shares(MergeConfig("ema", decay=0.5), 3)
@@ -82,12 +83,12 @@ def weighted_mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
 
 
 def trim_threshold(names: Sequence[str], difference: Callable[[str], Tensor], density: float) -> float:
-    """Find the magnitude that a model's differences must have to be among the largest (TIES, "trim").
+    """Find the smallest magnitude of a model's differences that are kept (TIES, "trim").
 
     Args:
-        names: Tensors of the model.
-        difference: Of a tensor from the base's, float32.
-        density: Share to keep, over all tensors together, as the authors' code does.
+        names: Names of the model's tensors.
+        difference: Returns a tensor's difference from the base's, float32.
+        density: Share to keep, over all tensors together, as in the authors' code.
     """
     if density == 1:
         return 0.0
@@ -105,10 +106,10 @@ def ties(
     them to the base.
 
     Args:
-        base: What the models were continued from.
-        tensors: Theirs.
-        thresholds: From ``trim_threshold``, one a model.
-        weights: Of the differences.
+        base: The tensor of the model that they were continued from.
+        tensors: The models' tensors.
+        thresholds: From ``trim_threshold``, one per model.
+        weights: Weights of the differences.
         scale: λ.
 
     Example:
@@ -133,4 +134,4 @@ METHODS = {
     "ema": "each model in the given order moves the average by 1 - decay",
     "ties": "differences from --base, trimmed, of one sign (Yadav et al. 2023)",
 }
-"""Ways of merging, and what each does."""
+"""Merging methods, and what each does."""

@@ -1,4 +1,4 @@
-"""Evaluation without a trace: the mode of every module is what it was before."""
+"""Evaluation mode that restores the mode of every module afterwards."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import nn
 
 @contextmanager
 def eval_mode(*modules: nn.Module) -> Iterator[None]:
-    """Turn dropout off, and give each module its own mode back in the end, also after an error.
+    """Switch to evaluation mode, and restore each module's own mode at the end, also after an error.
 
-    ``module.train(was_training)`` would not do: it puts every module within into one mode, those frozen in evaluation
-    mode too.
+    ``module.train(was_training)`` would not do: it puts all submodules into one mode, including those that are kept in
+    evaluation mode.
 
     Example:
         >>> module = nn.Sequential(nn.Dropout(), nn.Dropout().eval())

@@ -1,4 +1,4 @@
-"""A moving average of the model in training, which is part of the run."""
+"""A moving average of the model in training, used for smoothed targets and by the EMA detector."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trueneg.models.backbone import MaskedLanguageModel
 
 
 class MovingAverage(nn.Module):
-    """Keeps an exponential moving average of a masked language model; it is in checkpoints.
+    """Keeps an exponential moving average of a masked language model, which is saved in checkpoints.
 
     Args:
-        momentum: What is kept of the average at each step.
-        whose: What needs it, for the message that an objective trains no such model.
+        momentum: Share of the average that is kept at each step.
+        whose: The option that needs it, for the error message if the objective trains no such model.
     """
 
     def __init__(self, momentum: float, whose: str) -> None:
@@ -26,7 +26,7 @@ class MovingAverage(nn.Module):
         self.teacher: nn.Module | None = None
         self._whose = whose
         self._pairs: tuple[list[Tensor], list[Tensor]] = [], []
-        """The average's parameters and the model's, listed once."""
+        """The average's parameters and the model's, collected once."""
 
     def attach(self, model: nn.Module) -> None:
         """Begin with a copy of the model."""
@@ -43,7 +43,7 @@ class MovingAverage(nn.Module):
         torch._foreach_lerp_(*self._pairs, 1 - self.momentum)
 
     def train(self, mode: bool = True) -> Self:
-        """The average never trains: it has no dropout."""
+        """Set the mode, but keep the average in evaluation mode, without dropout."""
         super().train(mode)
         if self.teacher is not None:
             self.teacher.eval()
@@ -51,7 +51,7 @@ class MovingAverage(nn.Module):
 
     @property
     def average(self) -> MaskedLanguageModel:
-        """The average; there is one once a model was seen."""
+        """The average, available after ``attach``."""
         if not isinstance(self.teacher, MaskedLanguageModel):
             raise AssertionError("attach was not called")
         return self.teacher

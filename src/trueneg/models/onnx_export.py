@@ -1,4 +1,4 @@
-"""From a checkpoint to an ONNX graph: with the head that was trained, under the names that other libraries look for."""
+"""Export of a checkpoint to an ONNX graph, with the head that was trained, under names that other libraries expect."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from trueneg.models.transformers_logging import quiet_exporter
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
 HEADS = ("auto", "task", "mlm", "discriminator", "encoder", "sentence")
-"""What a graph gives: ``auto`` is whichever of the others was trained."""
+"""Heads that a graph can have: ``auto`` is whichever of the others was trained."""
 
 TOLERANCE = 1e-3
-"""Largest difference of a graph's numbers from the model's that passes, in float32."""
+"""Largest accepted difference of a graph's outputs from the model's, absolute and relative, in float32."""
 
 _TASK = re.compile(r"For(SequenceClassification|TokenClassification|QuestionAnswering)$")
 _MASKED_LM = re.compile(r"For(MaskedLM|PreTraining)$")
@@ -41,7 +41,7 @@ _MASKED_LM = re.compile(r"For(MaskedLM|PreTraining)$")
 
 @dataclass(frozen=True)
 class Graph:
-    """What was written."""
+    """An ONNX graph that was written."""
 
     path: Path
     head: str
@@ -50,7 +50,7 @@ class Graph:
 
 
 def export_onnx(source: str, out: Path, head: str = "auto") -> Graph:
-    """Write ``model.onnx`` with free batch and length, its configuration and its tokenizer.
+    """Write ``model.onnx`` with dynamic batch size and length, its configuration and its tokenizer.
 
     ========================  ============================================  ====================================
     head                      of                                            outputs
@@ -64,12 +64,12 @@ def export_onnx(source: str, out: Path, head: str = "auto") -> Graph:
                                                                             ``sentence_embedding``
     ========================  ============================================  ====================================
 
-    ``token_type_ids`` is an input where the model has several types and its tokenizer gives them.
+    ``token_type_ids`` is an input if the model has several types and its tokenizer returns them.
 
     Raises:
         ConfigError: for an unknown head.
         MissingExtraError: if ``onnx``, ``onnxscript`` and ``onnxruntime`` are not installed.
-        ModelError: if the checkpoint has no such head; if what was exported does not give the model's own numbers.
+        ModelError: if the checkpoint has no such head, or if the graph's outputs differ from the model's.
     """
     if head not in HEADS:
         raise ConfigError(unknown_name("head", head, HEADS))
@@ -111,16 +111,16 @@ def export_onnx(source: str, out: Path, head: str = "auto") -> Graph:
     program.save(str(target))
     onnx.checker.check_model(str(target))
     session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
-    # Another batch and length than those it was made with, or a constant that was frozen in would not be seen.
+    # Another batch size and length than in the export, to detect dimensions that became constants.
     _check_numbers(session, function, _made_up_text(3, 9, function.model, inputs), inputs, source)
     return Graph(target, chosen, inputs, function.outputs)
 
 
 def trained_head(path: str) -> str:
-    """Which of ``HEADS`` a checkpoint was trained with.
+    """The head, of ``HEADS``, that a checkpoint was trained with.
 
     Raises:
-        ModelError: if it has a head that has no graph here.
+        ModelError: if it has a head that cannot be exported here.
     """
     names = config_of(path).architectures or [""]
     if _TASK.search(names[0]):
@@ -180,7 +180,7 @@ def _load(path: str, head: str) -> tuple[PreTrainedModel, nn.Module | None, tupl
 
 
 def _whole(kind: str, path: str, hf: PretrainedConfig, **options: Any) -> PreTrainedModel:
-    """A model all of whose weights are in the checkpoint."""
+    """Load a model, all of whose weights must be in the checkpoint."""
     model, report = from_pretrained(getattr(transformers, kind), path, hf, "eager", options)
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"'{path}' has no such head or encoder ({missing[0]} is missing): choose another --head")
@@ -199,7 +199,7 @@ def _replaced_token_head(folder: Path, hf: PretrainedConfig) -> nn.Module:
 
 
 def _save_config(function: _Function, out: Path) -> None:
-    """Say which class of transformers gives the graph's outputs; none does where the head is one of ours."""
+    """Save the configuration with the class of transformers that gives the same outputs; none if the head is ours."""
     config = function.model.config
     is_ours = isinstance(function.head, ReplacedTokenHead)
     config.architectures = None if is_ours else [type(function.model).__name__]
@@ -215,7 +215,7 @@ def _has_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bo
 
 
 def _made_up_text(batch: int, length: int, model: PreTrainedModel, inputs: Sequence[str]) -> tuple[Tensor, ...]:
-    """Ids, their mask, the last row padded, and where wanted types: the second half of a row is a second text."""
+    """Dummy ids, an attention mask with the last row padded, and token types, if needed, with two texts in a row."""
     last = model.config.vocab_size - 1
     ids = last - torch.arange(batch * length).remainder(min(last, 5)).reshape(batch, length)
     mask = torch.ones_like(ids)

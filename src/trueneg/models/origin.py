@@ -1,4 +1,4 @@
-"""What a run keeps of the checkpoint that it continues, which may be gone by the time the run is exported."""
+"""What a run keeps of the checkpoint that it continues, which may be gone when the run is exported."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a checkpoint comes from; what is empty is not known."""
+    """Where a checkpoint comes from; empty fields are unknown."""
 
     name: str = ""
-    """At most the last two parts of what was continued; empty for a run from random weights."""
+    """The last parts, at most two, of the path that was continued; empty for a run from random weights."""
     base_model: str = ""
     """Its name on the hub."""
     license: str = ""
     is_sentence_encoder: bool = False
     pooling: str = "mean"
-    """How a sentence encoder makes one vector of a text."""
+    """Pooling of a sentence encoder."""
 
 
 def origin_of(source: str) -> Origin:
@@ -60,7 +60,7 @@ def origin_of(source: str) -> Origin:
     is_sentence = folder is not None and is_sentence_encoder(folder)
     try:
         pooling = "+".join(pooling_of(folder)) if folder and is_sentence else "mean"
-    except ModelError:  # ``keep_origin`` and exports say so; what a checkpoint is can be told all the same
+    except ModelError:  # ``keep_origin`` and exports report it; the checkpoint can be described nevertheless
         pooling = "mean"
     return Origin(
         name=printable(short_path(source)),
@@ -72,13 +72,13 @@ def origin_of(source: str) -> Origin:
 
 
 def keep_origin(folder: Path, source: str, model: nn.Module, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Write what makes checkpoints whole models: shapes, tokenizer, where they come from, a sentence encoder's modules.
+    """Write what turns checkpoints into whole models: shapes, tokenizer, origin, a sentence encoder's modules.
 
     Args:
-        folder: Within the run's.
-        source: What the run continues; empty for random weights.
-        model: What is trained.
-        tokenizer: The corpus's.
+        folder: Folder within the run's.
+        source: The checkpoint that the run continues; empty for random weights.
+        model: The model in training.
+        tokenizer: The corpus's tokenizer.
     """
     origin = origin_of(source) if source else Origin()
 
@@ -105,11 +105,11 @@ def keep_origin(folder: Path, source: str, model: nn.Module, tokenizer: PreTrain
 
 
 def read_origin(folder: Path, source: str) -> Origin:
-    """Read what ``keep_origin`` wrote; of a run of an earlier version, ask what it continued, if that is still there.
+    """Read what ``keep_origin`` wrote; for a run of an earlier version, inspect the continued checkpoint if it exists.
 
     Args:
-        folder: Within the run's.
-        source: What the run continues; empty for random weights.
+        folder: Folder within the run's.
+        source: The checkpoint that the run continues; empty for random weights.
 
     Raises:
         ModelError: if it is damaged.
@@ -127,7 +127,7 @@ def _save_shapes(encoder: Encoder, folder: Path) -> None:
 
 
 def _small_files(source: str) -> Path | None:
-    """The folder of a checkpoint; of a hub name one with its card, configurations and modules; None if out of reach."""
+    """The folder of a checkpoint; for a hub name, one with its card, configurations and modules, or None if offline."""
     path = Path(resolve_checkpoint(source))
     if path.is_dir():
         return path
@@ -148,7 +148,7 @@ def _small_files(source: str) -> Path | None:
 
 
 def _card_data(folder: Path) -> Mapping[str, Any]:
-    """The metadata on top of a card, whoever wrote it; empty if there is none that can be read."""
+    """The metadata at the top of a card, which anybody may have written; empty if it is missing or unreadable."""
     import yaml  # type: ignore[import-untyped]
     from huggingface_hub.repocard import metadata_load
 
@@ -166,11 +166,11 @@ def _base_model(source: str, card: Mapping[str, Any]) -> str:
     if cached := _CACHED.search(f"{path.resolve().as_posix()}/"):
         return f"{cached[1]}/{cached[2]}"
     tags = card.get("tags")
-    # A run of ours is no model of the hub, but what it continued may be one.
+    # A run of ours is not a model on the hub, but the one that it continued may be.
     is_ours = isinstance(tags, list) and "trueneg" in tags
     return _matching(_HUB_NAME, card.get("base_model")) if is_ours else ""
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:
-    """A value of a stranger's card, if it can stand in ours without saying anything else."""
+    """A value of somebody else's card, if it is safe to write into ours; else empty."""
     return value if isinstance(value, str) and pattern.fullmatch(value) else ""

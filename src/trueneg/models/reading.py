@@ -1,6 +1,6 @@
-"""The one reader of encoders: tokenize, batch by tokens, take states of layers, pool words.
+"""Word vectors from encoders: tokenize, batch by tokens, take hidden states of layers, pool words.
 
-Any Hugging Face encoder with a fast tokenizer gives vectors of words in sentences, one word of a text or all of them.
+Works with any Hugging Face encoder that has a fast tokenizer, for one word of a text or all of them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoin
 from trueneg.tokenizer import fingerprint, load_tokenizer
 
 Span = tuple[str, int, int]
-"""A text, and the characters from which to which a word goes."""
+"""A text, and the start and end of a word in it, in characters."""
 
 Places = Sequence[tuple[int, int]]
-"""Characters from which to which words go."""
+"""Starts and ends of words, in characters."""
 
 TOKENS_A_BATCH = 8192
 
 
 @dataclass(frozen=True)
 class EncodedSpans:
-    """Texts as an encoder reads them, in one batch.
+    """A batch of tokenized texts.
 
     Attributes:
         input_ids: int64 [n, length].
         attention_mask: int64 [n, length].
-        is_word: bool [n, length]: pieces of the word that is looked at.
+        is_word: bool [n, length]: tokens of the word of interest.
     """
 
     input_ids: Tensor
@@ -50,29 +50,29 @@ class EncodedSpans:
 
 
 class SpanReader:
-    """Cuts texts to a window around a word, tokenizes them, and finds the word's pieces by its characters.
+    """Cuts texts to a window around a word, tokenizes them, and finds the word's tokens by its character offsets.
 
-    Any fast tokenizer will do: characters are what tokenizers have in common.
+    Works with any fast tokenizer, since words are given in characters.
 
     Args:
-        tokenizer: The encoder's.
-        window: Most tokens of a text that are read, special ones included; a longer one is cut around its word.
+        tokenizer: The encoder's tokenizer.
+        window: Maximum number of tokens, special ones included; longer texts are cut around the word.
 
     Raises:
-        ConfigError: if the window holds no token besides the special ones.
+        ConfigError: if the window has no room besides the special tokens.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, window: int) -> None:
         self.tokenizer = tokenizer
         self.window = window
         self.counts = Counter[str]()
-        """Texts (``texts_cut``) and words (``words_cut``) that were cut to the window, once a reading."""
+        """Number of texts (``texts_cut``) and words (``words_cut``) that were cut to the window, over all readings."""
         self._room = window - tokenizer.num_special_tokens_to_add()
         if self._room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
 
     def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], EncodedSpans]]:
-        """Batches of similar length, and which of the spans each holds."""
+        """Yield batches of spans of similar length, each after the numbers of its spans."""
         if not spans:
             return
         spans = list(spans)
@@ -80,7 +80,7 @@ class SpanReader:
         for number in [n for n, row in enumerate(ids) if len(row) > self.window]:
             spans[number] = self.cut(spans[number])
             (row,), (places,) = self._encode([spans[number][0]])
-            # One character can be more tokens than a narrow window holds.
+            # One character can have more tokens than fit into a narrow window.
             ids[number], offsets[number] = row[: self.window], places[: self.window]
         lengths = np.array([len(row) for row in ids])
         order = np.argsort(lengths, kind="stable")
@@ -94,12 +94,12 @@ class SpanReader:
             yield chosen, EncodedSpans(input_ids, attention_mask, is_word)
 
     def cut(self, span: Span) -> Span:
-        """The span in as much text around it as the window holds, the same on both sides where there is enough.
+        """Cut a span's text to the window, with equal context on both sides where there is enough.
 
         A word longer than the window is cut at its end.
         """
         whole = span
-        # A piece at the edge may be more tokens by itself than it was in its word: then there is less room.
+        # A token at the edge, cut from its word, may be tokenized into several: then retry with less room.
         for room in range(self._room, 0, -1):
             offsets = self._encode([span[0]], special=False)[1][0]
             if len(offsets) <= self._room:
@@ -110,7 +110,7 @@ class SpanReader:
         return span
 
     def _encode(self, texts: list[str], special: bool = True) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
-        """Ids of texts, and the characters from which to which each token goes."""
+        """Token ids of texts, and each token's start and end in characters."""
         encoded = self.tokenizer(
             texts, add_special_tokens=special, return_offsets_mapping=True, truncation=False, verbose=False
         )
@@ -118,20 +118,20 @@ class SpanReader:
 
 
 class TextEncoder:
-    """An encoder whose hidden states are read at words.
+    """An encoder that gives word vectors from its hidden states.
 
     Args:
         source: A checkpoint: a run, a Hugging Face folder or a hub name, with a fast tokenizer.
-        layers: Whose states to read, 0 for the embeddings, 1 for the first layer; or ``all``. By default the one two
-            thirds of the way up.
-        pooling: A word of several pieces is their mean, or its first.
-        center: Take the mean of the text's other tokens, special ones included, off a word's vector: what all words of
-            a text have in common tells none of them apart.
-        window: Most tokens of a text that are read.
-        device: Where it runs.
+        layers: Layers whose hidden states to use, 0 for the embeddings, 1 for the first layer; or ``all``. By default
+            the one two thirds of the way up.
+        pooling: Whether a word of several tokens is represented by their mean or by the first.
+        center: Subtract the mean of the text's other tokens, special ones included, from a word's vector: what all
+            words of a text have in common does not distinguish them.
+        window: Maximum number of tokens of a text.
+        device: Device to run on.
 
     Raises:
-        ModelError: if the checkpoint is no encoder, or has no such layer.
+        ModelError: if the checkpoint is not an encoder, or has no such layer.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class TextEncoder:
         self.center = center
         self.reader = SpanReader(load_tokenizer(resolve_checkpoint(source)), min(window, max_length(self.model)))
         self.num_unseen = 0
-        """Words no piece of which the encoder's tokenizer sees, such as a lone control character."""
+        """Number of words for which the tokenizer has no token, such as a lone control character."""
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
-        """The encoder's own."""
+        """The encoder's own tokenizer."""
         return self.reader.tokenizer
 
     def to(self, device: torch.device) -> None:
@@ -172,14 +172,14 @@ class TextEncoder:
         save_hugging_face(self.model, self.tokenizer, folder)
 
     def digest(self) -> str:
-        """Name the weights and the tokenizer; see :func:`weights_digest`."""
+        """Digest of the weights and the tokenizer; see :func:`weights_digest`."""
         return weights_digest(self.model, self.tokenizer)
 
     @torch.no_grad()
     def vectors(self, spans: Sequence[Span]) -> NDArray[np.float32]:
-        """One vector a word and layer, float32 ``[n, layers, hidden]``; zeros for a word that is not seen.
+        """One vector per word and layer, float32 ``[n, layers, hidden]``; zeros for a word without tokens.
 
-        Computed in bfloat16, so that what a text is batched with shows in the third digit.
+        Computed in bfloat16, so the other texts of a batch affect the third digit.
         """
         device = self.model.device
         found = np.zeros((len(spans), len(self.layers), self.model.config.hidden_size), np.float32)
@@ -193,7 +193,7 @@ class TextEncoder:
         return found
 
     def weights(self, read: EncodedSpans) -> Tensor:
-        """Of each token's state in a word's vector, float32 ``[n, length]``: all 0 for a word that is not seen."""
+        """Weight of each token's state in a word's vector, float32 ``[n, length]``: all 0 for a word without tokens."""
         is_word = read.is_word & (read.is_word.cumsum(1) == 1) if self.pooling == "first" else read.is_word
         weights = is_word / is_word.sum(1, keepdim=True).clamp(min=1)
         if self.center:
@@ -203,13 +203,13 @@ class TextEncoder:
 
 
 class WholeTextReader:
-    """Reads texts whole and gives the vectors of their words at the first of an encoder's layers.
+    """Reads whole texts and returns the vectors of their words at an encoder's only layer.
 
-    They are those that ``TextEncoder.vectors`` gives. Layers above that one are not computed: they are taken from the
-    encoder, which is of no other use afterwards.
+    The vectors are those of ``TextEncoder.vectors``. Layers above that one are removed from the encoder, which must not
+    be used for anything else afterwards.
 
     Args:
-        encoder: Reads one layer.
+        encoder: An encoder that reads one layer.
     """
 
     def __init__(self, encoder: TextEncoder) -> None:
@@ -220,15 +220,14 @@ class WholeTextReader:
 
     @property
     def hidden_size(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return int(self.encoder.model.config.hidden_size)
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], words: Sequence[Places]) -> NDArray[np.float32]:
         """Vectors of the words of each text, one text after the other: float32 ``[words, hidden]``.
 
-        A word that the encoder's tokenizer does not see has zeros. In a text longer than the encoder's window, each
-        word is read by itself.
+        A word without tokens has zeros. In a text longer than the encoder's window, each word is read separately.
         """
         first = np.cumsum([0, *(len(places) for places in words)])
         found = np.zeros((int(first[-1]), self.hidden_size), np.float32)
@@ -255,7 +254,7 @@ class WholeTextReader:
     def _pooled(
         self, ids: Sequence[Sequence[int]], pieces: Sequence[NDArray[np.int64]], num_words: Sequence[int]
     ) -> NDArray[np.float32]:
-        """Vectors of a batch's words; ``pieces`` of a text are (column, word, is its first), int64 ``[pieces, 3]``."""
+        """Vectors of a batch's words; ``pieces`` of a text are as ``_pieces`` returns them."""
         encoder, device = self.encoder, self.encoder.model.device
         input_ids, mask = padded(ids, encoder.tokenizer)
         with torch.autocast(device.type, torch.bfloat16):
@@ -284,14 +283,14 @@ class WholeTextReader:
 
 
 def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
-    """The span in ``room`` tokens or fewer, given the offsets of all; a token goes whole."""
+    """Cut a span to ``room`` tokens or fewer, given the offsets of all; tokens are not split."""
     text, start, end = span
     first = min(bisect.bisect_right([b for _, b in offsets], start), len(offsets) - 1)
     last = max(bisect.bisect_left([a for a, _ in offsets], end) - 1, first)
     spare = max(0, room - (last - first + 1))
     low = max(0, min(first - spare // 2, len(offsets) - room))
     begin, finish = offsets[low][0], offsets[min(low + room, len(offsets)) - 1][1]
-    # Characters that no token sees stay with their word.
+    # Characters of the word without a token are kept.
     begin = min(begin, start)
     if last < low + room:
         finish = max(finish, end)
@@ -299,7 +298,7 @@ def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
 
 
 def by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Cut an order of ascending lengths into batches of at most ``TOKENS_A_BATCH`` tokens, padding included."""
+    """Split indices in order of ascending length into batches of at most ``TOKENS_A_BATCH`` tokens with padding."""
     start = 0
     while start < len(order):
         sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
@@ -320,7 +319,7 @@ def padded(ids: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerFast) -> 
 
 
 def hidden_states(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
-    """Read a batch on the model's device: states ``[n, length, hidden]`` of every layer, embeddings first."""
+    """Run a batch on the model's device: states ``[n, length, hidden]`` of every layer, embeddings first."""
     given = {"input_ids": input_ids.to(model.device), "attention_mask": attention_mask.to(model.device)}
     states: tuple[Tensor, ...] = model(**given, output_hidden_states=True).hidden_states
     return states
@@ -332,20 +331,20 @@ def weighted_sum(states: Tensor, weights: Tensor) -> Tensor:
 
 
 def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of length one along the last axis; those without length stay 0."""
+    """Normalise vectors to length one along the last axis; zero vectors stay 0."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12), np.float32)
 
 
 def default_layer(model: PreTrainedModel) -> int:
-    """The layer two thirds of the way up, where words are told apart best: see docs/detectors.md."""
+    """The layer two thirds of the way up, which distinguishes words best: see docs/detectors.md."""
     return round(int(model.config.num_hidden_layers) * 2 / 3)
 
 
 def load_encoder(source: str) -> PreTrainedModel:
-    """Load an encoder without its head, frozen, for reading.
+    """Load an encoder without its head, frozen and in evaluation mode.
 
     Raises:
-        ModelError: if there is none, or it has nothing but pickled weights.
+        ModelError: if there is none, or it has only pickled weights.
     """
     path = resolve_checkpoint(source)
     hf = config_of(path)
@@ -360,15 +359,15 @@ def load_encoder(source: str) -> PreTrainedModel:
 
 
 def add_tensors(digest: hashlib._Hash, tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Hash tensors with their names, types and shapes; those on a GPU are copied."""
+    """Hash tensors with their names, dtypes and shapes; those on a GPU are copied."""
     for name, tensor in tensors:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # As bytes: numpy knows no bfloat16.
+        # As bytes: numpy has no bfloat16.
         digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
 
 
 def weights_digest(module: nn.Module, tokenizer: PreTrainedTokenizerFast | None = None) -> str:
-    """Name a frozen encoder's weights, and its tokenizer where text is read: the same wherever its files are.
+    """Digest of a frozen encoder's weights, and of its tokenizer if given, independent of where its files are.
 
     Takes about a second for a gigabyte.
     """
@@ -379,10 +378,10 @@ def weights_digest(module: nn.Module, tokenizer: PreTrainedTokenizerFast | None 
 
 @torch.no_grad()
 def drop_layers_above(model: PreTrainedModel, last: int) -> bool:
-    """Make a model compute no more layers than ``hidden_states[last]`` needs, where it keeps them in one list.
+    """Remove the layers that ``hidden_states[last]`` does not need, if the model keeps its layers in one list.
 
-    A model that normalises after its last layer shows a layer's own states only if one more follows; which it is is
-    found out by looking.
+    A model that normalises after its last layer returns a layer's own states only if another layer follows; which case
+    applies is determined by a forward pass.
 
     Returns:
         Whether ``hidden_states[last]`` is now the model's last hidden state.

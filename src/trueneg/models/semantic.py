@@ -1,4 +1,4 @@
-"""The encoder that CLINE trains: a masked language model that also says which words were replaced."""
+"""The encoder that CLINE trains: a masked language model that also predicts which words were replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trueneg.models.backbone import MaskedLanguageModel
 
 
 class SemanticEncoder(MaskedLanguageModel):
-    """A masked language model with a head over replaced tokens, and a pooler for the released variant.
+    """A masked language model with a replaced-token head, and a pooler for the released variant.
 
     Args:
         model: A Hugging Face model with a masked-LM head.
@@ -25,7 +25,7 @@ class SemanticEncoder(MaskedLanguageModel):
     def __init__(self, model: PreTrainedModel, num_classes: int = 1, has_pooler: bool = False) -> None:
         super().__init__(model)
         size = model.config.hidden_size
-        # Heads that nothing trains are not made: data-parallel training waits for the gradient of every parameter.
+        # Untrained heads are not created: data-parallel training waits for the gradient of every parameter.
         self.replaced_head = _replaced_head(size, num_classes) if num_classes else None
         self.pooler = nn.Linear(size, size) if has_pooler else None
 
@@ -36,7 +36,7 @@ class SemanticEncoder(MaskedLanguageModel):
         return logits
 
     def sentence_vectors(self, hidden: Tensor, is_text: Tensor, pooling: Literal["cls", "mean"] = "cls") -> Tensor:
-        """Vectors of rows: ``[rows, length, hidden]`` to ``[rows, hidden]``, of the first token or of all text."""
+        """Sentence vectors: ``[rows, length, hidden]`` to ``[rows, hidden]``, of the first token or of all text."""
         vectors = mean_over(hidden, is_text) if pooling == "mean" else hidden[:, 0]
         return vectors if self.pooler is None else torch.tanh(self.pooler(vectors))
 

@@ -1,6 +1,6 @@
-"""What a sentence encoder has beside its transformer, as sentence-transformers writes it down: pooling, norm, prompts.
+"""Modules of a sentence encoder besides its transformer, as sentence-transformers saves them: pooling, norm, prompts.
 
-The files are copied from one folder to another and never run; what cannot be copied as data is refused.
+The files are copied from one folder to another and never executed; modules that are not plain data are refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from trueneg.files.whole import write_json, write_whole
 
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
-"""Prompts, and which similarity is meant."""
+"""Prompts, and the similarity function."""
 
 LENGTH = "sentence_bert_config.json"
-"""Of the transformer: how long a text it reads."""
+"""Settings of the transformer, with its maximum length."""
 
 POOLING_KEYS = {
     "pooling_mode_cls_token": "cls",
@@ -34,11 +34,11 @@ POOLING_KEYS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
 }
-"""Of releases before 6, in the order in which vectors are put side by side."""
+"""Pooling options of releases before 6, in the order in which vectors are concatenated."""
 
 ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU": nn.GELU, "Sigmoid": nn.Sigmoid}
 LONGEST = 1_000_000
-"""Tokens from which on a tokenizer's ``model_max_length`` means that nobody said."""
+"""A tokenizer's ``model_max_length`` of this or more means that it is not set."""
 
 _COPIED = {".json", ".txt", ".safetensors"}
 _MEND = "save it again with sentence-transformers, or export without it"
@@ -54,16 +54,16 @@ class Module:
 
 
 def is_sentence_encoder(folder: str | Path) -> bool:
-    """Whether a folder is one of sentence-transformers."""
+    """Whether a folder was saved by sentence-transformers."""
     path = Path(folder)
     return any((path / name).exists() for name in (MODULES, SETTINGS, "1_Pooling"))
 
 
 def read_modules(folder: Path) -> list[Module]:
-    """The modules of a sentence encoder, its transformer first; none for another folder.
+    """The modules of a sentence encoder, its transformer first; none for any other folder.
 
     Raises:
-        ModelError: for modules that are not data alone: of classes elsewhere, outside the folder, or pickled.
+        ModelError: for modules that are not plain data: of foreign classes, outside the folder, or pickled.
     """
     if not (folder / MODULES).is_file():
         return []
@@ -90,7 +90,7 @@ def read_modules(folder: Path) -> list[Module]:
 
 
 def copy_modules(source: Path, target: Path) -> bool:
-    """Copy what makes a sentence encoder from one folder to another.
+    """Copy the modules and settings of a sentence encoder from one folder to another.
 
     Returns:
         Whether there was anything to copy.
@@ -117,8 +117,8 @@ def copy_modules(source: Path, target: Path) -> bool:
 
 
 def max_seq_length(folder: Path) -> int | None:
-    """Tokens of a text that a sentence encoder reads; None where it does not say."""
-    # Releases from 6 on say it in the tokenizer, which may become another one.
+    """Maximum number of tokens that a sentence encoder reads; None if it is not set."""
+    # Releases from 6 on set it in the tokenizer, which may be replaced.
     for name, key in ((LENGTH, "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
         length = _settings(folder / name).get(key)
         if isinstance(length, int) and length < LONGEST:
@@ -127,14 +127,14 @@ def max_seq_length(folder: Path) -> int | None:
 
 
 def write_mean_pooling(target: Path, width: int, length: int) -> None:
-    """Write the files of the plainest sentence encoder: the mean over all tokens.
+    """Write the files of the simplest sentence encoder: the mean over all tokens.
 
     Args:
         target: The folder of its transformer.
-        width: Of its vectors.
-        length: Tokens of a text that it reads.
+        width: Dimension of its vectors.
+        length: Maximum number of tokens that it reads.
     """
-    # The names and keys that every release of sentence-transformers reads; newer ones write others.
+    # Names and keys that every release of sentence-transformers reads; newer ones write different ones.
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -146,7 +146,7 @@ def write_mean_pooling(target: Path, width: int, length: int) -> None:
 
 
 def pooling_of(folder: Path) -> list[str]:
-    """How a sentence encoder makes one vector of a text: ``mean``, ``cls``, …; the mean where nothing is said.
+    """Pooling modes of a sentence encoder: ``mean``, ``cls``, …; ``mean`` if none is set.
 
     Raises:
         ModelError: as ``read_modules``.
@@ -160,13 +160,13 @@ def pooling_of(folder: Path) -> list[str]:
 
 
 class SentenceHead(nn.Module):
-    """Token vectors to a sentence's, as the modules of a folder say.
+    """Computes sentence vectors from token vectors, with the modules of a folder.
 
     Args:
-        folder: Of a sentence encoder; of any other one the head is the mean.
+        folder: Folder of a sentence encoder; for any other one the head is the mean.
 
     Raises:
-        ModelError: for a module or a pooling that is not known here.
+        ModelError: for an unsupported module or pooling mode.
     """
 
     def __init__(self, folder: Path) -> None:

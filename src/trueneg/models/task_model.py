@@ -1,4 +1,4 @@
-"""A checkpoint's encoder under a new head for a task, and fine-tuned models read back."""
+"""A checkpoint's encoder with a new head for a task, and loading of fine-tuned models."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def load_for_task(
     attention: str = "sdpa",
     head: str = "transformers",
 ) -> PreTrainedModel:
-    """Put a checkpoint's encoder under a new head of transformers' own, or of one linear layer where that is another.
+    """Load a checkpoint's encoder with a new head: transformers' own, or one linear layer where that is different.
 
-    The head's weights, and a pooler's that the checkpoint lacks, come from torch's random state. A head that the
-    checkpoint has is not used, so that a model fine-tuned on one task starts the next like any other.
+    The weights of the head, and of a pooler that the checkpoint lacks, come from torch's random state. A head of the
+    checkpoint is not used, so that a model fine-tuned on one task starts the next like any other.
 
     Args:
-        auto_class: Of transformers: ``AutoModelForSequenceClassification``, …
+        auto_class: Name of an auto class of transformers: ``AutoModelForSequenceClassification``, …
         source: A run folder, a Hugging Face folder or a hub name.
-        num_outputs: Numbers that the head gives for a row or token.
-        labels: What they stand for, where they are classes.
-        dropout: Of every layer; negative for the checkpoint's own.
-        attention: ``sdpa`` or ``eager``; eager where the architecture has no other.
+        num_outputs: Number of the head's outputs per row or token.
+        labels: Names of the outputs, if they are classes.
+        dropout: Dropout of every layer; negative for the checkpoint's own.
+        attention: ``sdpa`` or ``eager``; eager is used if the architecture has no other.
         head: ``transformers``, or ``linear`` for one layer (``LinearHead``).
 
     Raises:
-        ModelError: if the encoder cannot be loaded, its architecture has no such head, or ``linear`` is no other one.
+        ModelError: if the encoder cannot be loaded, its architecture has no such head, or ``linear`` does not apply.
     """
     path = resolve_checkpoint(source)
     hf = config_of(path)
@@ -70,7 +70,7 @@ def load_for_task(
 
 
 def has_two_layers(model_type: str, auto_class: str) -> bool:
-    """Whether transformers' head is one of two layers where the architecture's authors have one (``LinearHead``)."""
+    """Whether transformers' head has two layers where the architecture's authors use one (``LinearHead``)."""
     return model_type == "electra" and auto_class == "AutoModelForSequenceClassification"
 
 
@@ -89,10 +89,10 @@ def _linear_head(model: Any, source: str) -> LinearHead:
 
 
 def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attention: str = "sdpa") -> PreTrainedModel:
-    """Read back a model that was fine-tuned for a task.
+    """Load a model that was fine-tuned for a task.
 
     Raises:
-        ModelError: if it has no such head, or its labels are others.
+        ModelError: if it has no such head, or other labels.
     """
     path = resolve_checkpoint(source)
     hf = config_of(path)
@@ -107,7 +107,7 @@ def load_finetuned(auto_class: str, source: str, labels: Sequence[str], attentio
 
 
 def labels_of(source: str) -> list[str]:
-    """What a fine-tuned model's classes are called, in order; transformers' own names where nobody named them."""
+    """Names of a fine-tuned model's classes, in order; transformers' default names if none were set."""
     return _labels_of(config_of(resolve_checkpoint(source)))
 
 

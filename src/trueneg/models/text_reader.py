@@ -1,4 +1,4 @@
-"""Whole texts as an encoder sees them: states at every layer, and the vectors that pooling makes of them."""
+"""Encoding of whole texts: hidden states at every layer, and pooled text vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class States:
     Attributes:
         hidden: float32 ``[layers + 1, n, length, hidden]``.
         is_token: bool ``[n, length]``: False for padding.
-        is_special: bool ``[n, length]``: True for the tokens that frame a text ([CLS], [SEP]).
+        is_special: bool ``[n, length]``: True for the start and end tokens of a text ([CLS], [SEP]).
     """
 
     hidden: Tensor
@@ -80,7 +80,7 @@ class TextReader:
 
     @torch.no_grad()
     def states(self, ids: Sequence[Sequence[int]]) -> States:
-        """Read one batch of tokenized texts."""
+        """Encode one batch of tokenized texts."""
         input_ids, mask = (tensor.to(self.model.device) for tensor in padded(ids, self.tokenizer))
         layers = hidden_states(self.model, input_ids, mask)
         ids_of = special_ids(self.tokenizer)
@@ -92,7 +92,7 @@ class TextReader:
 
         Args:
             ids: Token ids of the texts.
-            texts_each: How many texts of at most its length each of them stands for.
+            texts_each: How many texts of at most its length each of them represents.
         """
         lengths = np.array([len(row) for row in ids], dtype=np.int64)
         yield from by_budget(np.argsort(lengths, kind="stable"), lengths * texts_each)
@@ -105,7 +105,7 @@ class TextReader:
         poolings: Sequence[Pooling] = POOLINGS,
         layers: slice = slice(None),
     ) -> dict[Pooling, Floats]:
-        """Encode texts: ``[n, layers + 1, hidden]`` for each pooling, or fewer layers."""
+        """Encode texts: ``[n, layers + 1, hidden]`` for each pooling, or fewer layers if ``layers`` selects some."""
         ids = self.tokenize(texts)
         shape = len(texts), len(range(self.num_layers + 1)[layers]), int(self.model.config.hidden_size)
         found: dict[Pooling, Floats] = {pooling: np.zeros(shape) for pooling in poolings}

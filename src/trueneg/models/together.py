@@ -1,8 +1,9 @@
-"""All substitutes of a word read at once: one reading of its sentence, to which each substitute's pieces are appended.
+"""Vectors of all substitutes of a word from one forward pass: their tokens are appended to the word's sentence.
 
-Putting a substitute into the sentence costs a reading of the sentence. Here the sentence is read as it is; a
-substitute's pieces stand at the word's positions and see the sentence without the word, and nothing sees them. So they
-cost what their own tokens cost. The rest of the sentence has seen the word, not the substitute: that is the difference.
+Reading each substitute in the sentence would cost one forward pass of the sentence per substitute. Here the sentence is
+read unchanged; a substitute's tokens have the word's positions and attend to the sentence without the word, and the
+sentence does not attend to them, so only their own tokens add cost. The difference is that the rest of the sentence has
+seen the word, not the substitute.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from trueneg.models.backbone import first_position, max_length, pair_mask
 from trueneg.models.reading import Span, TextEncoder, by_budget
 
 MAX_PIECES = 64
-"""Pieces of substitutes that are appended to one row."""
+"""Maximum number of substitutes' tokens that are appended to one row."""
 
 _TEXT, _WORD, _PADDING = 0, -1, -2
-"""Groups of tokens; the pieces of a row's substitutes are of groups 1, 2, …"""
+"""Groups of tokens; the tokens of a row's substitutes are in groups 1, 2, …"""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A text, its word, and what could stand in the word's place, as they are read together.
+    """A text, its word, and substitutes for the word, which are read together.
 
     Attributes:
-        number: Of the word, among those that are read.
-        first: Number of the row's first substitute, among those of the word.
-        input_ids: Of the text.
-        is_word: bool ``[text]``: the word's pieces.
-        pieces: Ids of each substitute.
+        number: Index of the word among all words.
+        first: Index of the row's first substitute among those of the word.
+        input_ids: Token ids of the text.
+        is_word: bool ``[text]``: the word's tokens.
+        pieces: Token ids of each substitute.
     """
 
     number: int
@@ -50,7 +51,7 @@ class Row:
 
     @property
     def length(self) -> int:
-        """Tokens of the row: those of the text, then those of all substitutes."""
+        """Number of tokens in the row: those of the text and of all substitutes."""
         return len(self.input_ids) + sum(map(len, self.pieces))
 
 
@@ -58,17 +59,17 @@ class Row:
 def vectors_together(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
 ) -> list[NDArray[np.float32]]:
-    """Vectors of words in their texts and of what could stand in their places, each relative to the rest of its text.
+    """Vectors of words in their texts and of substitutes for them, centered as the encoder's ``center`` says.
 
-    The word's own are those of ``TextEncoder.vectors``, and so are a substitute's that is the word itself.
+    A word's own vectors are those of ``TextEncoder.vectors``, as are those of a substitute that equals the word.
 
     Args:
-        encoder: One for which ``check_together`` has passed.
+        encoder: An encoder for which ``check_together`` has passed.
         spans: Texts and words.
-        substitutes: Of each word.
+        substitutes: Substitutes of each word.
 
     Returns:
-        For each word float32 ``[1 + substitutes, layers, hidden]``, its own first; zeros for what is not seen.
+        For each word float32 ``[1 + substitutes, layers, hidden]``, its own first; zeros for those without tokens.
     """
     shape = len(encoder.layers), int(encoder.model.config.hidden_size)
     found = [np.zeros((1 + len(words), *shape), np.float32) for words in substitutes]
@@ -84,7 +85,7 @@ def vectors_together(
 def row_batches(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
 ) -> Iterator[list[Row]]:
-    """Rows of similar length, so many as one batch holds; a word of many substitutes has several."""
+    """Yield batches of rows of similar length; a word with many substitutes has several rows."""
     parts = list(_parts(encoder, spans, substitutes))
     for chosen, read in encoder.reader.batches([spans[number] for number, _, _ in parts]):
         texts = read.attention_mask.sum(1).tolist()
@@ -100,10 +101,10 @@ def row_batches(
 
 
 def check_together(encoder: TextEncoder) -> None:
-    """Make sure that an encoder can be told what each token may see, and where it stands, by a made-up reading.
+    """Check on dummy input that an encoder respects pairwise attention masks and position ids.
 
     Raises:
-        ModelError: if the text sees its substitutes, or the word in its own place is not the word.
+        ModelError: if the text sees its substitutes, or the word as its own substitute gets other vectors.
     """
     model = encoder.model
     size = int(model.config.vocab_size)
@@ -131,7 +132,7 @@ def check_together(encoder: TextEncoder) -> None:
 def _parts(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, int, list[list[int]]]]:
-    """Rows to read: the word's number, the number of the row's first substitute, and the substitutes' pieces."""
+    """Rows to read: the word's number, the number of the row's first substitute, and the substitutes' tokens."""
 
     @cache
     def pieces_of(text: str) -> list[int]:
@@ -157,15 +158,16 @@ def _groups(is_word: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
 
 
 def read_rows(encoder: TextEncoder, rows: Sequence[Row], dtype: torch.dtype = torch.float32) -> Iterator[Tensor]:
-    """Vectors of one batch of rows, with their gradients.
+    """Vectors of one batch of rows, with gradients.
 
     Args:
-        encoder: One for which ``check_together`` has passed.
-        rows: Of ``row_batches``.
-        dtype: What the encoder computes in.
+        encoder: An encoder for which ``check_together`` has passed.
+        rows: A batch of ``row_batches``.
+        dtype: Dtype in which the encoder computes.
 
     Yields:
-        For each row float32 ``[1 + substitutes, layers, hidden]``, the word's own first; zeros for what is not seen.
+        For each row float32 ``[1 + substitutes, layers, hidden]``, the word's own first; zeros for those without
+        tokens.
     """
     groups = [_groups(row.is_word, row.pieces) for row in rows]
     appended = [[token for part in row.pieces for token in part] for row in rows]
@@ -189,7 +191,7 @@ def read_rows(encoder: TextEncoder, rows: Sequence[Row], dtype: torch.dtype = to
 def _states(
     model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[Tensor], appended: Sequence[list[int]]
 ) -> tuple[Tensor, ...]:
-    """Hidden states of every layer, ``[rows, length, hidden]``: of the text, then of what is appended to it."""
+    """Hidden states of every layer, ``[rows, length, hidden]``: of the text, then of the appended tokens."""
     pad = model.config.pad_token_id
     width = max(len(group) for group in groups)
     ids = torch.full((len(texts), width), pad if isinstance(pad, int) else 0)
@@ -200,7 +202,7 @@ def _states(
         group[line, : len(part)] = part
         at_word = (part == _WORD).nonzero()
         first = int(at_word[0]) if len(at_word) else 0
-        # The number of a piece within its substitute.
+        # The index of a token within its substitute.
         number = torch.arange(len(part)) - torch.searchsorted(part[len(text) :].contiguous(), part) - len(text)
         column = torch.arange(len(part))
         position[line, : len(part)] = torch.where(part > 0, first + number, column)
@@ -219,7 +221,7 @@ def _states(
 
 @contextmanager
 def _relative_to(model: PreTrainedModel, position: Tensor) -> Iterator[None]:
-    """Give MPNet's relative attention the positions of tokens, instead of their order in the row."""
+    """Make MPNet's relative attention use position ids, instead of the order of tokens in the row."""
     if model.config.model_type != "mpnet":
         yield
         return

@@ -1,4 +1,4 @@
-"""Transformers and torch's exporter without their progress bars, reports and remarks about themselves."""
+"""Silence the progress bars, reports and internal warnings of transformers and of torch's exporter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers off standard error while it loads or saves; what matters in its reports is said by us."""
+    """Keep transformers from writing to standard error while it loads or saves; we report what matters ourselves."""
     from transformers.utils import logging as settings
 
     before = settings.get_verbosity()
@@ -27,7 +27,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def quiet_exporter() -> Iterator[None]:
-    """Keep the warnings of torch's ONNX exporter off standard error, which are about its own inside."""
+    """Keep the warnings of torch's ONNX exporter, which are about its internals, off standard error."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

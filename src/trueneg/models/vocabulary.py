@@ -1,4 +1,4 @@
-"""A checkpoint's vocabulary against the corpus's: the same, extended, or refused."""
+"""Compare a checkpoint's vocabulary with the corpus's: accept, extend or refuse it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "voc
 def fit_vocabulary(
     model: PreTrainedModel, source: str, tokenizer: PreTrainedTokenizerFast, extend: bool = False
 ) -> None:
-    """Make sure that a checkpoint speaks the corpus's tokenizer; extend its vocabulary where that is allowed.
+    """Check that a checkpoint's vocabulary matches the corpus's tokenizer; extend it if that is allowed.
 
     Args:
         model: The loaded checkpoint; changed in place if extended.
-        source: Where it is from; its own tokenizer lies there.
-        tokenizer: The corpus's.
+        source: Where the checkpoint, with its own tokenizer, was loaded from.
+        tokenizer: The corpus's tokenizer.
         extend: Allow entries that the checkpoint lacks.
 
     Raises:
-        ModelError: if the two disagree.
+        ModelError: if the two vocabularies disagree.
     """
     own = _own_tokenizer(source)
     added: dict[int, str] = {}
@@ -62,17 +62,17 @@ def fit_vocabulary(
 
 @torch.no_grad()
 def extend_embeddings(model: PreTrainedModel, own: PreTrainedTokenizerFast, added: dict[int, str]) -> None:
-    """Give a model rows for new vocabulary entries, each the mean of the rows of its old pieces.
+    """Add rows for new vocabulary entries to a model, each the mean of the rows of its old pieces.
 
     Args:
         model: Changed in place, its output layer too.
         own: The tokenizer that the model was trained with.
-        added: New id to the entry's text.
+        added: New ids, mapped to the entries' texts.
 
     Raises:
         ModelError: for a head that transformers cannot enlarge.
 
-    Source: averaging is what Hewitt (2021) shows to keep the old distribution bounded; random rows do not.
+    Source: Hewitt (2021) shows that averaging keeps the change of the old distribution bounded; random rows do not.
     """
     if hasattr(model, "lm_predictions"):
         # transformers would enlarge that head's hidden layer instead of its bias.
@@ -87,7 +87,7 @@ def extend_embeddings(model: PreTrainedModel, own: PreTrainedTokenizerFast, adde
         if getattr(output, "bias", None) is not None:
             tables.append(output.bias)
     for index, token in added.items():
-        # In running text a word follows a space, which byte-level vocabularies make a part of its first piece.
+        # In running text a word follows a space, which is part of its first piece in byte-level vocabularies.
         pieces = own(f" {token}", add_special_tokens=False)["input_ids"] or [own.unk_token_id]
         for table in tables:
             table[index] = table[pieces].mean(0)

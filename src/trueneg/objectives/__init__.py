@@ -17,7 +17,7 @@ ABOUT = {
     "electra": "a generator predicts masked words, the discriminator finds which tokens it replaced",
     "cline": "predict masked words, find replaced ones, and contrast a text with views of it",
 }
-"""Name to what it is."""
+"""Name to description."""
 
 OBJECTIVES = Registry(
     "objective",
@@ -33,10 +33,10 @@ OBJECTIVES = Registry(
 
 
 def objective_kind(name: str) -> ObjectiveKind:
-    """Load what a run needs to know of an objective.
+    """Load the registry entry of an objective.
 
     Raises:
-        ConfigError: for an unknown objective, with the closest one; for a plugin's that is no ``ObjectiveKind``.
+        ConfigError: for an unknown objective, naming the closest one; for a plugin's that is not an ``ObjectiveKind``.
     """
     kind = OBJECTIVES.load(name)
     if not (isinstance(kind, type) and callable(getattr(kind, "make_objective", None))):
@@ -46,7 +46,7 @@ def objective_kind(name: str) -> ObjectiveKind:
 
 
 def with_objective(config: PretrainConfig, name: str) -> PretrainConfig:
-    """Change what is minimised: another objective brings its own masking and kind of prediction.
+    """Change the objective; another one sets its own masking shares and kind of prediction.
 
     Raises:
         ConfigError: for an unknown objective.

@@ -1,4 +1,4 @@
-"""What an objective is: it corrupts rows, says what it will count, and returns sums."""
+"""Base class of objectives: corrupt rows, report the denominator of each term, and return sums."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ Batch = TypeVar("Batch")
 Sums = dict[str, Tensor]
 
 EPS = 1e-6
-"""What a sum is divided by at least."""
+"""Smallest denominator of a term."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one forward pass adds up to.
+    """Sums of one forward pass.
 
-    Every value is a float32 scalar on the device: a *sum* over the batch, never a mean, so that micro-batches
-    and processes add up to the same whole.
+    Every value is a float32 scalar on the device: a *sum* over the batch, never a mean, so that the values of
+    micro-batches and processes can be added.
     """
 
     terms: Sums
-    """What is minimised, each to be divided by its denominator."""
+    """Terms of the loss, each to be divided by its denominator."""
     stats: Sums = field(default_factory=dict)
-    """What is reported."""
+    """Statistics for the log."""
     then: Any = None
-    """What the next update of the same step reads, of an objective that alternates; None for no other."""
+    """For an alternating objective, the batch of the step's next update; None if there is none."""
 
 
 class Objective(nn.Module, ABC, Generic[Given, Batch]):
-    """Terms to be minimised.
+    """A training objective: the terms of a loss.
 
-    ``weights`` says how much of each term the loss has; terms without a weight count once. An objective owns
-    what it learns besides the encoder, so that it stands in checkpoints and in data-parallel training. ``Given`` is
-    what is read, ``Batch`` what the model sees.
+    ``weights`` are the factors of the terms in the loss; a term without one has weight 1. Parameters that are learned
+    besides the model's belong to the objective, so that checkpoints and data-parallel training include them. ``Given``
+    is the type of the rows as read, ``Batch`` that of the model's input.
     """
 
     weights: Mapping[str, float]
     needs_reader: ClassVar[bool] = False
-    """Whether it is given more than plain rows: its kind's ``make_reader`` makes that of them."""
+    """Whether it needs more than plain rows: its kind's ``make_reader`` then makes the reader."""
     alternates: bool = False
-    """Whether a step updates the model's parts one after the other: in training, ``forward`` then returns the terms of
-    the first with what the next one's ``forward`` reads (``Outcome.then``); in evaluation all terms at once."""
+    """Whether a step updates the model's parts one after the other. In training, ``forward`` then returns the terms of
+    the first part and the batch of the next update (``Outcome.then``); in evaluation, all terms at once."""
 
     @property
     def depends_on_micro_batch(self) -> bool:
-        """Whether what is minimised depends on how many rows a micro-batch has, as no sum over rows does."""
+        """Whether the loss depends on the number of rows per micro-batch; a sum over rows does not."""
         return False
 
     @abstractmethod
     def corrupt(self, rows: Given) -> Batch:
-        """Make what the model will see: a pure function of the rows and their keys."""
+        """Make the model's input: a pure function of the rows and their keys."""
 
     @abstractmethod
     def counts(self, batch: Batch) -> Sums:
@@ -67,17 +67,17 @@ class Objective(nn.Module, ABC, Generic[Given, Batch]):
         """Sums of each term over this batch."""
 
     def attach(self, model: Any) -> None:
-        """See the model that is about to be trained, once, before its first step and before a checkpoint is read."""
+        """Receive the model to be trained, once, before the first step and before a checkpoint is loaded."""
 
     def after_step(self, model: Any) -> None:
-        """See the model after each optimizer step."""
+        """Receive the model after each optimizer step."""
 
     def expensive_metrics(self, model: Any) -> dict[str, float]:
-        """Readings for the log that are too dear for every step."""
+        """Metrics for the log that are too expensive for every step."""
         return {}
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """What a user should look at in a record of the log; empty for nothing."""
+        """Warning about a record of the log; empty if there is none."""
         return ""
 
 
@@ -94,11 +94,11 @@ class TrainingModule(nn.Module, Generic[Batch]):
         self.objective = objective
 
     def forward(self, batch: Batch, counts: Sums) -> tuple[Tensor, Outcome]:
-        """Loss of this micro-batch's share of the step, and its sums."""
+        """This micro-batch's share of the step's loss, and its sums."""
         outcome: Outcome = self.objective(self.model, batch)
         weights = self.objective.weights
         loss = torch.stack(
-            # Weights may count less than a whole row; a term without any is 0.
+            # Weighted counts can be below 1; a term with count 0 is 0.
             [weights.get(name, 1.0) * value / counts[name].clamp(min=EPS) for name, value in outcome.terms.items()]
         ).sum()
         return loss, Outcome(_detached(outcome.terms), _detached(outcome.stats), outcome.then)

@@ -33,34 +33,34 @@ TERMS = ("mlm", "rtd", "contrast")
 
 @dataclass(frozen=True)
 class ClineBatch:
-    """Masked rows, and the views that are read beside them."""
+    """Masked rows and their views."""
 
     masked: MaskedRows
     views: tuple[View, ...]
     """The synonym view and, unless negatives are other rows, the antonym view."""
     trust: Trust | None = None
-    """What the guard makes of them."""
+    """The guard's trust in them; None without a guard."""
 
 
 class Cline(Objective[Views, ClineBatch]):
-    """Predict masked words, find replaced ones, and keep the original near the view that means the same.
+    """Predict masked words, find replaced ones, and keep the original close to the view with the same meaning.
 
-    ``paper``: Eq. 4 over all tokens of both views with a sigmoid, Eq. 6 over raw vectors of the first token.
-    ``released``: three classes over the words that might have been replaced, and a binary cross-entropy of pooled
-    vectors, as the authors' code has it (see ``contrast.released_loss``). By default the original is read masked, as
-    the authors' code does: three rows a row. ``original="clean"`` contrasts the vector of the text itself, x_ori of
-    Eq. 5 and 6, which is one more row to read: up to a third more time a step.
+    ``paper``: Eq. 4 with a sigmoid over all tokens of both views, Eq. 6 over raw vectors of the first token.
+    ``released``: three classes over the words that could have been replaced, and a binary cross-entropy of pooled
+    vectors, as in the authors' code (see ``contrast.released_loss``). By default the contrast uses the masked original,
+    as the authors' code does: three rows per row of text. ``original="clean"`` uses the text itself, x_ori of Eq. 5 and
+    6, which is one more row to encode: up to a third more time per step.
 
     Args:
-        masked_lm: Masking, with its correction and regularizers.
-        config: Variant, what is left out, similarity, negatives, weights.
-        guard: Weighs each row's ``contrast`` by how far its views can be trusted. ``released`` also leaves out of
-            ``rtd`` the words whose class it doubts; in ``paper`` what was replaced is replaced whatever it means.
+        masked_lm: The masked-LM objective, with its correction and regularizers.
+        config: Variant, ablations, similarity, negatives, weights.
+        guard: Weighs each row's ``contrast`` by the trust in its views. With ``released``, words whose class it doubts
+            are left out of ``rtd``; in ``paper``, a replaced word counts as replaced whatever it means.
 
     Terms: ``mlm`` (nats) over masked positions; ``rtd`` over tokens of the views that are not padding (``released``: of
-    candidate words); ``contrast`` over rows that have a negative, or their weights. With learned weights each is
-    multiplied by ``exp(-s)`` (Eq. 7), and ``balance`` adds the ``s`` up (``released``: those above 0), a row's share
-    for each row. The ``s`` are in checkpoints and resume; a new run that continues the model starts them at 0 again.
+    candidate words); ``contrast`` over rows that have a negative, or over their weights. With learned weights, each
+    term is multiplied by ``exp(-s)`` (Eq. 7), and ``balance`` is the sum of the ``s`` (``released``: of those above 0)
+    for each row. The ``s`` are saved in checkpoints; a new run that continues the model starts them at 0 again.
     """
 
     needs_reader = True
@@ -83,12 +83,12 @@ class Cline(Objective[Views, ClineBatch]):
 
     @property
     def depends_on_micro_batch(self) -> bool:
-        """If the masked LM's does, or a row is contrasted with the others beside it."""
+        """True if the masked LM's does, or if a row is contrasted with the others of its micro-batch."""
         has_others = self.config.in_batch_negatives or self.config.negatives == "random"
         return self.masked_lm.depends_on_micro_batch or ("contrast" in self.terms and has_others)
 
     def corrupt(self, rows: Views) -> ClineBatch:
-        """Mask the original; take the views that are read, and judge them."""
+        """Mask the original, select the views that are used, and let the guard judge them."""
         needs_antonym = self.config.negatives == "antonyms"
         views = (rows.synonym, rows.antonym) if needs_antonym else (rows.synonym,)
         trust = None if self.guard is None else self.guard(rows.rows, views)
@@ -107,7 +107,7 @@ class Cline(Objective[Views, ClineBatch]):
         return counts
 
     def forward(self, model: SemanticEncoder, batch: ClineBatch) -> Outcome:
-        """Sums over the batch: original and views are read in one pass."""
+        """Sums over the batch; original and views are encoded in one pass."""
         masked, num_rows = batch.masked, len(batch.masked.input_ids)
         clean = [masked.rows] if self._reads_clean else []
         ids = [masked.input_ids, *(view.input_ids for view in batch.views), *(rows.input_ids for rows in clean)]
@@ -132,26 +132,26 @@ class Cline(Objective[Views, ClineBatch]):
         return Outcome(self._weighed(terms, num_rows), stats)
 
     def attach(self, model: SemanticEncoder) -> None:
-        """Show the model to the detectors."""
+        """Pass the model to the detectors."""
         self.masked_lm.attach(model)
         if self.guard is not None:
             self.guard.detector.attach(model)
 
     def after_step(self, model: SemanticEncoder) -> None:
-        """Show the changed model to the detectors."""
+        """Pass the updated model to the detectors."""
         self.masked_lm.after_step(model)
         if self.guard is not None:
             self.guard.detector.after_step(model)
 
     def expensive_metrics(self, model: SemanticEncoder) -> dict[str, float]:
-        """The masked LM's readings, and the learned weights."""
+        """Metrics of the masked LM, and the learned weights."""
         scales = self.log_scales.detach().exp().reciprocal().tolist() if self.log_scales.requires_grad else ()
         return self.masked_lm.expensive_metrics(model) | {
             f"weight_{name}": scale for name, scale in zip(self.terms, scales, strict=False)
         }
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """The masked LM's."""
+        """Warnings of the masked LM."""
         return self.masked_lm.warning_for(readings)
 
     def _weighed(self, terms: Sums, num_rows: int) -> Sums:
@@ -163,7 +163,7 @@ class Cline(Objective[Views, ClineBatch]):
         return {**terms, **weighed, "balance": scales.sum() * num_rows}
 
     def _is_judged(self, batch: ClineBatch) -> Tensor:
-        """Which tokens of the views, one below the other, ``rtd`` is about."""
+        """Whether ``rtd`` covers each token of the views, which are concatenated along the batch."""
         is_judged = torch.cat([view.segments > 0 for view in batch.views])
         if self.config.variant == "released":
             is_judged = is_judged & torch.cat([view.is_candidate for view in batch.views])
@@ -172,7 +172,7 @@ class Cline(Objective[Views, ClineBatch]):
         return is_judged
 
     def _detect(self, model: SemanticEncoder, hidden: Tensor, batch: ClineBatch) -> tuple[Tensor, Sums]:
-        """Sum of Eq. 4 over the views, and what is reported of it."""
+        """Sum of Eq. 4 over the views, and its statistics."""
         labels = torch.cat([view.labels for view in batch.views])
         is_judged = self._is_judged(batch)
         logits = model.replaced_logits(hidden).float()
@@ -188,19 +188,19 @@ class Cline(Objective[Views, ClineBatch]):
         return loss, detection_stats(score, is_replaced, is_judged.float())
 
     def _has_negative(self, batch: ClineBatch) -> Tensor:
-        """Rows whose negative is not their own text, bool ``[rows]``: a word was replaced, or there is another row."""
+        """Whether each row's negative differs from its text, bool ``[rows]``: by a replaced word or as another row."""
         if self.config.negatives == "antonyms":
             return (batch.views[1].labels != KEPT).any(1)
         ids = batch.masked.input_ids
         return torch.full(ids.shape[:1], len(ids) > 1, device=ids.device)
 
     def _pair_weights(self, batch: ClineBatch) -> Tensor:
-        """How much of each row's contrast counts, float32 ``[rows]``: its trust, and nothing without a negative."""
+        """Weight of each row's contrast, float32 ``[rows]``: its trust, and 0 without a negative."""
         weights = self._has_negative(batch).float()
         return weights if batch.trust is None else weights * batch.trust.rows
 
     def _contrast(self, vectors: Tensor, has_negative: Tensor, weights: Tensor) -> tuple[Tensor, Sums]:
-        """Sum of Eq. 6, and in how many rows the synonym view is nearer: ``vectors`` is ``[2 or 3, rows, hidden]``."""
+        """Sum of Eq. 6, and the number of rows whose synonym view is closer, for vectors ``[2 or 3, rows, hidden]``."""
         config, original, synonym = self.config, vectors[0], vectors[1]
         negative = vectors[2] if len(vectors) > 2 else original.roll(1, 0)
         if config.variant == "released":
@@ -218,7 +218,7 @@ class Cline(Objective[Views, ClineBatch]):
             losses = contrast_loss(positive, torch.cat(negatives, 1))
         with torch.no_grad():
             stats = {
-                # The plain loss whatever the guard says, so that runs can be compared.
+                # The loss without the guard's weights, so that runs can be compared.
                 "raw_contrast": (losses * has_negative).sum(),
                 "num_triplets_right": ((positive > wrong) & has_negative).sum().float(),
                 "num_pairs": has_negative.sum().float(),
@@ -229,7 +229,7 @@ class Cline(Objective[Views, ClineBatch]):
 
 @torch.no_grad()
 def _replaced(views: tuple[View, ...]) -> Sums:
-    """Tokens of each view, how many of them were put there, and how many did not fit any more."""
+    """Number of tokens of each view, of those in replaced words, and of those cut at the row's end."""
     sums = {}
     for name, label, view in zip(("synonym", "antonym"), (SYNONYM, ANTONYM), views, strict=False):
         sums[f"num_{name}_tokens"] = (view.segments > 0).sum().float()
@@ -241,7 +241,7 @@ def _replaced(views: tuple[View, ...]) -> Sums:
 
 @torch.no_grad()
 def _trusted(batch: ClineBatch) -> Sums:
-    """Trust in each kind of view, and the share of replaced tokens that were judged."""
+    """Trust in each kind of view, and the numbers of judged words and of replaced tokens."""
     if batch.trust is None:
         return {}
     sums = {
@@ -254,7 +254,7 @@ def _trusted(batch: ClineBatch) -> Sums:
 class ClineKind(ObjectiveKind):
     """CLINE's encoder over rows with their views."""
 
-    # Wang et al. 2021, section 3.2: masked as BERT.
+    # Wang et al. 2021, section 3.2: masked as in BERT.
     defaults = replace(MASKED_LM, name="cline")
     needs_tags = True
     card = "by contrastive learning with semantic negatives (CLINE)"
@@ -263,7 +263,7 @@ class ClineKind(ObjectiveKind):
         """Make the objective that a configuration describes.
 
         Raises:
-            ConfigError: for options that the released variant does not have, or a guard that is none.
+            ConfigError: for options that the released variant does not have, or an invalid guard.
         """
         cline = config.cline
         if cline.variant == "released" and (cline.similarity != "dot" or cline.in_batch_negatives):
@@ -286,7 +286,7 @@ class ClineKind(ObjectiveKind):
         return ViewReader(make_substitution(objective.cline.views, rows.tags, tokenizer, objective.correction.wordnet))
 
     def check(self, config: PretrainConfig, micro_batch: int) -> None:
-        """Refuse to contrast a row with the others of its micro-batch where there are none."""
+        """Refuse to contrast a row with the others of its micro-batch if there are none."""
         cline = config.objective.cline
         if (cline.negatives == "random" or cline.in_batch_negatives) and micro_batch < 2:
             raise ConfigError(
@@ -296,6 +296,6 @@ class ClineKind(ObjectiveKind):
 
 
 def _shape(config: ClineConfig) -> tuple[int, bool]:
-    """Give the classes of the head over replaced tokens, and whether there is a pooler."""
+    """Return the number of classes of the replaced-token head, and whether there is a pooler."""
     is_released = config.variant == "released"
     return (3 if is_released else 1) if config.rtd else 0, is_released and config.contrast

@@ -1,4 +1,4 @@
-"""Contrast of sentence vectors: the original is near the synonym view and far from the antonym view."""
+"""Contrastive losses of sentence vectors: the original close to the synonym view and far from the antonym view."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.nn import functional
 def similarities(
     left: Tensor, right: Tensor, kind: Literal["dot", "cosine"] = "dot", temperature: float = 1.0
 ) -> Tensor:
-    """Similarity of vectors of the same place, float32 ``[*]``: log f of Eq. 5.
+    """Similarity of vectors pair by pair, float32 ``[*]``: log f of Eq. 5.
 
     Args:
         left: ``[*, hidden]``.
         right: The same shape.
         kind: ``dot`` is the paper's; a ``cosine`` is at most 1 over the temperature.
-        temperature: Divides.
+        temperature: Divides the similarities.
     """
     left, right = left.float(), right.float()
     if kind == "cosine":
@@ -34,7 +34,7 @@ def contrast_loss(positive: Tensor, negatives: Tensor) -> Tensor:
 
     Args:
         positive: ``[rows]``.
-        negatives: ``[rows, number]``; minus infinity for one that is none.
+        negatives: ``[rows, number]``; minus infinity for an entry to ignore.
 
     Example:
         >>> contrast_loss(torch.tensor([2.0]), torch.tensor([[2.0]]))
@@ -46,7 +46,7 @@ def contrast_loss(positive: Tensor, negatives: Tensor) -> Tensor:
 def released_loss(original: Tensor, view: Tensor, is_same_meaning: bool) -> Tensor:
     """What the authors' code minimises instead: binary cross-entropy of ``mean(h * h')``, float32 ``[rows]``.
 
-    After a pooler's tanh that logit lies within -1 and 1, so a pair costs at least ``log(1 + e^-1)`` = 0.313 nats.
+    After a pooler's tanh the logit is between -1 and 1, so a pair's loss is at least ``log(1 + e^-1)`` = 0.313 nats.
     """
     logits = (original.float() * view.float()).mean(-1)
     target = torch.full_like(logits, float(is_same_meaning))

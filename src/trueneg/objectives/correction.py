@@ -1,4 +1,4 @@
-"""Hard correction: what a detector credits is not punished (Zhang et al. 2023, Eq. 2, App. A)."""
+"""Hard correction: predictions that a detector credits are not penalised (Zhang et al. 2023, Eq. 2, App. A)."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from trueneg.errors import ConfigError, unknown_name
 
 
 class HardCorrection(nn.Module):
-    """Takes false negatives out of the masked-LM loss, and out of ELECTRA's labels.
+    """Removes false negatives from the masked-LM loss and from ELECTRA's labels.
 
     With gold token w, prediction r and credit c(w, r) of a masked position, the loss there is
 
-    - ``drop``, the paper's Eq. 2: ``-log p(w)`` if c < 1/2, else nothing;
+    - ``drop``, the paper's Eq. 2: ``-log p(w)`` if c < 1/2, else 0;
     - ``down_weight``: ``-(1 - c) log p(w)``;
-    - ``marginal``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and what the detector accepts in its place
-      (a = credit): the mass may lie on any of them, and still there is something to learn;
+    - ``marginal``: ``-log sum_v a(v) p(v)`` over gold (a = 1) and the substitutes that the detector accepts
+      (a = credit): the probability mass may lie on any of them, and there is still a loss to learn from;
     - ``soft_targets``: ``-sum_v a(v) log p(v) / sum_v a(v)`` over the same: the target is spread over them;
-    - ``restrict``: ``-log p(w)``; credit restricts what label smoothing spreads the target over (``Smoothing``).
+    - ``restrict``: ``-log p(w)``; credit restricts the tokens that label smoothing spreads the target over
+      (``Smoothing``).
 
-    A position that adds no loss adds no gradient, and still counts in the denominator: it was judged correct.
-    ``marginal`` and ``soft_targets`` ask the detector what may stand there, whatever was predicted, and read those
-    logits only.
-    ``denominator="kept"`` divides by the positions that are left instead (an ignore-index mean, as App. A's
-    "convert the labels … into -100" implies). What is left is only known after the forward pass, so that mean is taken
+    A position without loss has no gradient, but still counts in the denominator: it was judged correct.
+    ``marginal`` and ``soft_targets`` ask the detector for substitutes regardless of the prediction, and use the logits
+    of these only. ``denominator="kept"`` divides by the remaining positions instead (an ignore-index mean, as App. A's
+    "convert the labels … into -100" implies). Their number is only known after the forward pass, so that mean is taken
     per micro-batch, and gradient accumulation changes it.
 
     Args:
         detector: Gives the credit.
         use: ``drop``, ``down_weight``, ``marginal``, ``soft_targets`` or ``restrict``.
         denominator: ``masked`` or ``kept``.
-        discriminator: What credit does to ELECTRA's label of a replaced token: it becomes ``original``
-            (App. A), leaves the loss (``ignore``), or becomes ``1 - credit`` (``soft``); ``position``: original, too
-            where another token stands there than the one that has the credit.
+        discriminator: Effect of credit on ELECTRA's label of a replaced token: it becomes ``original`` (App. A), is
+            left out of the loss (``ignore``), or becomes ``1 - credit`` (``soft``). ``position`` is ``original`` also
+            where another token was inserted than the credited one.
 
-    Example: credit 1 takes the second position out.
+    Example: credit 1 removes the second position.
         >>> import torch
         >>> from trueneg.objectives.correction import weigh
         >>> weigh(torch.tensor([2.0, 3.0]), credit=torch.tensor([0.0, 1.0]), use="drop")
@@ -72,7 +72,7 @@ class HardCorrection(nn.Module):
     def assess(
         self, predicted: Tensor, batch: MaskedRows, listed: Tensor | None = None
     ) -> tuple[Tensor, Proposals | None]:
-        """Ask the detector once for all that the loss and the labels need, without gradient.
+        """Query the detector once for all that the loss and the labels need, without gradient.
 
         Args:
             predicted: int64 ``[batch, slots]``.
@@ -80,8 +80,8 @@ class HardCorrection(nn.Module):
             listed: Tokens of a distribution that ``restrict`` restricts, int64 ``[batch, slots, n]``.
 
         Returns:
-            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and what may stand there: for
-            ``marginal`` and ``soft_targets`` what the detector lists, for ``restrict`` what is listed.
+            Credit of mispredicted positions, 0 elsewhere, float32 ``[batch, slots]``; and substitutes: for ``marginal``
+            and ``soft_targets`` those that the detector lists, for ``restrict`` those ``listed``, else None.
         """
         with torch.no_grad():
             is_mispredicted = (predicted != batch.gold) & batch.is_masked
@@ -108,7 +108,7 @@ class HardCorrection(nn.Module):
 
         Args:
             token_loss: ``-log p(gold)``, float32 ``[batch, slots]``.
-            logits: Of gold and of what is proposed, float32 ``[batch, slots, 1 + n]``, where something is.
+            logits: Logits of gold and the proposed tokens, float32 ``[batch, slots, 1 + n]``; None without proposals.
             credit: From ``assess``.
             proposals: From ``assess``.
             batch: The masked rows.
@@ -140,13 +140,13 @@ class HardCorrection(nn.Module):
         if self.use == "soft_targets":
             spread = token_loss + (acceptance * (log_normaliser - others)).sum(-1)
             return spread / (1 + acceptance.sum(-1))
-        # log 0 = -inf drops what is not accepted; gold is always there, so the sum is never empty.
+        # log 0 = -inf drops tokens that are not accepted; gold is always included, so the sum is never empty.
         accepted = torch.cat([gold_logit, others + acceptance.log()], dim=2)
         return log_normaliser.squeeze(-1) - accepted.logsumexp(2)
 
 
 def weigh(loss: Tensor, credit: Tensor, use: Literal["drop", "down_weight"]) -> Tensor:
-    """Loss times (1 - credit), with credit made 0 or 1 for ``drop``."""
+    """Loss times (1 - credit), with credit rounded to 0 or 1 for ``drop``."""
     forgiven = (credit >= 0.5).to(loss.dtype) if use == "drop" else credit
     return loss * (1 - forgiven)
 
@@ -159,7 +159,7 @@ def corrected_labels(
     Args:
         is_replaced: The inserted token differs from gold, bool ``[batch, slots]``.
         credit: float32 ``[batch, slots]``.
-        how: ``original`` and ``position`` call an accepted replacement original, ``ignore`` leaves it out, ``soft``
+        how: ``original`` and ``position`` label an accepted replacement original, ``ignore`` leaves it out, ``soft``
             gives it the target 1 - credit.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How far a row's views can be trusted, told by a detector: a synonym view that moved, an antonym view that did not."""
+"""A detector's trust in a row's views: low if the synonym view changes the meaning, or the antonym view keeps it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from trueneg.lexicon.surface import surfaces
 
 @dataclass(frozen=True)
 class Trust:
-    """What a detector makes of views."""
+    """A detector's trust in views."""
 
     views: Tensor
     """Trust in each row's views, float32 ``[rows, views]`` in [0, 1]."""
     is_doubted: Tensor
-    """bool ``[views * rows, length]``, one view below the other: put there as what the detector says it is not."""
+    """bool ``[views * rows, length]``, views concatenated: a replacement whose label the detector contradicts."""
     num_judged: Tensor
-    """Replaced words that it judged, float32 scalar."""
+    """Number of replaced words that were judged, float32 scalar."""
 
     @property
     def rows(self) -> Tensor:
@@ -38,17 +38,17 @@ class Trust:
 
 
 class Guard(nn.Module):
-    """Weighs views by the credit of what was put there.
+    """Weighs views by the credit of their replacements.
 
-    A synonym view is trusted as far as the mean credit of its replaced words goes, an antonym view as far as that
-    misses 1. Only words of one token, by one token, both alphabetic and of three letters or more, are put to the
-    detector, both views at once; a view without any is trusted wholly. A detector that credits opposites, as those that
-    compare contexts do, is to be combined with ``& !antonym``.
+    Trust in a synonym view is the mean credit of its replacements; in an antonym view, 1 minus that. The detector
+    judges both views in one call, and only replacements of one token by one token, both alphabetic words of three
+    letters or more; a view without any has trust 1. Combine a detector that credits opposites, as those that compare
+    contexts do, with ``& !antonym``.
 
     Args:
-        detector: Says how acceptable a substitution is.
-        kinds: Of each token: ``detectors.rowtext.substitution_kinds``.
-        floor: The least trust.
+        detector: Gives credit to a substitution.
+        kinds: Kind of each token, from ``detectors.rowtext.substitution_kinds``.
+        floor: Smallest trust in a view.
     """
 
     def __init__(self, detector: Detector, kinds: Tensor, floor: float = 0.0) -> None:
@@ -72,7 +72,7 @@ class Guard(nn.Module):
             & are_alike(self._kinds, gold, predicted)
             & (gold != predicted)
         )
-        # Not masked rows of training: a place may come twice, once for each view.
+        # Unlike in masked rows of training, a position may occur twice, once for each view.
         batch = MaskedRows(
             rows, rows.input_ids, at, gold, is_judged, is_judged, torch.zeros_like(at, dtype=torch.float)
         )
@@ -94,8 +94,8 @@ def make_guard(config: ObjectiveConfig, tokenizer: PreTrainedTokenizerFast) -> G
     """Make the guard that ``cline.guard`` describes.
 
     Raises:
-        ConfigError: for a malformed specification, or ``annotated``, which knows predictions only.
-        LexiconError, ModelError: if what it is made from is not there.
+        ConfigError: for a malformed specification, or ``annotated``, which covers predictions only.
+        LexiconError, ModelError: if a file or model that it needs is missing.
     """
     cline = config.cline
     if any(leaf.name == "annotated" for leaf in leaves(parse(cline.guard))):
@@ -114,7 +114,7 @@ def _source(view: View) -> Tensor:
 
 
 def _is_single(source: Tensor) -> Tensor:
-    """Whether no other token has a token's source: bool, of the same shape. Those that share one are neighbours."""
+    """Whether no other token has the same source: bool, of the same shape. Tokens that share one are adjacent."""
     is_single = torch.ones_like(source, dtype=torch.bool)
     is_same = source[:, 1:] == source[:, :-1]
     is_single[:, 1:] &= ~is_same

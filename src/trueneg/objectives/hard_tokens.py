@@ -15,32 +15,32 @@ from trueneg.models.reading import weights_digest
 
 
 class HardTokens(nn.Module):
-    """Finds what a frozen model gets wrong, or is unsure of, when it reads the text as it is.
+    """Finds the tokens that a frozen model gets wrong, or is unsure of, when it reads the unmasked text.
 
     The self-questioning of Self-Evolution (Zhong et al. 2023): the model that a run continues reads each sentence
     without masks; a token that it does not predict (by correctness), or whose probability is below a bound (by
-    confidence), is one that it has not learned. Where a row has fewer than are to be masked, others are masked, too.
+    confidence), is not learned yet. If a row has fewer of them than are to be masked, others are masked too.
 
     Args:
-        judge: The model that reads; it is not trained.
-        below: Probability under which a token is hard; 0 for tokens that are not the most probable ones.
-        max_logits_mb: See ``logits_of``: there are logits at every token.
+        judge: The frozen model.
+        below: Probability below which a token is hard; 0 for tokens that are not the most probable ones.
+        max_logits_mb: See ``logits_of``; logits are computed at every token.
     """
 
     def __init__(self, judge: MaskedLanguageModel, below: float = 0.0, max_logits_mb: float = AUTO) -> None:
         super().__init__()
         self.below, self.max_logits_mb = below, max_logits_mb
-        # No submodule: it is neither trained nor written into checkpoints.
+        # Not a submodule: it is neither trained nor saved in checkpoints.
         self._judge = [judge.requires_grad_(False).eval()]
 
     @classmethod
     def from_config(
         cls, config: MaskingConfig, tokenizer: PreTrainedTokenizerFast, max_logits_mb: float = AUTO
     ) -> HardTokens | None:
-        """Make what a configuration describes; None for nothing.
+        """Make the judge of hard tokens that a configuration describes; None without one.
 
         Raises:
-            ModelError: if the model is not there, or its vocabulary is not the tokenizer's.
+            ModelError: if the model is missing, or its vocabulary is not the tokenizer's.
         """
         if not config.hard_for:
             return None
@@ -49,21 +49,21 @@ class HardTokens(nn.Module):
 
     @property
     def frozen(self) -> list[MaskedLanguageModel]:
-        """The model that reads."""
+        """The frozen model."""
         return self._judge
 
     def digest(self) -> str:
-        """Name the model's weights, under which alone a run goes on."""
+        """Digest of the model's weights, without which a run does not resume."""
         return weights_digest(self._judge[0])
 
     def attach(self, model: MaskedLanguageModel) -> None:
-        """Go where the model that is about to be trained is."""
+        """Move the frozen model to the device of the model to be trained."""
         self._judge[0].to(model.embeddings.device)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a reading of its own, before the step's
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a separate pass before the step's
     @torch.no_grad()
     def forward(self, rows: Rows) -> Tensor:
-        """Tell which tokens are hard: bool ``[batch, length]``."""
+        """Whether each token is hard, bool ``[batch, length]``."""
         (judge,), ids = self._judge, rows.input_ids
         everywhere = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         logits = logits_at(judge, judge.encode(ids, rows), everywhere, self.max_logits_mb)

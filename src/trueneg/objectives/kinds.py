@@ -1,4 +1,4 @@
-"""What a run needs to know of an objective: its model, its rows, its defaults, and what it leaves behind."""
+"""What a run needs to know about an objective: its model, rows, defaults and exported checkpoint."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from trueneg.objectives.base import Objective
 
 
 class ObjectiveKind(ABC):
-    """An objective's entry in the registry: everything that a run asks of an objective by its name.
+    """An objective's entry in the registry: everything that a run looks up by the objective's name.
 
-    The defaults are those of a masked language model over plain rows, so that a subclass says only what differs.
-    The first line of its docstring is what ``trueneg list objectives`` shows.
+    The defaults are those of a masked language model over plain rows, so that a subclass overrides only what differs.
+    ``trueneg list objectives`` shows the first line of a plugin's docstring.
     """
 
     defaults: ClassVar[ObjectiveConfig]
-    """What ``--objective NAME`` starts from: masking shares and the kind of prediction."""
+    """Defaults that ``--objective NAME`` sets: masking shares and the kind of prediction."""
     Options: ClassVar[type[Any] | None] = None
-    """A frozen dataclass of options of its own, given as ``objective.options=key=value,key=value``."""
+    """A frozen dataclass of the objective's own options, given as ``objective.options=key=value,key=value``."""
     needs_tags: ClassVar[bool] = False
-    """Whether rows are read with the tags of their words."""
+    """Whether rows are read with their part-of-speech tags."""
     card: ClassVar[str] = "with an objective of its own"
-    """How a model was trained, in its card: "A text encoder pre-trained ..."."""
+    """Completes "A text encoder pre-trained ..." in the model card."""
     is_baseline: ClassVar[bool] = False
-    """Whether a run without correction and regularization is the papers' baseline, which its card says."""
+    """Whether a run without correction and regularization is the papers' baseline; the model card says so."""
     auto_class: ClassVar[str] = "AutoModelForMaskedLM"
-    """Of transformers: what loads ``hf/`` with its head."""
+    """The class of transformers that loads ``hf/`` with its head."""
     masked_lm_folder: ClassVar[str] = ""
-    """Where in ``hf/`` the masked language model is; empty for ``hf/`` itself."""
+    """Subfolder of ``hf/`` with the masked language model; empty for ``hf/`` itself."""
     tag: ClassVar[str] = "fill-mask"
-    """The hub's tag of its models."""
+    """The tag of its models on the Hub."""
 
     @abstractmethod
     def make_objective(
@@ -52,12 +52,12 @@ class ObjectiveKind(ABC):
         """Make the objective that a configuration describes.
 
         Args:
-            config: Masking, correction, regularization and what else it reads.
-            tokenizer: The corpus's.
-            vocab_size: Entries of the model's vocabulary, which may be padded beyond the tokenizer's.
+            config: Masking, correction, regularization and the objective's other options.
+            tokenizer: The corpus's tokenizer.
+            vocab_size: Size of the model's vocabulary, which may be padded beyond the tokenizer's.
 
         Raises:
-            ConfigError: for options that do not go together.
+            ConfigError: for incompatible options.
         """
 
     def make_model(self, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> nn.Module:
@@ -69,31 +69,31 @@ class ObjectiveKind(ABC):
         return load_masked_lm(config.model, tokenizer)
 
     def model_of_shapes(self, config: PretrainConfig, folder: Path) -> nn.Module:
-        """Make the same model with random weights, from the configurations of transformers in a run's folder.
+        """Make the same model with random weights, from the transformers configurations in a run's folder.
 
         Raises:
-            ModelError: if they are not there.
+            ModelError: if they are missing.
         """
         return MaskedLanguageModel(masked_lm_of_shapes(config.model, folder))
 
     def make_reader(self, config: PretrainConfig, rows: NumberedRows, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
-        """Make what turns rows of a corpus into what the objective is given.
+        """Make the reader that turns rows of a corpus into the objective's input.
 
-        A reader that looks something up has a ``digest`` (str) of it: a run resumes only under the same.
+        A reader that looks something up has a ``digest`` (str) of it: a run resumes only if it is unchanged.
 
         Args:
-            config: The run's.
-            rows: Of the training split.
-            tokenizer: The corpus's.
+            config: The run's configuration.
+            rows: Rows of the training split.
+            tokenizer: The corpus's tokenizer.
         """
         return read_rows
 
     def check(self, config: PretrainConfig, micro_batch: int) -> None:
-        """Refuse what the objective cannot be trained on.
+        """Refuse a configuration that the objective cannot be trained with.
 
         Args:
-            config: The run's.
-            micro_batch: Rows of a micro-batch of one process.
+            config: The run's configuration.
+            micro_batch: Rows per micro-batch of one process.
 
         Raises:
             ConfigError: naming the option.
@@ -101,7 +101,7 @@ class ObjectiveKind(ABC):
         return
 
     def encoders(self, model: nn.Module) -> list[Encoder]:
-        """Return the encoders of a model, the one that is kept first."""
+        """Return the encoders of a model, starting with the one that is kept."""
         return [cast(Encoder, model)]
 
     def masked_lm(self, model: nn.Module) -> MaskedLanguageModel:
@@ -109,7 +109,7 @@ class ObjectiveKind(ABC):
         return cast(MaskedLanguageModel, model)
 
     def save(self, model: nn.Module, tokenizer: PreTrainedTokenizerFast, folder: Path, card: str) -> None:
-        """Write ``hf/``: a new folder that stock transformers loads."""
+        """Write ``hf/``: a new folder that plain transformers can load."""
         save_hugging_face(model, tokenizer, folder, card)
 
     def options(self, config: ObjectiveConfig) -> Any:

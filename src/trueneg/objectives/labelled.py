@@ -1,4 +1,4 @@
-"""Objectives over labelled rows: what fine-tuning minimises, and the batch that it sees."""
+"""Objectives of fine-tuning, over labelled rows, and their batch."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from trueneg.objectives.base import Objective, Outcome, Sums
 
 @dataclass(frozen=True)
 class LabelledBatch(Batch):
-    """Rows of text with what is known about them, on one device."""
+    """Rows of text with their labels, on one device."""
 
     input_ids: Tensor
     """int64 ``[rows, length]``."""
     attention_mask: Tensor
     """int64 ``[rows, length]``: 1 at text, 0 at padding."""
     token_type_ids: Tensor | None
-    """int64 ``[rows, length]``, where the model tells two texts apart by it."""
+    """int64 ``[rows, length]``; None if the model does not tell two texts apart by it."""
     targets: Mapping[str, Tensor]
-    """By name, as the objective wants them: ``[rows]``, or ``[rows, length]`` for targets of tokens."""
+    """By name, as the objective expects them: ``[rows]``, or ``[rows, length]`` for token-level targets."""
     is_counted: Tensor
-    """bool ``[rows]``: False for a row that only makes up a process's share of a step that does not divide."""
+    """bool ``[rows]``: False for a row that only fills a process's share of a step that does not divide evenly."""
 
     def inputs(self) -> dict[str, Tensor]:
-        """What a Hugging Face model takes."""
+        """Keyword arguments of a Hugging Face model."""
         given = {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
         return given if self.token_type_ids is None else {**given, "token_type_ids": self.token_type_ids}
 
 
 class LabelledObjective(Objective[LabelledBatch, LabelledBatch]):
-    """One term over labelled rows: a sum over what is counted, of ``losses``.
+    """One term over labelled rows: the sum of ``losses`` over the targets that count.
 
-    A subclass says what a Hugging Face model gives for a row (``outputs``) and what that costs (``losses``).
+    A subclass defines a Hugging Face model's ``outputs`` for a batch and their ``losses``.
     """
 
     term: ClassVar[str]
@@ -49,11 +49,11 @@ class LabelledObjective(Objective[LabelledBatch, LabelledBatch]):
         self.weights = {}
 
     def corrupt(self, rows: LabelledBatch) -> LabelledBatch:
-        """Nothing is hidden: the batch as it is."""
+        """Return the batch unchanged."""
         return rows
 
     def counts(self, batch: LabelledBatch) -> Sums:
-        """How many losses are added up, float32 scalar."""
+        """Number of targets, float32 scalar."""
         return {self.term: self.is_target(batch).sum().to(torch.float32)}
 
     def forward(self, model: Any, batch: LabelledBatch) -> Outcome:
@@ -67,11 +67,11 @@ class LabelledObjective(Objective[LabelledBatch, LabelledBatch]):
 
     @abstractmethod
     def outputs(self, model: Any, batch: LabelledBatch) -> Tensor:
-        """What the model says: ``[rows, numbers]``, or ``[rows, length, numbers]`` where it speaks of tokens."""
+        """Outputs of the model: ``[rows, numbers]``, or ``[rows, length, numbers]`` for token-level targets."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, batch: LabelledBatch) -> Tensor:
-        """Loss of each target, float32 ``[rows]`` or ``[rows, length]``; what is no target may have any value."""
+        """Loss of each target, float32 ``[rows]`` or ``[rows, length]``; any value where there is no target."""
 
 
 class Classification(LabelledObjective):
@@ -107,7 +107,7 @@ class Regression(LabelledObjective):
 class Tagging(LabelledObjective):
     """Cross-entropy (nats) of a ``*ForTokenClassification`` model; target ``tags``, int64 ``[rows, length]``.
 
-    Negative targets are none: pieces of a word after its first, special tokens, padding.
+    Negative targets are ignored: pieces of a word after its first, special tokens, padding.
     """
 
     term = "tagging"
@@ -124,17 +124,17 @@ class Tagging(LabelledObjective):
     def losses(self, outputs: Tensor, batch: LabelledBatch) -> Tensor:
         """Cross-entropy of each token, ``[rows, length]``; 0 where there is no target."""
         targets = batch.targets["tags"]
-        # Written out, for torch compares with its ignored index only: any negative target is none here.
+        # Not by ``ignore_index``, which is a single value: any negative target is ignored here.
         losses = functional.cross_entropy(outputs.flatten(0, 1), targets.clamp(min=0).flatten(), reduction="none")
         return torch.where(targets >= 0, losses.view_as(targets), 0.0)
 
 
 class SpanExtraction(LabelledObjective):
-    """Cross-entropies of start and end over the tokens of a row, their mean (Devlin et al. 2019, section 4.2).
+    """Mean of the cross-entropies of start and end over the tokens of a row (Devlin et al. 2019, section 4.2).
 
-    Targets ``start`` and ``end`` are columns, int64 ``[rows]``; a row without an answer has the column of its start
-    token. Padding has no share of the probability, so that a row costs the same in any batch; transformers' own
-    heads, as the authors' code, give it one.
+    Targets ``start`` and ``end`` are columns, int64 ``[rows]``: that of the start token for a row without an answer.
+    Padding gets no probability, so that a row's loss does not depend on its batch; it does with transformers' own heads
+    and the authors' code.
     """
 
     term = "span"

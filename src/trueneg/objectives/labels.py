@@ -1,4 +1,4 @@
-"""Hard correction for any training loop: labels of an ordinary Hugging Face batch without their false negatives."""
+"""Hard correction for any training loop: remove false negatives from the labels of a Hugging Face batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trueneg.lexicon.table import FORMS
 from trueneg.objectives.correction import HardCorrection
 
 IGNORED = -100
-"""The label of a position without loss, as ``torch.nn.functional.cross_entropy`` has it."""
+"""Label of a position without loss: ``ignore_index`` of ``torch.nn.functional.cross_entropy``."""
 _IN_TRAINING_ONLY = ("annotated", "ema")
 _BEGINS = {"inside": 0, "start": 1, "bare": 2}
 _INSIDE, _START, _BARE, _SPECIAL = range(4)
@@ -28,13 +28,11 @@ _ANY = -1
 
 
 class BatchDetector(nn.Module):
-    """A detector, and the words of the tokenizer that it was made for: what ``correct`` reads batches with.
-
-    ``make_detector`` makes one.
+    """A detector and its tokenizer's vocabulary, with which ``correct`` reads batches; see ``make_detector``.
 
     Args:
         detector: Gives the credit.
-        tokenizer: The one that the batches were made with.
+        tokenizer: The tokenizer of the batches.
     """
 
     def __init__(self, detector: Detector, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -49,25 +47,25 @@ class BatchDetector(nn.Module):
             _SPECIAL if i in special else _BEGINS["start" if _is_space(entry, token) else entry.prefix]
             for i, (entry, token) in enumerate(zip(entries, tokens, strict=True))
         ]
-        # The last entry is of every id beyond the vocabulary.
+        # The last entry is for all ids beyond the vocabulary.
         scripts = ([*(_script(entry, edge) for entry in entries), _ANY] for edge in (0, -1))
-        self._entries: Tensor  # [3, vocab + 1]: how each begins a word, its first script, its last
+        self._entries: Tensor  # [3, vocab + 1]: how each begins a word, kind of first and of last character
         self.register_buffer("_entries", torch.tensor([[*begins, _SPECIAL], *scripts]), persistent=False)
 
     def read_batch(self, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None) -> MaskedRows:
-        """Read a Hugging Face batch as masked rows with a slot at every token, in use where there is a label.
+        """Convert a Hugging Face batch to masked rows with a slot at every token, in use where there is a label.
 
         Args:
-            labels: Gold tokens, int64 ``[batch, length]``, and ``IGNORED`` elsewhere.
-            input_ids: Masked or original tokens, int64 ``[batch, length]``: gold is put back where there is a label.
-            attention_mask: 0 at padding, ``[batch, length]``; None where there is none.
+            labels: Gold tokens, int64 ``[batch, length]``; ``IGNORED`` elsewhere.
+            input_ids: Masked or original tokens, int64 ``[batch, length]``; gold is restored where there is a label.
+            attention_mask: 0 at padding, ``[batch, length]``; None without padding.
         """
         is_masked = labels != IGNORED
         original = torch.where(is_masked, labels, input_ids)
         segments = torch.ones_like(original) if attention_mask is None else (attention_mask > 0).to(torch.int64)
         begins, first_script, last_script = self._entries[:, original.clamp(max=self._entries.shape[1] - 1)]
         is_special = (begins == _SPECIAL) | (segments == 0)
-        # A word that no space precedes begins after a special token, or where letters, digits and others meet.
+        # A word without a space before it begins after a special token, or between letters, digits and others.
         before = last_script[:, :-1]
         meets = ((before != first_script[:, 1:]) & (before != _ANY)) | is_special[:, :-1]
         meets = nn.functional.pad(meets, (1, 0), value=True)
@@ -94,14 +92,14 @@ def make_detector(
     Args:
         specification: Such as ``"lexical"`` or ``"prototypes:FILE@0.62 & fits"`` (docs/detectors.md).
         tokenizer: The fast tokenizer that the batches are made with.
-        forms: Of a ``lexical`` without ``[forms=…]``: ``retrieved`` for the table as the paper has it, ``agree``
-            (default) for synonyms in gold's own form, ``lemma`` for base forms.
-        wordnet: WordNet's folder; empty to look in the usual places.
+        forms: Table of a ``lexical`` without ``[forms=…]``: ``retrieved`` for the paper's table, ``agree`` (default)
+            for synonyms in gold's own form, ``lemma`` for base forms.
+        wordnet: WordNet's folder; empty to search the usual places.
 
     Raises:
         ConfigError: for a malformed specification, an unknown name, a detector that needs trueneg's own training, or
-            forms that no part of the detector takes.
-        LexiconError, ModelError: if what it is made from is not there.
+            ``forms`` that no part of the detector uses.
+        LexiconError, ModelError: if a file or model that it needs is missing.
     """
     for leaf in leaves(parse(specification)):
         if leaf.name in _IN_TRAINING_ONLY:
@@ -125,26 +123,26 @@ def correct(
     *,
     tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> Tensor:
-    """Take false negatives out of masked-LM labels: hard correction (Zhang et al. 2023, Eq. 2) in any training loop.
+    """Remove false negatives from masked-LM labels: hard correction (Zhang et al. 2023, Eq. 2) in any training loop.
 
     With gold token w, the model's best guess r = argmax of the logits and the detector's credit c(w, r), a label
-    becomes -100 where r differs from w and c >= 1/2; all others stay. Use them in the place of the labels::
+    becomes -100 where r differs from w and c >= 1/2; all others are unchanged. Use the result in place of the labels::
 
         labels = trueneg.correct(logits, labels, detector, input_ids, attention_mask)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
-    ``cross_entropy`` divides by the labels that are left, as the paper's App. A does; it is NaN if none is. To divide
-    by all masked positions, as ``HardCorrection`` does by default, take ``reduction="sum"`` over the number of labels
-    before correction.
+    ``cross_entropy`` divides by the number of labels that remain, as the paper's App. A does; it is NaN if none do. To
+    divide by all masked positions, as ``HardCorrection`` does by default, use ``reduction="sum"`` and divide by the
+    number of labels before correction.
 
     Args:
-        logits: Of the masked text, ``[batch, length, vocab]``, of any floating type.
+        logits: Logits for the masked text, ``[batch, length, vocab]``, of any floating-point type.
         labels: Gold tokens at masked positions, int64 ``[batch, length]``; -100 where there is no loss.
         detector: From ``make_detector``, or a specification such as ``"lexical"``, which needs ``tokenizer``.
         input_ids: The masked tokens that the model read, or the original ones, int64 ``[batch, length]``.
         attention_mask: 0 at padding, ``[batch, length]``; not needed for a batch without padding.
-        tokenizer: The fast tokenizer that the batch was made with. Only a whole word can be corrected, and what a word
-            is its tokenizer says; one that truncation has cut passes for whole.
+        tokenizer: The fast tokenizer that the batch was made with. Only whole words are corrected, and the
+            tokenizer defines words; a word cut by truncation counts as whole.
 
     Returns:
         Corrected labels, int64 ``[batch, length]``.
@@ -162,7 +160,7 @@ def correct(
 
 
 def _check_shapes(logits: Tensor, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None) -> None:
-    """Refuse tensors that are not of one batch.
+    """Refuse tensors that do not belong to one batch.
 
     Raises:
         ConfigError: naming the tensor and its shape.
@@ -177,7 +175,7 @@ def _check_shapes(logits: Tensor, labels: Tensor, input_ids: Tensor, attention_m
 
 
 def _reader_of(detector: str | Detector | BatchDetector, tokenizer: PreTrainedTokenizerFast | None) -> BatchDetector:
-    """Return what reads batches for a detector, made once for the detectors in use."""
+    """Return the ``BatchDetector`` of a detector; those of the last detectors are cached."""
     if isinstance(detector, BatchDetector):
         return detector
     if tokenizer is None:
@@ -195,12 +193,12 @@ def _made_once(detector: str | Detector, tokenizer: PreTrainedTokenizerFast) -> 
 
 
 def _is_space(entry: Surface, token: str) -> bool:
-    """Return whether a token is the space before a word, with nothing of the word that is text by itself."""
+    """Return whether a token is the space before a word, without text of its own."""
     return not entry.word and token.startswith(("\u0120", "\u2581"))
 
 
 def _script(entry: Surface, edge: int) -> int:
-    """Return what the first or last character of an entry is: 0 a letter, 1 a digit, 2 another, -1 unknown."""
+    """Return the kind of an entry's first or last character: 0 letter, 1 digit, 2 other, -1 unknown."""
     if not entry.word:
         return _ANY
     character = entry.word[edge]

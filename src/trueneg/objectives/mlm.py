@@ -1,4 +1,4 @@
-"""Masked language modelling, with its false negatives corrected (Zhang et al. 2023, Eq. 1 and 2)."""
+"""Masked language modelling with correction of false negatives (Zhang et al. 2023, Eq. 1 and 2)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ class MaskedLM(Objective[Rows, MaskedRows]):
     """Predict the tokens that were masked.
 
     Zhang et al. 2023, Eq. 1: the negative log-likelihood of gold at masked positions, over the number of masked
-    positions. A correction (Eq. 2) takes false negatives out; regularizers add terms of their own. The same
-    object serves by itself, as ELECTRA's generator, and within CLINE.
+    positions. A correction (Eq. 2) removes false negatives; regularizers add terms of their own. The same
+    class is used on its own, for ELECTRA's generator, and within CLINE.
 
     Args:
         masking: Chooses and hides positions.
-        correction: What to do about false negatives; none for plain masked-LM.
+        correction: Correction of false negatives; None for plain masked LM.
         regularizers: Further terms, computed from the same predictions.
-        prediction: The predicted token: ``argmax`` (default) or ``sampled``.
-        temperature: Of sampled predictions.
-        loss_temperature: Divides the logits in the loss, whatever corrects it (Zhang et al. 2023, footnote 13). What is
-            predicted and what is reported as ``gold_loss`` know nothing of it.
-        judged: What correction and regularizers look at: the ``predicted`` token, or the ``argmax`` whatever was drawn.
+        prediction: How the predicted token is chosen: ``argmax`` (default) or ``sampled``.
+        temperature: Temperature of sampled predictions.
+        loss_temperature: Divides the logits in the loss, with or without correction (Zhang et al. 2023, footnote 13);
+            it does not affect predictions and the reported ``gold_loss``.
+        judged: Token that correction and regularizers use: the ``predicted`` one, or always the ``argmax``.
+        max_logits_mb: Largest size of logits held in memory, in float32 MiB: see ``models.logits.logits_of``.
         smoothing: Spreads a share of the target.
-        max_logits_mb: Largest size of the logits that are held, in float32 MiB: see ``models.logits.logits_of``.
+        hard_tokens: Chooses the tokens that are masked first; None to choose at random.
 
     Raises:
-        ConfigError: for a temperature that is not positive, or a correction that does not go with the smoothing.
+        ConfigError: for a temperature that is not positive, or a correction that is incompatible with the smoothing.
 
     Terms: ``mlm`` (nats) over masked positions, and one per regularizer.
     """
@@ -94,7 +95,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         mask_id = special_ids(tokenizer)["mask"]
         if mask_id is None:
             raise AssertionError("load_tokenizer lets no tokenizer without a mask token pass")
-        # Ids between the tokenizer's vocabulary and the model's mean nothing, so they are never drawn.
+        # Ids that pad the model's vocabulary beyond the tokenizer's are never drawn.
         special = [*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)]
         correction = config.correction
         return cls(
@@ -119,11 +120,11 @@ class MaskedLM(Objective[Rows, MaskedRows]):
 
     @property
     def depends_on_micro_batch(self) -> bool:
-        """With the mean over what a correction keeps, which is a micro-batch's own."""
+        """True if the loss is a mean over the positions that a correction keeps, which is taken per micro-batch."""
         return self.correction is not None and self.correction.denominator == "kept"
 
     def corrupt(self, rows: Rows) -> MaskedRows:
-        """Mask the rows; hard tokens first, in training alone: held-out losses are of the same masks for all runs."""
+        """Mask the rows; hard tokens first in training only, so that held-out losses of all runs use the same masks."""
         is_hard = self.hard_tokens(rows) if self.hard_tokens is not None and self.training else None
         masked: MaskedRows = self.masking(rows, is_hard)
         return masked
@@ -139,12 +140,12 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         Args:
             model: Encoder and head.
             batch: The masked rows.
-            hidden: ``model.encode`` of the masked text, where the caller has it already.
+            hidden: ``model.encode`` of the masked text, if already computed.
         """
         hidden = model.encode(batch.input_ids, batch.rows) if hidden is None else hidden
         logits = logits_at(model, hidden, batch.positions, self.max_logits_mb, (1.0, self.loss_temperature))
         found = logits.read(self._predict, batch.draws)
-        # What pads the product has no probability; from logits that are not finite it may yet be picked.
+        # Padding of the vocabulary has probability 0, but may be picked if logits are not finite.
         predicted, *drawn = (tokens.clamp(max=logits.vocab_size - 1) for tokens in found)
         spread = None if self.smoothing is None else self.smoothing.distribution(model, batch, logits)
         if self.correction is None:
@@ -162,12 +163,12 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         return self.outcome(model, self.predict(model, batch))
 
     def outcome(self, model: Any, prediction: PredictedTokens, filled_hidden: Tensor | None = None) -> Outcome:
-        """Sums of the loss and its companions for a prediction.
+        """Sums of the loss and of the regularizers' terms for a prediction.
 
         Args:
-            model: What regularizers read: it has ``embeddings`` and ``encode``.
+            model: Model that regularizers use, with ``embeddings`` and ``encode``.
             prediction: From ``predict``.
-            filled_hidden: ``model.encode`` of the filled text, where the caller has it already.
+            filled_hidden: ``model.encode`` of the filled-in text, if already computed.
         """
         batch, logits, proposals = prediction.batch, prediction.logits, prediction.proposals
         soft_target = prediction.soft_target
@@ -189,7 +190,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         return Outcome(terms, prediction_stats(prediction, gold_loss))
 
     def attach(self, model: MaskedLanguageModel) -> None:
-        """Show the model to the detector, and look at its head."""
+        """Pass the model to the objective's parts, and warn if ``max_logits_mb`` has no effect on its head."""
         if self.correction is not None:
             self.correction.detector.attach(model)
         if self.smoothing is not None:
@@ -206,25 +207,25 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             )
 
     def after_step(self, model: MaskedLanguageModel) -> None:
-        """Show the changed model to the detector."""
+        """Pass the updated model to the detector and the smoothing."""
         if self.correction is not None:
             self.correction.detector.after_step(model)
         if self.smoothing is not None:
             self.smoothing.after_step(model)
 
     def expensive_metrics(self, model: Any) -> dict[str, float]:
-        """Readings that are too dear for every step: each regularizer's."""
+        """Metrics of the regularizers that are too expensive for every step."""
         readings: dict[str, float] = {}
         for regularizer in self._regularizers():
             readings |= regularizer.expensive_metrics(model)
         return readings
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """The regularizers' alarms."""
+        """Warnings of the regularizers."""
         return "; ".join(filter(None, (regularizer.warning_for(readings) for regularizer in self._regularizers())))
 
     def _predict(self, logits: Tensor, draws: Tensor) -> tuple[Tensor, ...]:
-        """Predicted tokens; and, where the judged ones are others, those that were drawn."""
+        """Predicted tokens; with ``judged="argmax"`` and sampling, the argmax and the drawn tokens."""
         predicted = predict(logits, draws, self.prediction, self.temperature)
         if self.judged == "argmax" and self.prediction != "argmax":
             return predict(logits, draws, "argmax"), predicted

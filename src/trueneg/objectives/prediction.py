@@ -1,4 +1,4 @@
-"""Predictions of a masked model: its best guesses or draws, and what is reported of them."""
+"""Predictions of a masked language model, by argmax or sampling, and their statistics."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from trueneg.objectives.base import Sums
 from trueneg.objectives.smoothing import SoftTarget
 
 BLOCK = 256
-"""Vocabulary entries that a draw sums at once."""
+"""Vocabulary entries per block in ``sample``."""
 
 
 @dataclass(frozen=True)
 class PredictedTokens:
-    """What a masked model said about masked rows."""
+    """A masked language model's predictions for masked rows."""
 
     batch: MaskedRows
     logits: Logits
-    """Of each slot, with gradient."""
+    """Logits of each slot, with gradient."""
     predicted: Tensor
     """int64 ``[batch, slots]``."""
     credit: Tensor
-    """float32 ``[batch, slots]``: what the detector gave each misprediction; 0 without one."""
+    """float32 ``[batch, slots]``: the detector's credit of each misprediction; 0 elsewhere or without a detector."""
     proposals: Proposals | None = None
-    """What the detector lists, for a correction whose loss needs it."""
+    """Substitutes from the detector, for a correction whose loss needs them."""
     soft_target: SoftTarget | None = None
-    """What label smoothing makes of the target."""
+    """Target after label smoothing; None without it."""
     drawn: Tensor | None = None
-    """int64 ``[batch, slots]``: what stands in the text that ELECTRA's discriminator reads, where that is not
-    ``predicted``."""
+    """int64 ``[batch, slots]``: the tokens that ELECTRA's discriminator reads, if not ``predicted``."""
 
     @property
     def is_mispredicted(self) -> Tensor:
@@ -44,12 +43,12 @@ class PredictedTokens:
 
     @property
     def inserted(self) -> Tensor:
-        """The tokens that ELECTRA's discriminator reads, int64 ``[batch, slots]``: drawn ones, or the predicted."""
+        """The tokens that ELECTRA's discriminator reads, int64 ``[batch, slots]``: ``drawn``, or else ``predicted``."""
         return self.predicted if self.drawn is None else self.drawn
 
     @property
     def filled_ids(self) -> Tensor:
-        """The text with the predicted tokens in their places, int64 ``[batch, length]``."""
+        """The text with the predicted tokens filled in, int64 ``[batch, length]``."""
         return self._filled(self.predicted)
 
     @property
@@ -71,9 +70,9 @@ def predict(
 
     Args:
         logits: float32 ``[batch, slots, vocab]``.
-        draws: float32 in [0, 1) ``[batch, slots]``, which a sampled prediction is a function of.
-        prediction: Best guess or draw.
-        temperature: Divides the logits before a draw.
+        draws: Uniform numbers in [0, 1) for sampling, float32 ``[batch, slots]``.
+        prediction: Most probable or sampled token.
+        temperature: Divides the logits before sampling.
 
     Returns:
         int64 ``[batch, slots]``.
@@ -85,9 +84,9 @@ def predict(
 
 @torch.no_grad()
 def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw from ``softmax(logits)`` by inverting its distribution function.
+    """Sample from ``softmax(logits)`` by inverting its cumulative distribution function.
 
-    Works in float32: half-precision draws can pick tokens of probability zero. The function is inverted in
+    Works in float32: in half precision, sampling can pick tokens of probability zero. The function is inverted in
     two steps, first among blocks of entries, then within one, so that only short sums are accumulated.
 
     Args:
@@ -107,23 +106,23 @@ def sample(logits: Tensor, uniforms: Tensor) -> Tensor:
     block = _first_above(blocks, wanted)
     before = torch.where(block > 0, blocks.gather(-1, (block - 1).clamp(min=0)), 0.0)
     within = padded.gather(-2, block.unsqueeze(-1).expand(*block.shape, BLOCK)).squeeze(-2).cumsum(-1)
-    # Rounding can put the rest of the draw past a block's own sum; it then means the last entry with weight.
+    # Rounding can put the rest of the draw past the block's own sum; then take the last entry of nonzero weight.
     inside = torch.minimum(wanted - before, within[..., -1:] * (1 - 2.0**-22))
-    # From logits that are not finite nothing can be drawn; an entry there is lets the loss say so.
+    # Logits that are not finite cannot be sampled from; return a valid entry, so that the loss shows it.
     return (block * BLOCK + _first_above(within, inside.clamp(min=0))).squeeze(-1).clamp(max=vocab - 1)
 
 
 def _first_above(cumulative: Tensor, wanted: Tensor) -> Tensor:
-    """Index of the first entry whose cumulative weight exceeds ``wanted``: entries of no weight never are."""
+    """Index of the first entry whose cumulative weight exceeds ``wanted``: never one of weight 0."""
     return torch.searchsorted(cumulative.contiguous(), wanted, right=True).clamp(max=cumulative.shape[-1] - 1)
 
 
 @torch.no_grad()
 def prediction_stats(prediction: PredictedTokens, token_loss: Tensor) -> Sums:
-    """What is reported of predictions, as sums: the paper's Table 2, live.
+    """Statistics of predictions, as sums: the paper's Table 2, during training.
 
-    ``gold_loss`` is the plain loss whatever the correction, so that runs can be compared; ``num_corrected``
-    counts mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows that have one.
+    ``gold_loss`` is the loss without correction, so that runs can be compared; ``num_corrected`` counts
+    mispredictions with a credit of at least 1/2, ``num_rows_corrected`` rows with such a misprediction.
     """
     batch = prediction.batch
     sums = {
@@ -137,7 +136,7 @@ def prediction_stats(prediction: PredictedTokens, token_loss: Tensor) -> Sums:
 
 @torch.no_grad()
 def correction_stats(credit: Tensor) -> Sums:
-    """What is reported of credit ``[batch, slots]``, as sums."""
+    """Statistics of credit ``[batch, slots]``, as sums."""
     is_corrected = credit >= 0.5
     sums = {"num_corrected": is_corrected, "credit": credit, "num_rows_corrected": is_corrected.any(1)}
     return {name: values.sum().to(torch.float32) for name, values in sums.items()}

@@ -1,4 +1,4 @@
-"""Soft regularization: what is predicted should mean what was there (Zhang et al. 2023, Eq. 3, section 5)."""
+"""Soft regularization: predictions should mean the same as the original (Zhang et al. 2023, Eq. 3, section 5)."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ class Regularizer(nn.Module, ABC):
 
         Args:
             model: Has ``embeddings`` and ``encode``.
-            prediction: What the masked model said.
-            filled_hidden: ``model.encode(prediction.filled_ids, ...)``, where it is known already.
+            prediction: The masked model's predictions.
+            filled_hidden: ``model.encode(prediction.filled_ids, ...)``, if already computed.
         """
 
     def expensive_metrics(self, model: Any) -> dict[str, float]:
-        """Readings for the log that are too dear for every step."""
+        """Metrics for the log that are too expensive for every step."""
         return {}
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """What a user should look at in a record of the log; empty for nothing."""
+        """Warning about a record of the log; empty if there is none."""
         return ""
 
 
 class SoftRegularization(Regularizer):
     """Cosine distance between the embeddings of gold and predicted tokens (Eq. 3).
 
-    Summed over masked positions and divided by their number; where the prediction is right it is 0. The argmax
-    (or a draw) has no gradient, so the term moves embedding rows only, on both sides; it can therefore pull all
-    rows together, which ``monitor`` watches: ``embedding_cosine`` is the mean over all pairs of rows.
+    Summed over masked positions and divided by their number; 0 where the prediction is right. The argmax (or a
+    draw) has no gradient, so the term changes only embedding rows, on both sides; it can therefore pull all rows
+    together, which the metric ``embedding_cosine``, the mean over all pairs of rows, shows.
 
     Args:
         variant: ``predicted`` (Eq. 3): the embedding of the predicted token. ``soft``: the expectation of the
-            embedding under the model's distribution, through which the model learns as well.
-        stop_gradient: A side that is held constant.
-        weight: Of the term in the loss.
-        collapse_threshold: Raise the alarm when ``embedding_cosine`` passes this.
+            embedding under the model's distribution, through which the model gets a gradient as well.
+        stop_gradient: Side that gets no gradient.
+        weight: Weight of the term in the loss.
+        collapse_threshold: Warn when ``embedding_cosine`` exceeds this.
     """
 
     term = "sr"
@@ -92,7 +92,7 @@ class SoftRegularization(Regularizer):
         if self.stop_gradient == "predicted":
             predicted = predicted.detach()
         distance = 1 - functional.cosine_similarity(gold, predicted, dim=-1)
-        # Rounding leaves about 1e-7 where both are the same row, and a gradient; the distance there is 0.
+        # Where both are the same row, rounding leaves about 1e-7 and a gradient; the distance there is 0.
         counts = batch.is_masked if self.variant == "soft" else prediction.is_mispredicted
         return (distance * counts).sum()
 
@@ -102,7 +102,7 @@ class SoftRegularization(Regularizer):
         return {"embedding_cosine": mean_pairwise_cosine(model.embeddings)}
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """Whether embeddings collapse."""
+        """Warning if the embeddings collapse."""
         cosine = readings.get("embedding_cosine", -1.0)
         if cosine <= self.collapse_threshold:
             return ""
@@ -115,14 +115,13 @@ class SoftRegularization(Regularizer):
 class SentenceRegularization(Regularizer):
     """KL divergence between encodings of the predicted and of the original text (section 5).
 
-    Each token's hidden state becomes a distribution over hidden units by a softmax. Summed over tokens that are
-    not padding and divided by their number (a sibling of the authors' code averages over padding too).
+    A softmax turns each token's hidden state into a distribution over hidden units. Summed over tokens that are
+    not padding and divided by their number (code related to the authors' averages over padding too).
 
     Args:
-        direction: ``predicted-original`` is KL(H_p || H_s), as written; or the other way round.
-        stop_gradient: A side that is held constant. Default the original, whose encoding then costs no backward
-            pass; the predicted side always has to learn something, or the term is idle.
-        weight: Of the term in the loss.
+        direction: ``predicted-original`` is KL(H_p || H_s), as in the paper; or the reverse.
+        stop_gradient: Side that gets no gradient; by default the original, whose encoding then needs no backward pass.
+        weight: Weight of the term in the loss.
     """
 
     term = "sr_sentence"

@@ -1,4 +1,4 @@
-"""Replaced-token detection: tell a generator's tokens from the text's (Clark et al. 2020)."""
+"""Replaced-token detection: tell a generator's tokens from the original ones (Clark et al. 2020)."""
 
 from __future__ import annotations
 
@@ -28,35 +28,36 @@ from trueneg.objectives.prediction import PredictedTokens
 
 @dataclass(frozen=True)
 class FilledText:
-    """What the discriminator reads, and what it is to say."""
+    """The discriminator's input and targets."""
 
     rows: Rows
     input_ids: Tensor
     """int64 ``[batch, length]``."""
     targets: Tensor
-    """Of "replaced", float32 ``[batch, length]``."""
+    """Probability of "replaced", float32 ``[batch, length]``."""
     weights: Tensor
-    """Of each token in the loss, float32 ``[batch, length]``."""
+    """Weight of each token in the loss, float32 ``[batch, length]``."""
 
 
 class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
-    """ELECTRA: a masked-LM generator fills the text, a discriminator finds what it replaced.
+    """ELECTRA: a masked-LM generator fills in the text, a discriminator finds the tokens that it replaced.
 
     The discriminator's loss is the binary cross-entropy of "replaced", summed over all tokens but padding and
-    divided by their number; a token is replaced if it differs from the original. The draw has no gradient, so
+    divided by their number; a token is replaced if it differs from the original. Sampling has no gradient, so
     the generator learns from its own term only. Where the generator's objective corrects a false negative, the
-    inserted synonym stays in the text and its label changes as the correction says (Zhang et al. 2023, App. A).
-    The discriminator reads the generator's predicted token; if the generator's ``judged`` is ``argmax``, it reads the
-    drawn token and the prediction r_k that is judged is the argmax. A label is of the token that is read: so at a
-    position whose r_k was accepted it changes if r_k itself was drawn, and any other token drawn there is replaced.
+    inserted synonym stays in the text and the correction changes its label (Zhang et al. 2023, App. A). The
+    discriminator reads the generator's predicted token; if the generator's ``judged`` is ``argmax``, it reads the
+    drawn token, and the judged prediction r_k is the argmax. A label refers to the token that is read: where r_k was
+    accepted, it changes only if r_k itself was drawn; another token drawn there counts as replaced unless it is gold,
+    or the correction's ``discriminator`` is ``position``.
 
     Args:
         generator: The generator's objective, with its correction and regularizers.
         generator_weight: Weight of its ``mlm`` term.
         discriminator_weight: Weight of ``rtd`` (ELECTRA: 50; DeBERTaV3's code: 10).
-        updates: ``joint``, or ``alternating`` as in DeBERTaV3: the generator learns from ``mlm``, and then the
-            discriminator, over the generator's changed embeddings, from the text that was filled in before. For
-            models whose parts share no parameters.
+        updates: ``joint``, or ``alternating`` as in DeBERTaV3: first the generator is updated from ``mlm``, then the
+            discriminator, with the generator's new embeddings, on the text that was filled in before. Only for models
+            whose parts share no parameters.
 
     Terms: those of ``generator``; ``rtd`` (nats) over tokens that are not padding.
     """
@@ -75,7 +76,7 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
 
     @property
     def depends_on_micro_batch(self) -> bool:
-        """If the generator's does."""
+        """True if the generator's does."""
         return self.generator.depends_on_micro_batch
 
     def corrupt(self, rows: Rows) -> MaskedRows:
@@ -87,7 +88,7 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         return self.generator.counts(batch) | {"rtd": (batch.rows.segments > 0).sum().to(torch.float32)}
 
     def forward(self, model: ElectraPair, batch: MaskedRows | FilledText) -> Outcome:
-        """Sums over the batch: of both parts, or in training that alternates of the one whose turn it is."""
+        """Sums over the batch: of both parts, or in alternating training of the part that is updated next."""
         if isinstance(batch, FilledText):
             return self._detect(model, batch)[0]
         prediction = self.generator.predict(model.generator, batch)
@@ -95,7 +96,7 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         if self.alternates and self.training:
             return replace(self.generator.outcome(model, prediction), then=filled)
         detected, hidden = self._detect(model, filled)
-        # A sentence regularizer compares the text with predicted tokens, which the discriminator need not have read.
+        # A sentence regularizer compares the text with predicted tokens, which the discriminator may not have read.
         generated = self.generator.outcome(model, prediction, hidden if prediction.drawn is None else None)
         return Outcome(generated.terms | detected.terms, generated.stats | detected.stats)
 
@@ -115,7 +116,7 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         how = "original" if correction is None else correction.discriminator
         is_replaced = (inserted != batch.gold) & batch.is_masked
         credit = prediction.credit
-        if how != "position":  # a label is of the token that stands there; App. A's "the position" may be of any
+        if how != "position":  # a label refers to the inserted token; App. A's "the position" may mean any
             credit = credit * (inserted == prediction.predicted)
         at_slots, kept = corrected_labels(is_replaced, credit, how)
         targets = targets.scatter(1, batch.positions, at_slots)
@@ -123,25 +124,25 @@ class ReplacedTokenDetection(Objective[Rows, MaskedRows]):
         return targets, weights
 
     def attach(self, model: ElectraPair) -> None:
-        """Show the generator to its detector."""
+        """Pass the generator to its objective."""
         self.generator.attach(model.generator)
 
     def after_step(self, model: ElectraPair) -> None:
-        """Show the changed generator to its detector."""
+        """Pass the updated generator to its objective."""
         self.generator.after_step(model.generator)
 
     def expensive_metrics(self, model: ElectraPair) -> dict[str, float]:
-        """The generator's readings, over the shared embeddings."""
+        """Metrics of the generator's objective, over the shared embeddings."""
         return self.generator.expensive_metrics(model)
 
     def warning_for(self, readings: Mapping[str, float]) -> str:
-        """The generator's."""
+        """Warnings of the generator's objective."""
         return self.generator.warning_for(readings)
 
 
 @torch.no_grad()
 def detection_stats(logits: Tensor, targets: Tensor, weights: Tensor) -> Sums:
-    """What is reported of a discriminator, as sums over tokens that have a weight."""
+    """Statistics of a discriminator, as sums over tokens with a weight above 0."""
     counted = weights > 0
     says_replaced, is_replaced = (logits > 0) & counted, (targets >= 0.5) & counted
     sums = {
@@ -157,7 +158,7 @@ def detection_stats(logits: Tensor, targets: Tensor, weights: Tensor) -> Sums:
 class ElectraKind(ObjectiveKind):
     """ELECTRA's generator and discriminator over plain rows."""
 
-    # Clark et al. 2020: 85 % of the chosen positions show the mask, the rest stay; the generator's token is drawn.
+    # Clark et al. 2020: 85 % of the chosen positions are masked, the rest unchanged; the generator's token is sampled.
     defaults = ObjectiveConfig(name="electra")
     card = "by replaced token detection (ELECTRA)"
     is_baseline = True
@@ -171,7 +172,7 @@ class ElectraKind(ObjectiveKind):
         """Make the objective that a configuration describes.
 
         Raises:
-            ConfigError: for ``correction.discriminator=position`` where the judged token is the one that is read.
+            ConfigError: for ``correction.discriminator=position`` if the discriminator reads the judged token.
         """
         if config.correction.detector and config.correction.discriminator == "position" and config.judged != "argmax":
             raise ConfigError(
@@ -186,7 +187,7 @@ class ElectraKind(ObjectiveKind):
         return load_electra(config.model, tokenizer)
 
     def check(self, config: PretrainConfig, micro_batch: int) -> None:
-        """Refuse updates in turn of parts that are not apart."""
+        """Refuse alternating updates of parts that are not independent."""
         if config.objective.updates == "joint":
             return
         refused = {

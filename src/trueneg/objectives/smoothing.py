@@ -1,4 +1,4 @@
-"""Label smoothing: a part of the target is spread over a distribution, a detector's rival or what it restricts."""
+"""Label smoothing: part of the target is spread over a distribution, instead of a detector or restricted by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SoftTarget:
-    """Shares of the target that tokens other than gold have; gold has the rest."""
+    """Shares of the target for tokens other than gold; gold has the rest."""
 
     tokens: Tensor
     """int64 ``[batch, slots, n]``."""
@@ -45,26 +45,27 @@ class SoftTarget:
 class Smoothing(nn.Module):
     """Mixes the target with a distribution: (1 - share) gold + share q.
 
-    - ``uniform``: q is even over the vocabulary, plain label smoothing (Szegedy et al. 2016);
-    - ``self``: q is what the model itself says, in evaluation mode and without gradient: token-specific label
-      smoothing (Zhong et al. 2023, Self-Evolution). Their released code has a share of 0.1 throughout, as the default;
-    - ``average``: what its moving average says;
-    - ``teacher``: what another masked language model of the same vocabulary says.
+    - ``uniform``: q is uniform over the vocabulary: plain label smoothing (Szegedy et al. 2016);
+    - ``self``: q is the model's own prediction, without gradient, and in evaluation mode unless ``reads="masked"``:
+      token-specific label smoothing (Zhong et al. 2023, Self-Evolution). Their released code uses a share of 0.1
+      throughout, as does the default;
+    - ``average``: the prediction of the model's moving average;
+    - ``teacher``: the prediction of another masked language model with the same vocabulary.
 
-    Of a distribution the ``top`` most probable tokens and gold are kept, and their probabilities divided by their
-    sum. A detector may restrict it further, to what may stand in gold's place: probabilities are then multiplied by
-    acceptance, gold's by 1. Where nothing is accepted the target is gold.
+    Only the ``top`` most probable tokens of a distribution and gold are kept, with renormalised probabilities. A
+    detector may restrict it further, to substitutes for gold: each probability is then multiplied by the token's
+    acceptance, gold's by 1. Where no token is accepted, the target is gold.
 
     Args:
         source: ``uniform``, ``self``, ``average`` or ``teacher``.
-        share: Of the target that is spread, in (0, 1).
-        top: Tokens of a distribution that are kept.
-        reads: The ``original`` text, in which gold stands, or the ``masked`` one.
-        momentum: Of the moving average.
+        share: Share of the target that is spread, in (0, 1).
+        top: Number of tokens of a distribution that are kept.
+        reads: Text that the distribution is computed on: ``original``, which contains gold, or ``masked``.
+        momentum: Momentum of the moving average.
         teacher: The other model.
 
     Raises:
-        ConfigError: for an unknown source, or a teacher too many or too few.
+        ConfigError: for an unknown source, or a teacher that is missing or unused.
     """
 
     def __init__(
@@ -83,15 +84,15 @@ class Smoothing(nn.Module):
             raise ConfigError("objective.smoothing.source=teacher:CHECKPOINT is what a teacher is for")
         self.source, self.share, self.top, self.reads = source, share, top, reads
         self.average = MovingAverage(momentum, "objective.smoothing.source=average") if source == "average" else None
-        # No submodule: it is neither trained nor written into checkpoints.
+        # Not a submodule: it is neither trained nor saved in checkpoints.
         self._frozen = [] if teacher is None else [teacher.requires_grad_(False).eval()]
 
     @classmethod
     def from_config(cls, config: SmoothingConfig, tokenizer: PreTrainedTokenizerFast) -> Smoothing | None:
-        """Make what a configuration describes; None for nothing.
+        """Make the smoothing that a configuration describes; None without one.
 
         Raises:
-            ModelError: if the teacher is not there, or its vocabulary is not the tokenizer's.
+            ModelError: if the teacher is missing, or its vocabulary is not the tokenizer's.
         """
         if not config.source:
             return None
@@ -109,18 +110,18 @@ class Smoothing(nn.Module):
         return self._frozen
 
     def digest(self) -> str:
-        """Name the teacher's weights, under which alone a run goes on; empty without one."""
+        """Digest of the teacher's weights, without which a run does not resume; empty without a teacher."""
         return weights_digest(self._frozen[0]) if self._frozen else ""
 
     def attach(self, model: MaskedLanguageModel) -> None:
-        """See the model that is about to be trained."""
+        """Receive the model to be trained."""
         if self.average is not None:
             self.average.attach(model)
         for teacher in self._frozen:
             teacher.to(model.embeddings.device)
 
     def after_step(self, model: nn.Module) -> None:
-        """See the model after each optimizer step."""
+        """Receive the model after each optimizer step."""
         if self.average is not None:
             self.average.after_step(model)
 
@@ -129,9 +130,9 @@ class Smoothing(nn.Module):
         """List the most probable tokens at each slot; ``uniform`` lists none.
 
         Args:
-            model: In training.
+            model: The model in training.
             batch: The masked rows.
-            logits: What the model says of the masked text.
+            logits: The model's logits for the masked text.
         """
         if self.source == "uniform":
             none = batch.gold.unsqueeze(-1)[..., :0]
@@ -152,7 +153,7 @@ class Smoothing(nn.Module):
         Args:
             found: From ``distribution``.
             gold: int64 ``[batch, slots]``.
-            acceptance: Of the tokens in gold's place, which restricts the distribution.
+            acceptance: Acceptance of the tokens in gold's place, which restricts the distribution.
         """
         is_other = (found.tokens != gold.unsqueeze(-1)).to(torch.float32)
         accepted = is_other if acceptance is None else is_other * acceptance
@@ -162,7 +163,7 @@ class Smoothing(nn.Module):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # it changes the mode of modules
     def _reference(self, model: MaskedLanguageModel, batch: MaskedRows) -> Logits:
-        """What the source of the distribution says at the slots."""
+        """Logits of the distribution's source at the slots."""
         source = self._frozen[0] if self._frozen else model if self.average is None else self.average.average
         ids = batch.rows.input_ids if self.reads == "original" else batch.input_ids
         with eval_mode(source):
@@ -175,10 +176,10 @@ class Smoothing(nn.Module):
 
         Args:
             token_loss: ``-log p(gold)``.
-            logits: Of the model.
+            logits: The model's logits.
             few: Logits of gold and of the target's tokens, ``[batch, slots, 1 + n]``.
             target: From ``target``.
-            temperature: That the other arguments' logits were divided by.
+            temperature: Temperature that ``token_loss`` and ``few`` were computed with.
         """
         if self.source == "uniform":
             return token_loss + self.share * (few[..., 0] - logits.mean(temperature))
@@ -188,11 +189,11 @@ class Smoothing(nn.Module):
 
 
 def _relative(ratios: Tensor, acceptance: Tensor) -> Tensor:
-    """Share of each token in the probability of gold and of all accepted tokens.
+    """Share of each token in the total probability of gold and all accepted tokens.
 
     Args:
         ratios: ``log p(token) - log p(gold)``, ``[*, n]``.
-        acceptance: What their probabilities are multiplied by; gold's is 1.
+        acceptance: Factor of each probability; gold's is 1.
 
     Example:
         >>> _relative(torch.tensor([0.0, 0.0, 50.0]), torch.tensor([1.0, 0.5, 0.0]))
@@ -204,11 +205,11 @@ def _relative(ratios: Tensor, acceptance: Tensor) -> Tensor:
 
 
 def check_together(use: str | None, source: str) -> None:
-    """Refuse a correction and a smoothing that do not go together.
+    """Refuse a correction and a smoothing that are incompatible.
 
     Args:
-        use: Of the correction; None without one.
-        source: Of the smoothing; empty without one.
+        use: ``use`` of the correction; None without one.
+        source: ``source`` of the smoothing; empty without one.
 
     Raises:
         ConfigError: naming both.

@@ -29,20 +29,20 @@ ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
 NAMES = {"IMDB": "imdb", "PERSPECTRUM": "perspectrum", "BoolQ": "boolq", "SNLI": "snli", "AG": "ag", "MR": "mr"}
 _FIGURES = {"Ori": "original", "Rev": "revised", "Con": "pair_consistency"}
 _GROUPS = {"Groups": "group_consistency"}
-"""Where an original has several revisions. The paper speaks of "every element in both" sets, which would be this; its
-figures are of pairs: a model with one answer to everything has 60.9, 49.3 and 27.5 on BoolQ, as in its Table 6."""
+"""For originals with several revisions. The paper's "every element in both" sets would define this, but its figures
+are of pairs: a model that always predicts the same class scores 60.9, 49.3 and 27.5 on BoolQ, as in its Table 6."""
 _OF_GROUPS = ("BoolQ", "SNLI")
 
 
 def _base(setting: Setting) -> str:
-    """Name the model that CLINE continues: RoBERTa-base, as in the paper, where the scale has it."""
+    """Return the model that CLINE continues: RoBERTa-base, as in the paper, if the scale has it, else BERT-base."""
     return "RoBERTa" if setting.has(ENCODERS["RoBERTa"]) else "BERT"
 
 
 def _model(setting: Setting, name: str, seed: int) -> Argument:
-    """Give a row's encoder: one as it was released, or CLINE with its ablations.
+    """Return a row's encoder: a released one, CLINE, or one of CLINE's ablations.
 
-    ``continued`` is its control: as many steps of masked language modelling alone, which the paper does not have.
+    ``continued`` is CLINE's control, which the paper does not have: as many steps of masked language modelling alone.
     """
     if name in ENCODERS:
         return setting.checkpoint(ENCODERS[name], seed)
@@ -51,7 +51,7 @@ def _model(setting: Setting, name: str, seed: int) -> Argument:
 
 
 def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Give the models of a table that the scale has, and a note on what they are."""
+    """Return the models of a table that the scale has, and a note on the control."""
     has = [name for name in dict.fromkeys(names) if setting.has(ENCODERS.get(name, ENCODERS[_base(setting)]))]
     control = (
         f"CLINE continues {_base(setting)}; the row 'continued' is {_base(setting)} after as many steps of masked "
@@ -61,13 +61,13 @@ def _names(setting: Setting, names: Sequence[str]) -> tuple[list[str], list[str]
 
 
 def _missing(printed: PrintedTable, setting: Setting) -> dict[str, str]:
-    """Say which rows of a table are of an encoder that the scale lacks; CLINE's are of the one that it has."""
+    """Return the rows whose encoder the scale lacks, with the reason; CLINE's rows use the encoder that it has."""
     models = {row: ENCODERS[row.split()[0]] for row in printed.rows if row.split()[0] in ENCODERS}
     return without_model(models, setting.scale)
 
 
 def _of(printed: PrintedTable, setting: Setting) -> PrintedTable:
-    """Give a table whose differences are from RoBERTa, as CLINE's are in the paper, whatever the scale continues."""
+    """Return the table with the paper's differences relative to RoBERTa, whichever encoder the scale continues."""
     base = _base(setting)
     return replace(printed, baselines={f"{base}{way}": f"RoBERTa{way}" for way in ("", " FreeLB")})
 
@@ -75,7 +75,7 @@ def _of(printed: PrintedTable, setting: Setting) -> PrintedTable:
 def _tuned(
     setting: Setting, name: str, task: str, seed: int, more: Command = (), label: str = "", select: str = ""
 ) -> str:
-    """Fine-tune with the middle of the learning rates, or with the one that is selected as settings or table say."""
+    """Fine-tune with the middle learning rate, or with one selected as the settings or the table specify."""
     select = setting.selection(select)
     chosen = setting.swept(task, select) if select else ("--set", f"optimizer.learning_rate={_middle(setting):g}")
     label = " ".join(filter(None, (name, label, "swept" if select else "")))
@@ -88,12 +88,12 @@ def _middle(setting: Setting) -> float:
 
 
 def _selection(setting: Setting, tasks: Sequence[str], select: str = "") -> str:
-    """Say how a table's learning rates were chosen.
+    """Describe how a table's learning rates were chosen.
 
     Args:
-        setting: The plan's.
-        tasks: The table's.
-        select: What they are selected on where the settings do not say.
+        setting: The plan's setting.
+        tasks: The table's tasks.
+        select: What to select them on if the settings do not specify it.
     """
     rates = ", ".join(f"{rate:g}" for rate in setting.scale.learning_rates)
     select = setting.selection(select)
@@ -109,7 +109,7 @@ def _selection(setting: Setting, tasks: Sequence[str], select: str = "") -> str:
 
 
 FREELB = ("--adversarial", "freelb", "--set", "freelb.step_size=0.1", "--set", "freelb.magnitude=0.1")
-"""The paper gives no hyper-parameters of FreeLB."""
+"""The paper gives no hyper-parameters for FreeLB."""
 SMART = ("--adversarial", "smart", "--set", f"smart.noise={10 * LEAST_NOISE}")
 """Noise that bf16 can represent."""
 
@@ -117,7 +117,7 @@ SMART = ("--adversarial", "smart", "--set", f"smart.noise={10 * LEAST_NOISE}")
 def _adversarial_rows(
     setting: Setting, names: Sequence[str], tasks: Sequence[str], arms: Sequence[str], *, with_contrast: bool
 ) -> dict[str, list[str]]:
-    """Fine-tune plainly and with FreeLB, and evaluate on TextFooler's examples, and on contrast sets."""
+    """Fine-tune with and without FreeLB, and evaluate on TextFooler's examples and on contrast sets."""
     jobs: dict[str, list[str]] = {}
     for task in tasks:
         found = setting.adversaries(ENCODERS["BERT"], NAMES[task])
@@ -159,7 +159,7 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def table3(setting: Setting, arms: Sequence[str]) -> Read:
-    """Revised reviews that BERT has right and its FreeLB version wrong (section 2.3, Table 3): how many, and which."""
+    """Revised reviews that BERT gets right and its FreeLB version wrong (section 2.3, Table 3): how many, and which."""
     jobs: dict[int, list[Output]] = {}
     for seed in setting.all_seeds:
         for way, more in (("", ()), ("FreeLB", FREELB)):
@@ -190,7 +190,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def _revisions_right(workspace: Workspace, results: Output) -> dict[str, float]:
-    """Read how many of each review's revisions a model has right."""
+    """Read how many of each review's revisions a model gets right."""
     result = next(workspace.path(results).glob("seed-*/contrast-test.json"))
     return {str(one["key"]): float(one["num_revised_right"]) for one in load_predictions(result)}
 
@@ -208,7 +208,7 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def _contrast_columns(tasks: Sequence[str], parts: Mapping[str, str]) -> list[Column]:
-    """Give the columns of contrast sets; a part's results have a folder of their own."""
+    """Return the columns of contrast sets; results for part of the training examples have their own folder."""
     return [
         Column(
             " ".join(word for word in (task, part, figure) if word),
@@ -256,7 +256,7 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
         for task in tasks:
             for part, share in PARTS.items():
                 for seed in setting.all_seeds:
-                    # With a choice of rates, those that are trained on all examples are Table 4's.
+                    # If learning rates are selected, the models trained on all examples are Table 4's.
                     is_of_table4 = share == 1 and bool(setting.selection())
                     more: Command = () if is_of_table4 else ("--train-fraction", str(share))
                     label = "" if is_of_table4 else folders[part]
@@ -264,7 +264,7 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
                     of_part = setting.contrast_set(job, NAMES[task]), f"{NAMES[task]}-{folders[part]}"
                     jobs.setdefault(name, []).append(of_part)
     columns = _contrast_columns(tasks, folders)
-    # Section 4.5: better than the encoder that it continues in all settings.
+    # Section 4.5: CLINE is better than the encoder that it continues in all settings.
     claims = [("CLINE", _base(setting), name) for name in CLINE_TABLE6.columns]
     consistency = [column.name for column in columns if column.metric == "pair_consistency"]
     claims += [("CLINE", other, name) for other in ablations for name in consistency]

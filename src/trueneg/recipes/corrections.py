@@ -1,7 +1,7 @@
-"""Ways of treating false negatives, compared on real text: dropped, spread over, smoothed, or left as they are.
+"""Ways of treating false negatives, compared on real text: dropping, soft targets, smoothing, or no treatment.
 
-The claim, in one order: soft targets over what a detector accepts in context > self-distillation > uniform label
-smoothing > one-hot targets > dropping by the paper's table. Runs of one seed read the same rows with the same masks.
+The claim, as one order: soft targets over what a detector accepts in context > self-distillation > uniform label
+smoothing > one-hot targets > dropping by the paper's table. Runs with the same seed read the same rows and masks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS = {
     **{ONE_HOT: "", "HC": "HC", "smoothing": "smoothing", "self": "self"},
     "soft in context": "soft in context",
 }
-"""Row to its arm: the claim's; more by ``--arms``."""
+"""Row to its arm, for the rows of the claim; ``--arms`` adds more."""
 CHAIN = ("soft in context", "self", "smoothing", ONE_HOT, "HC")
 """The claim: each is better than the next."""
 TASKS = ("cola", "sst2", "mrpc", "rte")
@@ -32,7 +32,7 @@ HELD_OUT_ROWS = 2000
 
 
 def written(setting: Setting, arms: Sequence[str]) -> Read:
-    """What trained models write in a word's place, against what people accept; their vectors and their loss."""
+    """Trained models' substitutes for a word against human judgements, their sentence vectors and their loss."""
     rows = _rows(arms)
     jobs = {(row, seed): _measured(setting, arm, seed) for row, arm in rows.items() for seed in setting.all_seeds}
 
@@ -50,7 +50,7 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
                 figures[f"GAP{end}"] = result["metrics"]["gap"]
                 if not is_visible:
                     figures["F10 conceivable"] = result["metrics"]["f10_lenient_conceivable"]
-            # The encoder that it continues is measured, too, and comes first.
+            # The encoder that the run continues is measured, too, and comes first.
             *_, own = (one for one in output_of(workspace, vectors)["sts"] if one["pooling"] == "mean")
             figures["STS-B"] = own["spearman"]
             figures = {column: 100 * figure for column, figure in figures.items()}
@@ -70,7 +70,7 @@ def written(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def glue(setting: Setting, arms: Sequence[str]) -> Read:
-    """GLUE after each way."""
+    """GLUE after each treatment."""
     rows = _rows(arms)
     jobs: dict[str, list[str]] = {}
     for row, arm in rows.items():
@@ -90,7 +90,7 @@ def _rows(arms: Sequence[str]) -> dict[str, str]:
 
 
 def _claims(rows: Sequence[str], columns: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Give the chain's links, and that its first row and every further one are better than the baseline."""
+    """Return the chain's links, and the claims that its first row and all further rows are better than the baseline."""
     against_one_hot = [CHAIN[0], *(row for row in rows if row not in CHAIN)]
     links = [*pairwise(CHAIN), *((row, ONE_HOT) for row in against_one_hot)]
     return [(row, baseline, column) for row, baseline in links for column in columns]
@@ -102,7 +102,7 @@ def _pretrained(setting: Setting, arm: str, seed: int) -> Output:
 
 
 def _measured(setting: Setting, arm: str, seed: int) -> tuple[str, str, str]:
-    """Add a run and what is measured of it: what it writes, its vectors, and its loss; return these three jobs."""
+    """Add a run and the measurements of its substitutes, its vectors and its loss; return these three jobs."""
     run, label = _pretrained(setting, arm, seed), safe_name(arm.replace(" ", "-") or ONE_HOT, f"s{seed}")
     writes: Command = (
         *("evaluate", "substitution", run, "--data", setting.file("substitution", "swords*_dev.json*")),

@@ -1,4 +1,4 @@
-"""Rough times of a recipe's jobs, from what they read and how often."""
+"""Rough estimates of the time of a recipe's jobs, from what they read and how often."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from trueneg.recipes.plan import Argument
 from trueneg.recipes.scales import Scale
 
 PAPERS = ("tn-", "cline-")
-"""How the names of the papers' presets begin."""
+"""Prefixes of the names of the papers' presets."""
 TRAINING_EXAMPLES: Mapping[str, int] = {
     **{"glue/cola": 8_551, "glue/sst2": 67_349, "glue/mrpc": 3_668, "glue/stsb": 5_749, "glue/qqp": 363_846},
     **{"glue/mnli": 392_702, "glue/qnli": 104_743, "glue/rte": 2_490, "squad": 87_599},
     **{"imdb": 25_000, "snli": 549_367, "perspectrum": 6_978, "boolq": 9_427, "ag": 120_000, "mr": 10_662},
 }
-"""Task to its training examples as released."""
+"""Task to its number of training examples, as released."""
 _LENGTH = 128
-"""Tokens a row that times are told for."""
+"""Tokens per row that stated times refer to."""
 
 
 def training_minutes(arguments: Sequence[str], minutes: float, asked: int = 0) -> float:
-    """Estimate pre-training: of a preset of the papers on a GPU, else as stated.
+    """Estimate the minutes of pre-training: on a GPU for presets of the papers, else as stated.
 
     Args:
-        arguments: Of ``trueneg pretrain``.
-        minutes: What others take.
-        asked: Steps that a setting asks for instead; 0 for none.
+        arguments: Arguments of ``trueneg pretrain``.
+        minutes: Stated time of other presets.
+        asked: Steps that a setting asks for instead of the arguments'; 0 for none.
     """
     steps = steps_of(arguments)
     if arguments[0].startswith(PAPERS):
@@ -46,7 +46,7 @@ def steps_of(arguments: Sequence[str]) -> int:
 
 
 def of_steps(arguments: Sequence[str], steps: int) -> tuple[str, ...]:
-    """Give arguments with other steps.
+    """Return the arguments with another number of steps.
 
     Example:
         >>> of_steps(("electra-mini", "--steps", "5", "--seed", "1"), 7)
@@ -60,13 +60,13 @@ def of_steps(arguments: Sequence[str], steps: int) -> tuple[str, ...]:
 
 
 def tuning_minutes(scale: Scale, tasks: str, command: Sequence[Argument]) -> float:
-    """Estimate a fine-tuning from the tokens that its steps read, from the time that the scale states for so many.
+    """Estimate the minutes of fine-tuning from the tokens that it reads, relative to the scale's stated time.
 
-    A sweep trains once for each of its values, and FreeLB and SMART pass three times over a step.
+    A sweep trains once for each of its values, and FreeLB and SMART take three passes per step.
 
     Args:
-        scale: With the time of a fine-tuning of a task, and what that reads.
-        tasks: One task, or several with commas between them.
+        scale: Scale, with the time of fine-tuning on a task and the examples that it reads.
+        tasks: One task, or several separated by commas.
         command: Arguments of ``trueneg finetune``.
     """
     times = len(_after("--sweep", command).split(",")) * (3 if "--adversarial" in command else 1)
@@ -82,7 +82,7 @@ def _minutes(scale: Scale, task: str, command: Sequence[Argument]) -> float:
 
 
 def _examples(task: str, command: Sequence[Argument]) -> float:
-    """Count the training examples that a fine-tuning reads, each as often as it does, as rows of 128 tokens."""
+    """Count the training examples that fine-tuning reads, repeats included, as rows of 128 tokens."""
     settings = [str(word) for before, word in pairwise(command) if before == "--set"]
     family = SQUAD if task == SQUAD else "text"
     config = override(finetune_preset(_after("--preset", command) or "bert", task, "", BASE, family), settings)

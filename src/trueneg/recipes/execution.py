@@ -1,4 +1,4 @@
-"""Runs the jobs of a plan, each in a process of its own."""
+"""Execution of the jobs of a plan, each in its own process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ASIDE = ".set-aside"
 class _Running:
     name: str
     data: Mapping[Input, Stamps]
-    """As they were when it started."""
+    """Stamps of the data when it started."""
     started: float
 
 
@@ -46,18 +46,18 @@ def run_jobs(
 ) -> None:
     """Run the jobs of a plan that have not finished.
 
-    What does not need a failed job goes on. A job whose data change before it starts, or while it runs, fails.
+    Jobs that do not need a failed job still run. A job whose data change before it starts, or while it runs, fails.
 
     Args:
         workspace: The plan and its folder.
-        workers: Jobs at once; the processors are shared out evenly.
-        say: Called with a line for each job.
-        before_each: Called with the name of a job that is about to start. What it raises ends the plan before
-            that job, when none is under way.
+        workers: Number of jobs to run at once; the processors are divided evenly.
+        say: Called with a line of progress.
+        before_each: Called with the name of a job that is about to start while no other is running; an exception that
+            it raises ends the plan before that job.
 
     Raises:
-        JobError: naming the jobs that failed, once all others are done.
-        Interrupted: after Ctrl-C, once the jobs under way have saved.
+        JobError: naming the first job that failed, once all others are done.
+        Interrupted: after Ctrl-C, once the running jobs have saved.
     """
     left = workspace.missing()
     total, failed, waiting = len(left), dict[str, str](), set[str]()
@@ -86,7 +86,7 @@ def run_jobs(
                             fail(name, str(error))
                         else:
                             running[_start(workspace, name, context)] = _Running(name, data, time.monotonic())
-                # Where all that is left needs a failed job nothing runs, and nothing would ever end.
+                # If all remaining jobs need a failed one, nothing runs, and waiting would never end.
                 for ended in wait([process.sentinel for process in running]) if running else ():
                     process = next(one for one in running if one.sentinel == ended)
                     job = running.pop(process)
@@ -117,7 +117,7 @@ def run_jobs(
 
 @contextmanager
 def _server(workers: int) -> Iterator[multiprocessing.context.ForkServerContext]:
-    """Give a context whose processes have the libraries loaded already."""
+    """Yield a context whose processes have the libraries preloaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     before = os.environ.get("OMP_NUM_THREADS")
@@ -144,10 +144,10 @@ def _start(workspace: Workspace, name: str, context: multiprocessing.context.For
 
 
 def _run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-    """Run a command line in this process, under the parent's environment: the server has that of its own start."""
+    """Run a command line in this process, in the parent's environment: the fork server's is that of its own start."""
     os.environ.clear()
     os.environ.update(environment)
-    os.setpgrp()  # Ctrl-C reaches the parent alone, which passes it on once
+    os.setpgrp()  # Ctrl-C reaches only the parent, which forwards it once
     for descriptor, name in ((sys.stdout.fileno(), OUTPUT), (sys.stderr.fileno(), LOG)):
         file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(file, descriptor)
@@ -157,7 +157,7 @@ def _run(arguments: Sequence[str], folder: Path, environment: dict[str, str]) ->
 
 
 def _end_with_parent() -> None:
-    """Interrupt this process, so that it saves, when its parent has died."""
+    """Interrupt this process when its parent dies, so that it saves."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -174,9 +174,9 @@ def _finish(workspace: Workspace, name: str, seconds: float) -> None:
 
 
 def _set_aside(workspace: Workspace, job: _Running) -> str:
-    """Move what a job left out of the way if its data were written to while it ran; say so.
+    """Move a job's results aside if its data were modified while it ran; return why, empty if they were not.
 
-    Moved, because it may be the work of days: but a later start must not resume it as if nothing had been.
+    They may be days of work, so they are not deleted, but a later start must not resume from them.
     """
     try:
         check_untouched(job.data)
@@ -190,7 +190,7 @@ def _set_aside(workspace: Workspace, job: _Running) -> str:
 
 
 def _failure(workspace: Workspace, name: str, code: int | None) -> str:
-    """Say why a job failed; nothing if it did not."""
+    """Return why a job failed; empty if it did not."""
     if not code:
         return ""
     log = workspace.folder(name) / LOG

@@ -12,10 +12,10 @@ SETTINGS = "settings.json"
 
 
 def claim_folder(folder: Path, settings: Any) -> None:
-    """Record the settings of a folder's results, a dataclass.
+    """Record the settings (a dataclass) of a folder's results.
 
     Raises:
-        ConfigError: if the folder has results of other settings.
+        ConfigError: if the folder has results with other settings.
     """
     path = folder / SETTINGS
     if path.is_file() and (changed := differences(load_config(type(settings), path), settings)):

@@ -1,7 +1,7 @@
-"""Made-up data in the released formats of all that the papers' experiments read: recipes run on it in minutes.
+"""Made-up data in the released formats of all data in the papers' experiments: recipes run on it in minutes.
 
-A *scene* has a group of synonyms for each kind of word, and a sentence says it in words of these groups. So paraphrases
-are synonyms, contradictions antonyms, and every label follows from the words.
+A *scene* has a group of synonyms for each kind of word, and a sentence describes it with words from these groups. So
+paraphrases use synonyms, contradictions use antonyms, and every label follows from the words.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ Row = dict[str, object]
 def made_up_data(folder: str | Path, *, num: int = 24, seed: int = 0) -> Path:
     """Write a folder of made-up data, laid out as the ``--data`` folder of recipes.
 
-    It holds ``corpus/``, ``wikitext/``, ``glue/``, ``squad/``, ``cline_eval/`` (contrast sets among it), ``vectors/``,
+    It holds ``corpus/``, ``wikitext/``, ``glue/``, ``squad/``, ``cline_eval/`` (including contrast sets), ``vectors/``,
     ``substitution/``.
 
     Args:
         folder: A new folder, or one that this function wrote, which is replaced.
         num: Training examples of each task, 12 or more; dev and test splits have half as many.
-        seed: Seed of what is drawn; the same writes the same bytes.
+        seed: Random seed; the same seed writes the same bytes.
 
     Returns:
         The folder.
 
     Raises:
         ConfigError: for a smaller ``num``, or a folder that holds something else.
-        OSError: as writing does.
+        OSError: if writing fails.
     """
     folder = Path(folder)
     if num < 12:
@@ -81,7 +81,7 @@ def made_up_data(folder: str | Path, *, num: int = 24, seed: int = 0) -> Path:
     rng, sizes = random.Random(seed), {"train": num, "dev": num // 2, "test": num // 2}
     files = {README: "Made-up data: sentences put together from a few words. Written by trueneg.\n"}
     files |= _texts(rng, num) | _glue(rng, sizes) | _squad(rng, sizes)
-    # Of its own stream: what else is drawn stays what it was.
+    # Drawn from a separate random stream, so that the other data do not change.
     files |= _swords(random.Random(seed), sizes["dev"])
     files |= {f"cline_eval/{name}": text for name, text in (_cline(rng, sizes) | _contrast_sets(rng, sizes)).items()}
 
@@ -104,13 +104,13 @@ def _draw(rng: random.Random) -> Scene:
 
 
 def _related(scene: Scene, relation: str) -> Scene:
-    """Make a scene that another one entails, contradicts, or says nothing of."""
+    """Make a scene that is entailed by another one, contradicts it, or is neutral to it."""
     kind = _DIFFERENCE[relation]
     return {**scene, kind: (scene[kind] + 1) % len(_GROUPS[kind])} if kind else scene
 
 
 def _say(rng: random.Random, template: str, scene: Scene | None = None, **groups: int) -> str:
-    """Say a scene, or one that is drawn, in words that are drawn; ``groups`` are taken instead of the scene's."""
+    """Describe a scene (by default, a random one) in random words; ``groups`` override the scene's."""
     chosen = {**(scene or _draw(rng)), **groups}
     return template.format(**{kind: rng.choice(_GROUPS[kind][group]) for kind, group in chosen.items()})
 
@@ -121,7 +121,7 @@ def _pair(rng: random.Random, relation: str, first: str = _SCENE, second: str = 
 
 
 def _reviews(rng: random.Random, mood: int) -> tuple[str, str]:
-    """Make a review in a mood, and the same in the other one."""
+    """Make a review with a mood, and the same review with the opposite mood."""
     drawn = [_say(rng, _REVIEW.replace("{mood}", "{{mood}}")) for _ in range(3)]
     one, other = (
         "<br /><br />".join(sentence.format(mood=rng.choice(_GROUPS["mood"][which])) for sentence in drawn)
@@ -209,7 +209,7 @@ def _glue_rows(rng: random.Random, n: int) -> dict[str, Row]:
 
 
 def _swords(rng: random.Random, num: int) -> dict[str, str]:
-    """Make judgements of substitutes: ten accept a synonym, four of ten an antonym, nobody another word."""
+    """Make judgements of substitutes: ten of ten accept a synonym, four an adjective's antonym, nobody another word."""
     data: dict[str, dict[str, Any]] = {"contexts": {}, "targets": {}, "substitutes": {}, "substitute_labels": {}}
     parts = {"mood": "ADJ", "size": "ADJ", "being": "NOUN", "place": "NOUN", "motion": "VERB"}
     for n, (kind, part) in zip(range(num), itertools.cycle(parts.items()), strict=False):

@@ -1,4 +1,4 @@
-"""``trueneg try``: does it help on my text? What is asked, checked before anything is trained."""
+"""``trueneg try`` (does it help on my text?): the request, checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IN_CONTEXT = ("in-context", "in-context-drop")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a folder's trial is about; its seeds may grow, and its time until the steps are chosen."""
+    """What identifies a folder's trial; seeds may be added later, and the time may change until steps are chosen."""
 
     text: str
     text_digest: str
@@ -52,7 +52,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class OwnText:
-    """A trial that was asked for, checked as far as that goes without training."""
+    """A requested trial, checked as far as possible without training."""
 
     texts: tuple[Argument, ...]
     checkpoint: Argument
@@ -65,15 +65,15 @@ class OwnText:
     settings: tuple[str, ...]
     """Options of all runs."""
     steps: int
-    """Given instead of the time; 0 to measure."""
+    """Given instead of the time; 0 to derive them from measurements."""
     glue: Input | None
-    """Where STS-B is, if it is to be measured."""
+    """GLUE's folder, if STS-B is to be measured."""
     task: str
     probe: tuple[Argument, ...]
     """Arguments of ``finetune`` besides the checkpoint, seed and folder; none without labelled data."""
     wordnet: tuple[str, ...]
     config: PretrainConfig
-    """Of the baseline's runs."""
+    """Configuration of the baseline's runs."""
     is_head_new: bool
     is_sentence_encoder: bool
 
@@ -89,7 +89,7 @@ class OwnText:
 
     @property
     def asked(self) -> Asked:
-        """What the folder's trial is about."""
+        """What identifies the folder's trial."""
         inputs = [text for text in self.texts if isinstance(text, Input)]
         start = self.checkpoint
         return Asked(
@@ -131,24 +131,24 @@ def ask(
     wordnet: str = "",
     settings: Sequence[str] = (),
 ) -> OwnText:
-    """Check what a trial needs.
+    """Check that a trial has what it needs.
 
     Args:
         texts: Files, folders, globs or hub data sets, as ``corpus build`` takes them.
-        checkpoint: What is continued.
-        seeds: Of every arm.
-        minutes: What everything may take; ``train.steps`` among the settings is taken instead.
+        checkpoint: Checkpoint to continue.
+        seeds: Seeds of every arm.
+        minutes: Time limit for everything; not used if the settings have ``train.steps``.
         arms: Names from ``ARMS``; by default ``RECOMMENDED``.
         lines: Whether every line is a document.
         text_field: Field or column of the text.
-        data: The probe's labelled data; without a task GLUE's folder, for STS-B.
-        task: The probe, as ``finetune`` takes it.
+        data: The probe's labelled data; without a task, GLUE's folder, for STS-B.
+        task: The probe's task, as for ``finetune``.
         columns: Further arguments of ``finetune``.
         wordnet: WordNet's folder; empty to look in the usual places.
         settings: ``key=value`` for all runs; ``finetune.key=value`` for the probe.
 
     Raises:
-        TruenegError: for a text, checkpoint, arm, lexicon or option that is not there or cannot be used.
+        TruenegError: for a text, checkpoint, arm, lexicon or option that does not exist or cannot be used.
     """
     if not texts:
         raise ConfigError("no text to try it on: name a file or a folder")
@@ -196,7 +196,7 @@ def _source(text: str) -> list[Argument]:
     return [Input(path, f"text {path.name}") for path in files if isinstance(path, Path)]
 
 
-def _check_wordnet(wordnet: str, arms: Sequence[str]) -> None:
+def _check_wordnet(wordnet: str) -> None:
     try:
         find_wordnet(wordnet or None)
     except LexiconError as error:
@@ -204,7 +204,7 @@ def _check_wordnet(wordnet: str, arms: Sequence[str]) -> None:
 
 
 def _without_steps(settings: Sequence[str]) -> tuple[int, tuple[str, ...]]:
-    """Take ``train.steps`` out of the settings of runs, and refuse those that are not theirs."""
+    """Extract ``train.steps`` from the settings of runs, and refuse settings that the trial itself controls."""
     steps, kept = 0, []
     for setting in settings:
         key, equals, _ = setting.partition("=")
@@ -221,7 +221,7 @@ def _without_steps(settings: Sequence[str]) -> tuple[int, tuple[str, ...]]:
 def _measured_on(
     data: str, task: str, columns: Sequence[str], settings: Sequence[str]
 ) -> tuple[Input | None, tuple[Argument, ...]]:
-    """Give where STS-B is, and the arguments of the probe."""
+    """Return GLUE's folder if it has STS-B, and the arguments of the probe."""
     if not data:
         if task or columns or settings:
             raise ConfigError(f"--task {task}: a probe needs labelled data: give --data".replace("--task :", "probe:"))
@@ -247,7 +247,7 @@ def _measured_on(
 
 
 def _is_head_new(source: str, length: int) -> bool:
-    """Tell whether the checkpoint's masked-LM head would start from random weights; refuse rows that it cannot read."""
+    """Return whether the masked-LM head would start from random weights; raise if rows are too long for the model."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TruenegWarning)
         model = load_masked_lm(ModelConfig(start_from=source), load_tokenizer(source))

@@ -13,22 +13,22 @@ AVERAGE = "Average"
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table: row to its figures, in the order of the columns; None where the paper has none."""
+    """A table as printed: each row's figures in the order of the columns, None where the paper has none."""
 
     source: str
     title: str
     columns: tuple[str, ...]
     rows: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     is_ours: bool = False
-    """Whether no paper has it: a claim is then that a row is better than its baseline."""
+    """Whether it is from no paper: a claim is then that a row is better than its baseline."""
     baselines: Mapping[str, str] = field(default_factory=dict)
-    """Baseline of a claim to the row that the paper's own difference is from, where they are not the same."""
+    """Baseline of a claim to the row that the paper takes its difference from, where the two differ."""
     differences: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
-    """Row, baseline and column to the difference as printed, where figures before they were rounded gave another than
-    those that are printed."""
+    """Row, baseline and column to the difference as printed, where the paper computed it from unrounded figures and so
+    it is not the difference of the printed ones."""
 
     def figure(self, row: str, column: str) -> float | None:
-        """Look a figure up; None where the paper has none.
+        """Look up a figure; None where the paper has none.
 
         Example:
             >>> TN_TABLE3.figure("BERT-base HC", "CoLA")
@@ -50,9 +50,7 @@ class PrintedTable:
         return None if ours is None or theirs is None else round(ours - theirs, 6)
 
     def averaged(self, columns: Sequence[str]) -> PrintedTable:
-        """Give ``AVERAGE`` over some of the columns; one that is printed over all of them stays as it is printed.
-
-        Rounded to two decimals.
+        """Add ``AVERAGE`` over some of the columns, rounded to two decimals; over all columns, a printed one is kept.
 
         Example:
             >>> TN_TABLE3.averaged(["CoLA", "MRPC", "RTE"]).figure("BERT-base", "Average")

@@ -43,7 +43,7 @@ _GLUE_TRAINED = {
     "MRPC": ("train.tsv|msr_paraphrase_train.txt", "dev.tsv"),
 }
 _GLUE_TESTED = {"MNLI": ("test_matched.tsv", "test_mismatched.tsv"), "MRPC": ("test.tsv|msr_paraphrase_test.txt",)}
-"""Task to its files where they are called otherwise than others'."""
+"""Task to its files, where they have other names than those of most tasks."""
 FILES: Mapping[str, tuple[str, ...]] = {
     "squad": ("train-v1.1.json", "dev-v1.1.json"),
     "glue/STS-B": ("dev.tsv",),
@@ -56,7 +56,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "cline_eval/ag_news_csv": _named(".csv", "train", "test"),
     "cline_eval/rt-polaritydata": ("rt-polarity.pos", "rt-polarity.neg"),
 }
-"""Folder to the files that a command reads there; ``|`` stands between names that one of them may have."""
+"""Folder to the files that a command reads there; ``|`` separates alternative names of one file."""
 CONTRAST_FILES = {
     "imdb": ("**/test_original.tsv|**/test_paired.tsv",),
     "boolq": ("**/boolq_perturbed.json",),
@@ -70,9 +70,9 @@ def files_needed(place: str, parts: tuple[str, ...] = (), *, is_tested: bool = F
     """List the files that a command reads in a folder, or in parts of it.
 
     Args:
-        place: Below the data folder.
+        place: Folder below the data folder.
         parts: GLUE's tasks.
-        is_tested: Those of their test splits, and not those that training reads.
+        is_tested: List the files of test splits, not those that training reads.
 
     Example:
         >>> files_needed("glue", ("CoLA", "MRPC"))
@@ -87,7 +87,7 @@ def files_needed(place: str, parts: tuple[str, ...] = (), *, is_tested: bool = F
 
 
 def place_of(task: str) -> tuple[str, tuple[str, ...]]:
-    """Give the folder of a task's data, or of several of GLUE's, and what it reads there."""
+    """Return the folder of the data of a task, or of several GLUE tasks, and what is read there."""
     family = task.partition("/")[0]
     if family == "glue":
         return "glue", tuple(GLUE_FOLDERS[name.removeprefix("glue/")] for name in task.split(","))

@@ -1,8 +1,8 @@
 """The planted experiment: how to use false negatives, measured where all of them are known.
 
-In a real corpus frequent words are split at random into interchangeable spellings. Predicting another spelling than
-gold's is then a false negative, and the only kind. Small models are trained with each way of using a detector, of any
-precision and recall, and measured by the probability of the right *class* of spellings on held-out text.
+In a real corpus, frequent words are split at random into interchangeable spellings. Predicting another spelling than
+gold's is then a false negative, and the only kind. Small models are trained with each way of using a detector, with any
+precision and recall, and evaluated by the probability of the right *class* of spellings on held-out text.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ GROUPS = {"all": list(ARMS), "mlm": list(MASKED_LM), "rtd": list(ELECTRA), "grid
 
 RUNS, RESULTS, TABLE = "runs", PLANTED, "table.md"
 VOCAB_SIZE = 2048
-"""Vocabulary of the tokenizer made for WordNet's text: enough for so small a model in so few steps."""
+"""Vocabulary size of the tokenizer trained on WordNet's text: enough for such a small model and so few steps."""
 
 
 def reproduce(
@@ -78,7 +78,7 @@ def reproduce(
     settings: Sequence[str] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> tuple[dict[str, Any], str]:
-    """Run the planted experiment, or what is missing of it.
+    """Run the planted experiment, or the missing part of it.
 
     Each run (an arm and a seed) is saved when it is done, and not repeated. Results do not depend on ``workers``.
 
@@ -87,9 +87,9 @@ def reproduce(
         scale: ``tiny`` or ``mini``.
         arms: Names from ``ARMS`` or ``GROUPS``, or ``use@precision/recall``.
         seeds: Runs of each arm, with seeds 1, 2, …
-        corpus: A corpus with held-out text; by default one of WordNet's text is made in ``out``.
+        corpus: A corpus with held-out text; by default, one is built from WordNet's text in ``out``.
         wordnet: WordNet's folder; empty to search the usual places.
-        workers: Number of processes, of one thread each.
+        workers: Number of processes, with one thread each.
         settings: Changes to the scale's configuration, as ``key=value``.
         say: Called with a line of progress.
 
@@ -131,20 +131,20 @@ def reproduce_seed(
     wordnet: str = "",
     settings: Sequence[str] = (),
 ) -> list[ArmResult]:
-    """Do one seed of arms, or what is missing of it, while other processes do other runs of the same folder.
+    """Run one seed of some arms, or the missing part of it, while other processes do other runs of the same folder.
 
     Args:
-        out: As ``reproduce`` has it, and so the others.
+        out: Folder of the results; all arguments but ``seed`` are as for ``reproduce``.
         seed: The seed.
-        scale: Its name.
-        arms: Names.
+        scale: Name of the scale.
+        arms: Names of arms.
         corpus: A corpus with held-out text.
         wordnet: WordNet's folder.
         settings: Changes to the scale's configuration.
 
     Raises:
         ConfigError: for unknown names, or a folder with results of other settings.
-        BusyError: if another process does the same run, or makes the corpus.
+        BusyError: if another process is doing the same run, or building the corpus.
     """
     if seed < 1:
         raise ConfigError(f"seed must be at least 1, got {seed}")
@@ -159,7 +159,7 @@ def reproduce_seed(
 
 
 def _prepared(folder: Path, config: PlantedConfig, corpus: str | Path | None, wordnet: str) -> tuple[Path, Settings]:
-    """Make what all runs need: the corpus, and the folder's settings."""
+    """Prepare what all runs need: the corpus, and the folder's settings."""
     path = Path(corpus or build_gloss_corpus(folder / "wordnet", vocab_size=VOCAB_SIZE, wordnet=wordnet, valid=0.05))
     settings = Settings(config, CorpusInfo.read(path).fingerprint)
     claim_folder(folder, settings)
@@ -169,13 +169,13 @@ def _prepared(folder: Path, config: PlantedConfig, corpus: str | Path | None, wo
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run before it is done."""
+    """A run of the plan, done or not."""
 
     arm: str
     seed: int
     is_done: bool
     minutes: float
-    """Of those that are done, the mean; else what a run of the scale usually takes."""
+    """Mean time of the finished runs; without any, the usual time of a run at this scale."""
 
 
 def plan(
@@ -186,12 +186,12 @@ def plan(
     seeds: int = 5,
     settings: Sequence[str] = (),
 ) -> list[PlannedRun]:
-    """List the runs of the experiment in a folder, and do nothing.
+    """List the runs of the experiment in a folder, without running any.
 
     Args:
         out: Folder of the results.
-        scale: As ``reproduce`` has it, and so the others.
-        arms: Names.
+        scale: Name of the scale; all arguments are as for ``reproduce``.
+        arms: Names of arms.
         seeds: Runs of each arm.
         settings: Changes to the scale's configuration.
 
@@ -214,12 +214,12 @@ def scripted(
     wordnet: str = "",
     settings: Sequence[str] = (),
 ) -> list[ScriptedJob]:
-    """Write the runs that are left for a script; the first one makes the corpus, so that the others need it.
+    """List the remaining runs as jobs of a script; all others depend on the first, which builds the corpus.
 
     Args:
-        out: As ``reproduce`` has it, and so the others.
-        scale: Its name.
-        arms: Names.
+        out: Folder of the results; all arguments are as for ``reproduce``.
+        scale: Name of the scale.
+        arms: Names of arms.
         seeds: Runs of each arm.
         corpus: A corpus with held-out text.
         wordnet: WordNet's folder.
@@ -247,7 +247,7 @@ def _configured(scale: str, settings: Sequence[str]) -> PlantedConfig:
 
 
 def _jobs(arms: Sequence[str], seeds: int) -> list[tuple[Arm, int]]:
-    """List runs seed by seed: what is there at any time can be compared."""
+    """List runs seed by seed, so that what is finished at any time can be compared."""
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, got {seeds}")
     chosen = parse_arms(arms)
@@ -268,7 +268,7 @@ def parse_arms(names: Iterable[str]) -> list[Arm]:
 def _run_all(
     jobs: Sequence[tuple[Arm, int]], folder: Path, config: PlantedConfig, corpus: Path, workers: int
 ) -> Iterator[ArmResult]:
-    """Yield results as they are done."""
+    """Yield results as runs finish."""
     if workers == 1:
         yield from (_run(arm, seed, folder, config, corpus) for arm, seed in jobs)
         return
@@ -282,7 +282,7 @@ def _run_all(
         ) from error
     except BaseException:
         for process in multiprocessing.active_children():
-            process.terminate()  # or an interruption would wait for the runs under way
+            process.terminate()  # otherwise, an interruption would wait for the current runs
         raise
     finally:
         pool.shutdown(cancel_futures=True)
@@ -304,12 +304,12 @@ class Settings:
 
 
 def run_file(folder: Path, arm: Arm, seed: int) -> Path:
-    """Give the path of a run's result."""
+    """Return the path of a run's result."""
     return folder / RUNS / f"{str(arm).replace('/', '-')}.seed{seed}.json"
 
 
 def load_results(folder: Path) -> list[ArmResult]:
-    """Read every run that a folder holds.
+    """Read the results of all runs in a folder.
 
     Raises:
         ConfigError: for a file that is not a result.
@@ -318,7 +318,7 @@ def load_results(folder: Path) -> list[ArmResult]:
 
 
 def load_result(path: Path) -> ArmResult:
-    """Read a run.
+    """Read the result of a run.
 
     Raises:
         ConfigError: for a file that is not a result.
@@ -327,7 +327,7 @@ def load_result(path: Path) -> ArmResult:
 
 
 def summarise(settings: Settings, results: Sequence[ArmResult]) -> PlantedResults:
-    """Summarise runs: values, means, and paired differences to each arm's yardstick."""
+    """Summarise runs: values, means, and paired differences to each arm's baseline."""
     by_arm: dict[Arm, dict[int, ArmResult]] = {}
     for result in results:
         by_arm.setdefault(Arm.parse(result.arm), {})[result.seed] = result

@@ -1,4 +1,4 @@
-"""One run of the planted experiment: an arm and a seed, trained by the library's own step, then measured."""
+"""One run of the planted experiment: an arm and a seed, trained with the library's training step, then evaluated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ELECTRA = {
     "relabel": "false negatives are 'original' to the discriminator; the generator is left alone",
 }
 ARMS = MASKED_LM | ELECTRA
-"""What is compared, and what each is."""
+"""The arms that are compared, with descriptions."""
 
 _TAKES_DETECTOR = ("drop", "down_weight", "marginal", "soft_targets", "restricted", "placebo", "relabel")
 
@@ -103,7 +103,7 @@ class Arm:
         return cls(use, precision, recall)
 
     def __str__(self) -> str:
-        """Write it as ``parse`` reads it; without shares for the oracle."""
+        """Format it as ``parse`` reads it; without precision and recall for the oracle."""
         is_oracle = self.precision == self.recall == 1
         return self.use if is_oracle else f"{self.use}@{self.precision:g}/{self.recall:g}"
 
@@ -114,7 +114,7 @@ class Arm:
 
     @property
     def yardstick(self) -> Arm:
-        """The arm of the same kind of model in which nothing is corrected."""
+        """The baseline: the arm with the same kind of model in which nothing is corrected."""
         return Arm("electra" if self.is_electra else "baseline")
 
 
@@ -127,21 +127,21 @@ class PlantedConfig:
     words: Literal["any", "content"] = "any"
     """Which words can be split; ``content``: of three letters or more, and no stop words."""
     length: int = 32
-    """Tokens of a row."""
+    """Tokens per row."""
     masking_rate: float = 0.3
     num_layers: int = 2
     hidden_size: int = 128
     num_heads: int = 4
     intermediate_size: int = 256
     window: int = 6
-    """Tokens that attention reaches over, half of them on each side."""
+    """Attention window in tokens, half of them on each side."""
     steps: int = 1200
     batch_size: int = 32
-    """Rows of a step."""
+    """Rows per step."""
     learning_rate: float = 3e-3
     warmup_steps: int = 50
     eval_rows: int = 2048
-    """Held-out rows that are measured."""
+    """Held-out rows to evaluate on."""
 
     def __post_init__(self) -> None:
         for name in ("num_words", "steps", "batch_size", "eval_rows"):
@@ -151,9 +151,9 @@ class PlantedConfig:
     def sizes(self, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
         """Make the model's Hugging Face configuration.
 
-        A ModernBERT with only local attention: so small a model leaves the unigram plateau within a thousand steps
-        only if it need not learn first that neighbours matter. Hence rotary positions, a narrow window, and wider
-        initial weights (0.02 suits a width of 768).
+        A ModernBERT with only local attention: such a small model leaves the unigram plateau within a thousand
+        steps only if it does not first have to learn that neighbours matter. Hence rotary positions, a narrow window,
+        and a larger initializer range (0.02 suits a width of 768).
         """
         model = ModelConfig(
             architecture="modernbert",
@@ -192,7 +192,7 @@ class ArmResult:
         metrics: On held-out text: ``nll`` of the right class in nats and ``accuracy`` over masked positions, the
             same over planted words only; for ELECTRA ``auc`` over all tokens and over masked ones. Metrics with too few
             examples are left out.
-        detector: The detector's ``precision`` and ``recall`` on the mispredictions of the whole training.
+        detector: The detector's ``precision``, ``recall`` and ``num_credited`` on the mispredictions of all training.
         planted_share: Share of the corpus's tokens that are planted words.
         seconds: Time of training and evaluation.
     """
@@ -208,8 +208,8 @@ class ArmResult:
 def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResult:
     """Train and measure one arm, on one thread of the CPU.
 
-    Arms of one seed start from equal weights and see equal rows, masks and (but for ``ceiling``) spellings, so
-    that their differences are paired. Held-out text, its spellings and masks are the same for all seeds.
+    Arms with the same seed start from the same weights and see the same rows, masks and (except in ``ceiling``)
+    spellings, so that their differences are paired. Held-out text, its spellings and masks are the same for all seeds.
 
     Raises:
         TruenegError: if the corpus cannot be used, or the loss is not finite.
@@ -233,7 +233,7 @@ def run_arm(arm: Arm, seed: int, config: PlantedConfig, corpus: Path) -> ArmResu
             raise DivergedError(
                 f"arm {arm}, seed {seed}: the loss is not finite at step {int(run.first_bad_step)}: lower learning_rate"
             )
-        correction, masked_lm.correction = masked_lm.correction, None  # metrics depend on no detector
+        correction, masked_lm.correction = masked_lm.correction, None  # metrics do not depend on detectors
         masked_lm.smoothing = None
         unseen = PlantedRows(held_out, config.length, planting, EVALUATION_SEED, shares)
         batches = held_out_batches(unseen, config.eval_rows, 64, run.processes)
@@ -260,13 +260,13 @@ def make_model(arm: Arm, config: PlantedConfig, tokenizer: PreTrainedTokenizerFa
 def make_objective(
     arm: Arm, planting: Planting, config: PlantedConfig, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> tuple[MaskedLM, Objective[Any, Any]]:
-    """Make an arm's masked-LM objective, and the training objective: the same, or ELECTRA around it.
+    """Make an arm's masked-LM objective, and the training objective: the same, or ELECTRA wrapped around it.
 
     Args:
         arm: The arm.
         planting: The planted synonyms.
         config: Settings of the experiment.
-        tokenizer: With an entry for every spelling.
+        tokenizer: Tokenizer with an entry for every spelling.
         seed: Seed of an imperfect detector's errors.
     """
     detector = PlantedDetector(
@@ -316,7 +316,7 @@ class LabelsOnly(HardCorrection):
 
 @torch.no_grad()
 def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: Iterable[Rows]) -> dict[str, float]:
-    """Measure a model on held-out rows, by classes of interchangeable tokens: see ``ArmResult.metrics``."""
+    """Evaluate a model on held-out rows, by classes of interchangeable tokens: see ``ArmResult.metrics``."""
     pair = model if isinstance(model, ElectraPair) else None
     generator: Any = model if pair is None else pair.generator
     classes, words = planting.classes(), torch.from_numpy(planting.words())
@@ -343,7 +343,7 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
         score, is_wrong, was_masked = torch.cat(at_tokens, dim=1).numpy()
         for name, counted in {"auc": was_masked >= 0, "masked_auc": was_masked > 0}.items():
             wrong, right = score[counted & (is_wrong > 0)], score[counted & (is_wrong == 0)]
-            if len(wrong) and len(right):  # the area under the curve is Mann and Whitney's U as a share of all pairs
+            if len(wrong) and len(right):  # AUC is Mann-Whitney's U divided by the number of pairs
                 u = scipy.stats.mannwhitneyu(wrong, right, method="asymptotic").statistic
                 metrics[name] = float(u) / (len(wrong) * len(right))
     return metrics
@@ -351,7 +351,7 @@ def measure(model: nn.Module, masked_lm: MaskedLM, planting: Planting, batches: 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Run on one thread: sums, and so results, do not depend on the number of threads."""
+    """Run on one thread, so that sums and results do not depend on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,7 +1,7 @@
 """Planted synonyms: a real corpus in which frequent words have several interchangeable spellings.
 
-Nothing on disk is rewritten: a word's spelling at a place is a function of (seed, row, column), drawn when the row
-is read. What may stand for what is then known exactly, which real text never grants.
+Nothing on disk is rewritten: a word's spelling at a position is a function of (seed, row, column), drawn when the
+row is read. Which tokens are interchangeable is then known exactly, as it never is in real text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARES = (0.4, 0.3, 0.2, 0.1)
 """How often a planted word has each of its spellings."""
 
 UNSPLIT = (1.0, 0.0, 0.0, 0.0)
-"""Shares that leave the text as it is."""
+"""Shares that leave the text unchanged."""
 
 _COUNTED_ROWS, _NEIGHBOURS = 8192, 512
 
@@ -42,10 +42,10 @@ class Planting:
     Attributes:
         spellings: int64 ``[words, 4]``: the ids of each word's spellings, its own id first. The others lie beyond
             the tokenizer's vocabulary.
-        lookalikes: int64 ``[words, words - 1]``: for each word all others, those first whose neighbours in the text
-            are most like its own, such as ``large`` for ``small``: what real detectors take for synonyms.
-        vocab_size: entries of that vocabulary.
-        share: part of the corpus's tokens that are planted words.
+        lookalikes: int64 ``[words, words - 1]``: for each word all others, sorted by how similar their neighbours in
+            the text are to its own, such as ``large`` for ``small``: what real detectors mistake for synonyms.
+        vocab_size: size of that vocabulary.
+        share: share of the corpus's tokens that are planted words.
     """
 
     spellings: npt.NDArray[np.int64]
@@ -62,9 +62,9 @@ class Planting:
         Args:
             index: The corpus.
             tokenizer: Its tokenizer.
-            num_words: How many.
-            kind: Words are tokens by themselves, of letters; ``content`` words have three or more, and are no stop
-                words.
+            num_words: Number of words to split.
+            kind: Words are single tokens made of letters; ``content`` words have three or more letters, and are not
+                stop words.
 
         Raises:
             ConfigError: if the sample has fewer such words.
@@ -85,22 +85,22 @@ class Planting:
 
     @property
     def num_words(self) -> int:
-        """Words that are split."""
+        """Number of words that are split."""
         return len(self.spellings)
 
     def words(self) -> npt.NDArray[np.int64]:
-        """Number of the planted word that each id spells, -1 for the others: int64 ``[vocab]``."""
+        """Index of the planted word that each id spells, -1 for other ids: int64 ``[vocab]``."""
         found = np.full(self.vocab_size + self.spellings[:, 1:].size, -1)
         found[self.spellings] = np.arange(self.num_words)[:, None]
         return found
 
     def classes(self) -> Tensor:
-        """The id that stands for each id's class, its first spelling or itself: int64 ``[vocab]``."""
+        """Id that represents each id's class, its first spelling or itself: int64 ``[vocab]``."""
         words = self.words()
         return torch.from_numpy(np.where(words < 0, np.arange(len(words)), self.spellings[words, 0]))
 
     def class_logits(self, logits: Tensor) -> Tensor:
-        """Logits over classes: a class's weight is the sum of its spellings'.
+        """Logits over classes: a class's probability is the sum of its spellings'.
 
         Args:
             logits: ``[*, vocab]``.
@@ -114,7 +114,7 @@ class Planting:
         return merged
 
     def extend(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Give the tokenizer an entry for every spelling: ``city``, ``city~2``, ``city~3``, ``city~4``."""
+        """Add an entry for every spelling to the tokenizer: ``city``, ``city~2``, ``city~3``, ``city~4``."""
         words: Sequence[str] = tokenizer.convert_ids_to_tokens(self.spellings[:, 0].tolist())
         spellings = range(2, len(SHARES) + 1)
         num_added = tokenizer.add_tokens([f"{word}~{number}" for word in words for number in spellings])
@@ -123,13 +123,13 @@ class Planting:
 
 
 class PlantedRows(RowIndex):
-    """Rows of a corpus with their planted words spelt.
+    """Rows of a corpus in which planted words are replaced by their spellings.
 
     Args:
         corpus: An open corpus.
-        length: Tokens of a row.
-        planting: Which words.
-        seed: What spellings follow from, besides row and column.
+        length: Tokens per row.
+        planting: The planted words.
+        seed: Seed of the spellings, which also depend on row and column.
         shares: How often a word has each spelling.
     """
 
@@ -152,7 +152,7 @@ class PlantedRows(RowIndex):
 
 
 def _lookalikes(rows: RowBatch, words: npt.NDArray[np.int64], vocab_size: int) -> npt.NDArray[np.int64]:
-    """See ``Planting``: by the Bhattacharyya coefficient of the distributions of left and of right neighbours."""
+    """See ``Planting``: ranked by the Bhattacharyya coefficient of the distributions of left and right neighbours."""
     frequent = np.argsort(-np.bincount(rows.input_ids.ravel(), minlength=vocab_size), kind="stable")[:_NEIGHBOURS]
     number, neighbour = np.full(vocab_size, -1), np.full(vocab_size, -1)
     number[words], neighbour[frequent] = np.arange(len(words)), np.arange(len(frequent))
@@ -169,24 +169,24 @@ def _lookalikes(rows: RowBatch, words: npt.NDArray[np.int64], vocab_size: int) -
 
 
 class PlantedDetector(Detector):
-    """Knows the planted synonyms, and errs as told: a fixed list for each planted word, as real detectors have.
+    """Detector that knows the planted synonyms, with given error rates: a fixed list per word, as real ones have.
 
     *Recall*: each true pair (gold, other spelling) is in the list with this probability.
 
-    *Precision*: the share of a list's tokens that is right, on average over words. What is wrongly accepted are whole
-    words in all their spellings, those that look most like gold by the company they keep: not junk that no model
-    would predict, but ``large`` for ``small``, the kind of error that detectors make on real text.
+    *Precision*: the share of a list's tokens that are right, on average over words. Wrongly accepted tokens are whole
+    words in all their spellings, those whose neighbours are most similar to gold's: not junk that no model would
+    predict, but ``large`` for ``small``, the kind of error that detectors make on real text.
 
-    How much of what is *credited* in training is right is another matter, since that depends on what the model
-    predicts: a model may never predict a wrong entry, or, being rewarded for it, soon predict nothing else.
-    ``readings`` says what came of it.
+    The precision of what is *credited* in training may differ, since it depends on what the model predicts: it may
+    never predict a wrong entry, or, being rewarded for it, soon predict nothing else. ``readings`` reports the rates
+    in training.
 
     Args:
-        planting: The truth.
+        planting: The planted synonyms.
         precision: In (0, 1].
         recall: In [0, 1].
-        seed: Draws which pairs.
-        credit: What an accepted pair is given.
+        seed: Seed for drawing the pairs.
+        credit: Credit of an accepted pair.
     """
 
     def __init__(
@@ -199,10 +199,10 @@ class PlantedDetector(Detector):
         words, spellings = torch.from_numpy(planting.words()), torch.from_numpy(planting.spellings)
         spelling = torch.zeros_like(words).index_put_((spellings,), torch.arange(num_spellings))
         known = (keyed.uniform(keys, keyed.CHOOSE, num_spellings**2) < recall).unflatten(1, (num_spellings, -1))
-        # As many false words that the list, with its (n - 1) * recall right tokens, has the precision on average.
+        # The number of false words with which a list of (n - 1) * recall right tokens has this precision on average.
         num_false = (num_spellings - 1) / num_spellings * recall * (1 - precision) / precision
         order = keyed.bits(keys, keyed.RANDOM_TOKEN, 1).argsort(0).argsort(0)
-        draws = (order + 0.5) / num_words  # in steps, so that few words have no more or less than they should
+        draws = (order + 0.5) / num_words  # stratified, so that the total is right even for few words
         most = min(math.ceil(num_false), num_words - 1)
         is_false = torch.arange(most) < (num_false + draws).floor()
         lookalikes = torch.from_numpy(planting.lookalikes[:, :most].copy())
@@ -223,14 +223,14 @@ class PlantedDetector(Detector):
             self.register_buffer(name, value, persistent=False)
 
     def credit(self, gold: Tensor, predicted: Tensor, place: MaskedRows) -> Tensor:
-        """Credit of what its lists have; of predictions, right and wrong are counted."""
+        """Credit the entries of its lists, and count right and wrong predictions."""
         word, other = self._word(gold, place), self._words[predicted]
         is_candidate = (word >= 0) & (other >= 0) & (predicted != gold) & of_slots(place.is_masked, predicted)
         is_true = is_candidate & (word == other)
         is_right = is_true & self._known[word, self._spelling[gold], self._spelling[predicted]]
         is_wrong = is_candidate & (self._false_words[word] == other.unsqueeze(-1)).any(-1)
         verdicts = torch.stack([is_true, is_right, is_wrong])
-        if predicted.dim() > place.gold.dim():  # use=restrict: the prediction, and then a distribution's tokens
+        if predicted.dim() > place.gold.dim():  # use=restrict: the prediction, followed by a distribution's tokens
             verdicts = verdicts[..., 0]
         self._counts = self._counts + verdicts.flatten(1).sum(1)
         credit: Tensor = (is_right | is_wrong).to(torch.float32) * self.given
@@ -248,11 +248,11 @@ class PlantedDetector(Detector):
         return Proposals(self.credit(gold, predicted, place), tokens, acceptance)
 
     def readings(self) -> dict[str, float]:
-        """What its judgements so far amount to; a share of nothing is left out.
+        """Rates of its judgements so far, without those whose denominator is 0.
 
         Returns:
-            ``precision``: right ones among credited mispredictions. ``recall``: credited ones among mispredictions
-            that are true synonyms. ``num_credited``.
+            ``precision``: share of credited mispredictions that are right. ``recall``: share of true-synonym
+            mispredictions that are credited. ``num_credited``.
         """
         num_true, num_right, num_wrong = self._counts.tolist()
         shares = {"precision": (num_right, num_right + num_wrong), "recall": (num_right, num_true)}
@@ -260,7 +260,7 @@ class PlantedDetector(Detector):
         return found | {"num_credited": num_right + num_wrong}
 
     def _word(self, gold: Tensor, place: MaskedRows) -> Tensor:
-        """Gold's planted word, or -1; a word's own id is also the beginning of longer words, which are not split."""
+        """Index of gold's planted word, or -1; a word's id may also begin a longer word, which is not split."""
         return torch.where(of_slots(place.is_whole_word, gold), self._words[gold], -1)
 
 
@@ -268,7 +268,7 @@ class Placebo(Detector):
     """Credits as many mispredictions as another detector would, drawn at random from all of them.
 
     Args:
-        likened: Says how many.
+        likened: Detector that determines how many.
     """
 
     def __init__(self, likened: Detector) -> None:
@@ -279,7 +279,7 @@ class Placebo(Detector):
         """Credit 1 at random mispredictions of the batch."""
         is_mispredicted = (predicted != gold) & place.is_masked
         num_wanted = ((self.likened.credit(gold, predicted, place) >= 0.5) & is_mispredicted).sum()
-        # An argmax leaves the draws for sampled predictions unused.
+        # With argmax, the draws for sampled predictions are unused.
         order = torch.where(is_mispredicted, place.draws, 2.0).flatten().argsort(stable=True)
         rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
         return (rank < num_wanted).to(torch.float32).reshape(gold.shape)

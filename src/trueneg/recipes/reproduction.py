@@ -29,7 +29,7 @@ TABLES: dict[str, Callable[[Setting, Sequence[str]], Read]] = {
     **cline.RECIPES,
     **corrections.RECIPES,
 }
-"""Name of a recipe to the function that plans its jobs and gives the one that reads their results."""
+"""Name of a recipe to the function that plans its jobs and returns one that reads their results."""
 ALL = "all"
 PILOT = (
     "pilot is cline-table2 now: trueneg reproduce cline-table2 --data DIR --set encoder=CHECKPOINT "
@@ -49,7 +49,7 @@ class Planned:
     settings: Sequence[str] = ()
 
     def minutes(self) -> float:
-        """Estimate the time of the jobs that are left, one after another."""
+        """Estimate the time of the remaining jobs, run one after another."""
         return sum(self.workspace.plan.jobs[name].minutes for name in self.workspace.missing())
 
 
@@ -60,7 +60,7 @@ _FURTHER: Mapping[str, tuple[str, ...]] = {
     "cline-table3": (),
     "cline-table7": (),
 }
-"""Recipes whose rows are not ways of pre-training, to the further rows that they know."""
+"""Recipes whose rows are not ways of pre-training, to the further rows that they support."""
 
 
 def plan_tables(
@@ -79,20 +79,20 @@ def plan_tables(
 
     Args:
         recipe: A name from ``TABLES``, or ``all``.
-        out: Folder of all recipes: what they share is done once.
+        out: Folder of all recipes: jobs that they share are run once.
         scale: A name from ``SCALES``.
-        data: The folder with corpus/, glue/, squad/, …; ``tiny`` makes its own.
-        seeds: Runs of each arm, with seeds 1, 2, …; of pre-training and of fine-tuning alike.
-        seed: This one alone, instead of as many; 0 for these.
-        join: Folders of the same recipe that other machines wrote, or their ``table.json``: what these have the figures
-            of is not done again.
-        arms: Further ways of pre-training from ``ARMS``, which the paper does not have.
+        data: The folder with corpus/, glue/, squad/, …; ``tiny`` generates its own.
+        seeds: Runs of each arm, with seeds 1, 2, …, for both pre-training and fine-tuning.
+        seed: Run only this seed; 0 to run ``seeds`` of them.
+        join: Folders of the same recipe that other machines wrote, or their ``table.json``: jobs whose
+            figures they have are not run again.
+        arms: Further ways of pre-training from ``ARMS`` that the paper does not have.
         settings: ``encoder=…``, ``text=…``, ``text.MODEL=…``, ``pretrain.OPTION=…`` and ``finetune.OPTION=…``.
 
     Raises:
-        ConfigError: for unknown names, data or an encoder that is not there, a setting that no job takes, or a table
-            to join that is of another plan.
-        TaskError: for a table to join that is not there, or damaged.
+        ConfigError: for unknown names, missing data, a missing encoder, a setting that no job uses, or a table to join
+            that is of another plan.
+        TaskError: for a table to join that is missing or damaged.
     """
     if recipe not in TABLES and recipe != ALL:
         raise ConfigError(unknown_name("recipe", recipe, [*TABLES, ALL]))
@@ -126,7 +126,7 @@ def plan_tables(
 
 
 def _check_encoder(name: str) -> None:
-    """Refuse a checkpoint that no job could load; the scales' own are known to be on the hub."""
+    """Raise for a checkpoint that no job could load; the scales' own are known to be on the hub."""
     try:
         if name:
             check_checkpoint(name)
@@ -142,10 +142,10 @@ def _without_place(setting: str) -> str:
 def run_tables(
     planned: Planned, workers: int = 1, say: Callable[[str], None] = lambda message: None
 ) -> dict[str, ReproducedTable]:
-    """Run the jobs that are left, and write each recipe's ``table.json`` and ``table.md``.
+    """Run the remaining jobs, and write each recipe's ``table.json`` and ``table.md``.
 
     Raises:
-        JobError: naming jobs that failed.
+        JobError: if jobs failed, naming the first.
         TaskError: for results that are damaged.
         Interrupted: after Ctrl-C; what is done is kept.
     """
@@ -164,7 +164,7 @@ def run_tables(
 
 
 def read_plan(root: Path) -> dict[str, Finished]:
-    """Read the jobs of all recipes that were ever run in a folder, by name, as they were planned last.
+    """Read the jobs of all recipes that were ever run in a folder, by name, as last planned.
 
     Raises:
         ConfigError: for a damaged ``plan.json``.
@@ -175,7 +175,7 @@ def read_plan(root: Path) -> dict[str, Finished]:
 
 @contextmanager
 def _noted(workspace: Workspace, say: Callable[[str], None]) -> Iterator[None]:
-    """Say what changed since the last time, and note the plan of this time."""
+    """Report what changed since the last plan, and save the current one."""
     before = read_plan(workspace.root)
     for change in changes(before, workspace):
         say(f"{change}: it and what needs it are done again")
@@ -186,7 +186,7 @@ def _noted(workspace: Workspace, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def listed() -> list[tuple[str, str, str]]:
-    """List the recipes: name, source and what it shows."""
+    """List the recipes: name, source and title."""
     from trueneg.recipes import papers
 
     printed = {name: getattr(papers, name.upper().replace("-", "_")) for name in TABLES}

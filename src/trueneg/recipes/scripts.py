@@ -16,12 +16,12 @@ from trueneg.recipes.plan import FINISHED, LOG, OUT, OUTPUT, Input, Stamps, Work
 
 @dataclass(frozen=True)
 class ScriptedJob:
-    """Lines of a shell that do a job, or nothing once it has finished."""
+    """Shell lines that run a job, or do nothing if it has finished."""
 
     name: str
     lines: str
     needs: Sequence[str] = ()
-    """Names of jobs that must have finished; those that are not in the script have."""
+    """Names of jobs that must finish first; those that are not in the script have finished."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Seen:
     path: str
     parts: list[str]
     digest: str
-    """Its first digits: a job may read hundreds of files, and a command line has an end."""
+    """First digits of it: a job may read hundreds of files, and the length of a command line is limited."""
     stamps: str
     """Digest of the sizes and times of their files."""
 
@@ -46,20 +46,20 @@ def seen(workspace: Workspace, name: str) -> list[Seen]:
 
 
 def read_seen(text: str) -> list[Seen]:
-    """Read what ``seen`` gave, from JSON.
+    """Parse the result of ``seen`` from JSON.
 
     Raises:
-        ConfigError: for another text.
+        ConfigError: for any other text.
     """
     return parse_record(list[Seen], text, "the description of data", ConfigError, "write the script anew")
 
 
 def check_seen(described: Sequence[Seen]) -> None:
-    """Check that data are those that a script was written for; read only where sizes or times changed.
+    """Check that data are those that a script was written for, reading only those whose sizes or times changed.
 
     Raises:
         TaskError: naming data that changed.
-        ConfigError: for data that are not there.
+        ConfigError: for missing data.
     """
     for one in described:
         data = Input(Path(one.path), one.name, tuple(one.parts))
@@ -86,12 +86,12 @@ _OF_SLURM = [
 
 
 def shell_script(jobs: Sequence[ScriptedJob]) -> str:
-    """Write jobs as a script that runs them one after another, and goes on where it was stopped."""
+    """Write jobs as a script that runs them one after another, and resumes where it was stopped."""
     return "\n".join([*_HEADER, *(job.lines for job in jobs), ""])
 
 
 def slurm_script(jobs: Sequence[ScriptedJob]) -> str:
-    """Write jobs as a script that hands them to Slurm; options of sbatch are taken from SBATCH."""
+    """Write jobs as a script that submits them to Slurm; options of sbatch are taken from SBATCH."""
     number = {job.name: f"job{position}" for position, job in enumerate(jobs)}
     lines = [*_HEADER, *_OF_SLURM]
     for job in jobs:
@@ -109,7 +109,7 @@ SCRIPTS: dict[str, Callable[[Sequence[ScriptedJob]], str]] = {"shell": shell_scr
 
 
 def scripted(workspace: Workspace) -> list[ScriptedJob]:
-    """Write the jobs of a plan that are left."""
+    """Convert the remaining jobs of a plan to shell lines."""
     return [_scripted(workspace, name) for name in workspace.missing()]
 
 

@@ -29,10 +29,10 @@ VECTORS = "*.50d*.txt"
 """File of GloVe's vectors (footnote 11)."""
 RETRIEVED = "lexical[forms=retrieved]"
 KEPT_AT = (0.0625, 0.125, 0.25, 0.5, 0.8, 1.0)
-"""Shares of its steps at which tn-table2 looks at a run."""
+"""Shares of a run's steps at which tn-table2 evaluates it."""
 KEEP = ("--set", f"train.keep_at={','.join(map(str, KEPT_AT))}")
 _KEEPS_FROM = 16
-"""Steps of which these shares are different steps."""
+"""With at least this many steps, these shares are distinct steps."""
 ARMS: Mapping[str, str] = {
     "": "the baseline",
     "HC": "hard correction with the paper's table (section 3.2)",
@@ -69,31 +69,31 @@ GLUE = {
 """Task to its column in the tables, the split and the metric (Zhang et al. 2023, Table 3)."""
 _ADVERSARIES, _TEXT = "adversaries.", "text."
 KNOWN = ("encoder", "text", "text.MODEL", "tagger", "select", "adversaries.TASK", "pretrain.OPTION", "finetune.OPTION")
-"""What ``--set`` changes."""
+"""Settings that ``--set`` accepts."""
 SELECTIONS = HELD_OUT, CONTRAST_SET = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 _OF_CLINE = "pretrain.objective.cline."
-"""Options that runs with another objective refuse."""
+"""Prefix of options that runs with another objective refuse."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``--set`` changes of a recipe: ``encoder=…``, ``text=…``, and options of all its runs."""
+    """Settings of a recipe from ``--set``: ``encoder=…``, ``text=…``, and options of all its runs."""
 
     encoder: str = ""
     """The checkpoint that ``mini`` continues; by default the one that comes with the extra ``demo``."""
     tagger: str = ""
-    """Who tags words for CLINE, as in ``corpus build``."""
+    """Tagger of words for CLINE, as in ``corpus build``."""
     text: str = ""
     """Text for pre-training instead of the data's corpus/."""
     texts: tuple[tuple[str, str], ...] = ()
-    """Model of the tables and the text that it alone is trained on."""
+    """Model of the tables, and a text that only this model is trained on."""
     select: str = ""
-    """What CLINE's tables select the learning rate on: ``held-out`` training examples, or ``contrast-set``, as the
-    paper does, which is the test set. Empty: ``held-out`` in Table 4, and one learning rate in the others."""
+    """What CLINE's tables select the learning rate on: ``held-out`` training examples, or ``contrast-set``, as in the
+    paper, which is the test set. Empty: ``held-out`` in Table 4, and a fixed learning rate in the others."""
     adversaries: tuple[tuple[str, str], ...] = ()
-    """Task and a file of adversarial examples, published or saved, to take instead of making them; of SQuAD besides,
-    and as many as there are."""
+    """Task and a file of adversarial examples, published or saved, to use instead of generating them; for SQuAD, in
+    addition to the generated ones, and any number of files."""
     options: tuple[tuple[str, str], ...] = ()
     """Kind of run (``pretrain`` or ``finetune``) and an option of all its runs, as ``--set`` takes it."""
 
@@ -151,7 +151,7 @@ class Settings:
         return given[-1].partition("=")[2].strip() if given else ""
 
     def words(self, kind: str, *, with_cline: bool = False) -> tuple[str, ...]:
-        """Write the options of a kind of run as arguments, with those of CLINE's objective or without."""
+        """Format the options of a kind of run as arguments, with or without those of CLINE's objective."""
         given = [option for of, option in self.options if of == kind]
         left_out = () if with_cline else (_OF_CLINE,)
         chosen = [option for option in given if not _full_name(f"{kind}.{option}").startswith(left_out)]
@@ -159,7 +159,7 @@ class Settings:
 
 
 def _full_name(setting: str) -> str:
-    """Name what a setting sets: options of all runs by their full names, of which users leave first parts out."""
+    """Return the key of a setting; options of runs, whose first parts users may omit, by their full names."""
     key = setting.partition("=")[0].strip()
     prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
     return prefix + full_name(PREFIXES[prefix](), key.removeprefix(prefix)) if prefix else key
@@ -167,17 +167,17 @@ def _full_name(setting: str) -> str:
 
 @dataclass
 class Setting:
-    """A plan under way, for a scale and data."""
+    """A plan under construction, for a scale and data."""
 
     scale: Scale
     data: Path
     all_seeds: Sequence[int]
-    """Of pre-training and fine-tuning."""
+    """Seeds of pre-training and fine-tuning."""
     settings: Settings = field(default_factory=Settings)
     workers: int = 1
     plan: Plan = field(default_factory=Plan)
     taken: set[str] = field(default_factory=set)
-    """Names of settings that the plan has looked at, whether they are given or not; of options the prefix."""
+    """Names of settings that the plan has read, whether they are given or not; for options, their prefix."""
 
     def _given(self, name: str) -> str:
         self.taken.add(name)
@@ -188,11 +188,11 @@ class Setting:
         return self.settings.words(kind, with_cline=with_cline)
 
     def refuse_idle(self, settings: Sequence[str], recipe: str) -> None:
-        """Refuse settings that no job of the plan takes.
+        """Raise for settings that no job of the plan uses.
 
         Args:
             settings: As ``Settings.parse`` reads them.
-            recipe: The plan's, for the message.
+            recipe: The plan's recipe, for the message.
 
         Raises:
             ConfigError: naming the first.
@@ -208,13 +208,13 @@ class Setting:
         return backbone in self.scale.backbones
 
     def encoder(self, name: str) -> Argument:
-        """Give a checkpoint: a hub name as it is, a folder as data."""
+        """Return a checkpoint: a hub name unchanged, a folder as input data."""
         if name == ENCODER:
             name = self._given("encoder") or str(find_encoder())
         return Input(Path(name), f"encoder {Path(name).name}") if Path(name).exists() else name
 
     def input(self, place: str, *parts: str, prefix: str = "", files: tuple[str, ...] = ()) -> Input:
-        """Name data below the data folder, by the folder that ``SOURCES`` has, and the files that must be there."""
+        """Return data below the data folder, with its entry in ``SOURCES`` and the files that must exist."""
         source = SOURCES[place.partition("/")[0]]
         return Input(self.data / place, place, parts, prefix, source=source, files=files or files_needed(place, parts))
 
@@ -222,7 +222,7 @@ class Setting:
         return self.input(f"cline_eval/{CONTRAST_FOLDERS[task]}", prefix=prefix, files=CONTRAST_FILES[task])
 
     def file(self, place: str, pattern: str) -> Input:
-        """Find the one file of data that a pattern names.
+        """Find the single data file that matches a pattern.
 
         Raises:
             ConfigError: if there is none, or several.
@@ -237,7 +237,7 @@ class Setting:
         return Input(found[0], f"{place}/{found[0].name}", source=SOURCES[place])
 
     def texts(self, backbone: str) -> tuple[Input, ...]:
-        """Name the text of a model's pre-training.
+        """Return the text for a model's pre-training.
 
         Raises:
             ConfigError: if there is none.
@@ -253,13 +253,13 @@ class Setting:
         return tuple(Input(path, f"corpus/{path.name}", source=SOURCES["corpus"]) for path in files)
 
     def _with_own_text(self, backbone: str) -> str:
-        """Name the model whose text a model has: its own, or ELECTRA-small's for ELECTRA-small-512; none of its own."""
+        """Return the name under which a model's own text is set: its own, or that of its family; empty for none."""
         names = [name for name in sorted(MODELS, key=len, reverse=True) if f"{backbone}-".startswith(f"{name}-")]
         self.taken.update(f"{_TEXT}{name}" for name in names)
         return next((name for name in names if name in dict(self.settings.texts)), "")
 
     def tokenizer(self, backbone: str) -> Argument:
-        """Give the tokenizer of a model, trained on the text where the scale has none."""
+        """Return a model's tokenizer; if the scale has none, add a job that trains it on the text."""
         name = self.scale.backbones[backbone].tokenizer
         if name:
             return self.encoder(name)
@@ -268,14 +268,14 @@ class Setting:
         return Output("tokenizer", self.plan.add(Job(job, command)))
 
     def corpus(self, backbone: str, *, is_tagged: bool = False) -> Output:
-        """Add the corpus of a model's tokenizer."""
+        """Add the corpus for a model's tokenizer."""
         tokenizer = self.tokenizer(backbone)
         command: Command = (
             *("corpus", "build", *self.texts(backbone), "--tokenizer", tokenizer, "--out", Output("corpus")),
             *("--valid", "0.1" if self.scale.is_made_up else "0.01"),
             *self._tagging(is_tagged),
         )
-        # A tokenizer's name is not part of a job's: models with the same one share their corpus.
+        # Models with the same tokenizer share their corpus, under the first one's name.
         shared = next((job.name for job in self.plan.jobs.values() if job.command == command), "")
         name = shared or safe_name("corpus", backbone, "tagged" if is_tagged else "")
         return Output("corpus", self.plan.add(Job(name, command, minutes=5)))
@@ -289,22 +289,22 @@ class Setting:
     def pretrain(
         self, backbone: str, arm: str, seed: int, more: Sequence[str] = (), label: str = "", steps: int = 0
     ) -> Output:
-        """Add a run.
+        """Add a pre-training run.
 
         Args:
             backbone: A model that the scale has.
             arm: One of ``ARMS``.
-            seed: The run's.
+            seed: The run's seed.
             more: Further arguments.
-            label: Part of the job's name, where these differ.
-            steps: Instead of the model's own; 0 for these.
+            label: Part of the job's name that distinguishes runs with further arguments or other steps.
+            steps: Steps instead of the model's own; 0 to keep these.
         """
         model = self.scale.backbones[backbone]
-        # Two models of the paper that are one at this scale share their runs.
+        # Models of the paper that are the same at this scale share their runs.
         backbone = next(name for name, one in self.scale.backbones.items() if one == model)
         asked = int(float(self.settings.value("pretrain", "train.steps") or 0))
         if backbone.startswith("BERT") and not (arm or more or label or steps or 0 < asked < _KEEPS_FROM):
-            more, label = KEEP, "kept"  # as tn-table2 has it, so that the run is one: it trains the same
+            more, label = KEEP, "kept"  # as in tn-table2, to share its run: training is the same
         if steps:
             minutes = model.minutes * steps / (steps_of(model.pretrain) or steps)
             model = replace(model, pretrain=of_steps(model.pretrain, steps), minutes=minutes)
@@ -325,12 +325,12 @@ class Setting:
         return Output("run", self.plan.add(Job(name, command, resumes=True, minutes=minutes)))
 
     def checkpoint(self, backbone: str, seed: int) -> Argument:
-        """Give a model as it was released; where the scale has none, a run of its own."""
+        """Return a model's released checkpoint; if the scale has none, add a run and return its output."""
         released = self.scale.backbones[backbone].checkpoint
         return self.encoder(released) if released else self.pretrain(backbone, "", seed)
 
     def finetune(self, model: Argument, label: str, task: str, seed: int, more: Command = ()) -> str:
-        """Add a fine-tuning of one seed; return its name."""
+        """Add a fine-tuning job for one seed; return its name."""
         settings = dict(self.scale.finetune)
         if long := self.scale.long_tasks.get(task):
             settings |= {"task.length": long.length, "task.max_train_examples": long.max_train_examples}
@@ -347,18 +347,18 @@ class Setting:
         return self.plan.add(Job(name, command, resumes=True, minutes=tuning_minutes(self.scale, task, command)))
 
     def model(self, job: str) -> Output:
-        """Name what a fine-tuning leaves: the folder of its task."""
+        """Return the output of a fine-tuning job: the folder of its task."""
         command = self.plan.jobs[job].command
         return Output(str(command[command.index("--task") + 1]).rpartition("/")[2], job)
 
     def of_model(self, job: str, label: str, verb: Command, *arguments: Argument) -> str:
-        """Add a command on a fine-tuned model, which leaves results in a folder of its own; return its name."""
+        """Add a command on a fine-tuned model that writes results to its own folder; return the job's name."""
         name = safe_name(label, job.removeprefix("finetune-"))
         command = (*verb, self.model(job), *arguments, "--results", Output(""))
         return self.plan.add(Job(name, command, minutes=self.scale.minutes / 2))
 
     def results(self, job: str, of: str) -> Output:
-        """Name what such a command has left of a fine-tuning: the folder of its task."""
+        """Return the results of such a command on a fine-tuned model: the folder of its task."""
         return Output(self.model(of).path, job)
 
     def contrast_set(self, job: str, task: str) -> str:
@@ -366,17 +366,17 @@ class Setting:
         return self.of_model(job, "contrast", ("evaluate", "contrast-set"), "--data", self._contrast_folder(task))
 
     def selection(self, default: str = "") -> str:
-        """Tell what learning rates are selected on; empty where one is taken without a choice.
+        """Return what learning rates are selected on; empty if a fixed one is used.
 
         Args:
-            default: Where the settings do not say.
+            default: Value if the settings do not specify it.
         """
         return self._given("select") or default
 
     def swept(self, task: str, select: str) -> Command:
-        """Give the arguments that select a learning rate, as CLINE's section 4.3 does.
+        """Return the arguments that select a learning rate, as in CLINE's section 4.3.
 
-        A task without a contrast set is selected on held-out training examples.
+        For a task without a contrast set, it is selected on held-out training examples.
         """
         rates = ",".join(f"{rate:g}" for rate in self.scale.learning_rates)
         is_contrast = select == CONTRAST_SET and task in CONTRAST_FOLDERS
@@ -384,9 +384,9 @@ class Setting:
         return ("--sweep", f"optimizer.learning_rate={rates}", "--select-on", on)
 
     def adversaries(self, backbone: str, task: str) -> Argument:
-        """Add adversarial examples of TextFooler against a model of its own seed, which no table shows.
+        """Add TextFooler's adversarial examples against a model with a separate seed, which no table shows.
 
-        Those of the settings are taken where they have some.
+        Examples from the settings are used instead if there are any.
         """
         self.taken.add(f"{_ADVERSARIES}{task}")
         if given := dict(self.settings.adversaries).get(task):
@@ -404,10 +404,10 @@ class Setting:
         return Output("adversaries.jsonl", self.plan.add(Job(name, command, minutes=5 * self.scale.minutes)))
 
     def adversarial_squad(self) -> list[Input]:
-        """Name the files of adversarial SQuAD (Jia and Liang 2017) that the settings have.
+        """Return the files of adversarial SQuAD (Jia and Liang 2017) from the settings.
 
         Raises:
-            TruenegError: for one that is not there or none, or two whose columns would have one name.
+            TruenegError: for a missing or invalid file, or two files whose columns would have the same name.
         """
         self.taken.add(f"{_ADVERSARIES}squad")
         given = [Path(path) for task, path in self.settings.adversaries if task == "squad"]
@@ -418,7 +418,7 @@ class Setting:
         return [Input(path, f"adversarial SQuAD {path.name}") for path in given]
 
     def _cline(self, arguments: Sequence[str], is_control: bool) -> tuple[str, ...]:
-        """Make a model's arguments CLINE's, or its control's: the preset of the paper, or the model's own sizes."""
+        """Convert a model's arguments to CLINE's or its control's, with the paper's preset or the model's own sizes."""
         words = list(arguments)
         if words[0].startswith(PAPERS):
             words = [words[0].replace("tn-", "cline-")]  # with CLINE's steps, not those of another paper
@@ -428,7 +428,7 @@ class Setting:
             words += ["--steps", str(self.scale.cline_steps)]
         if is_control:
             return (*words, "--objective", "mlm")
-        # The released variant brings views and original of its own, unless these are set.
+        # The released variant sets its own views and original, unless these are given.
         is_released = self.settings.value("pretrain", "objective.cline.variant") == "released"
         own = () if is_released else self.scale.cline
         return (*words, *(() if words[0].startswith("cline-") else ("--objective", "cline")), *own)
@@ -458,7 +458,7 @@ class Setting:
         return plain.get(arm, ())
 
     def _in_context(self, backbone: str, corpus: Output, what: str) -> Output:
-        """Add prototypes of the scale's encoder, and what they accept in a corpus where a scale reads much of it."""
+        """Add prototypes of the scale's encoder, and annotate the corpus with them unless they read online."""
         released = self.scale.backbones[backbone].checkpoint or self.scale.backbones[backbone].tokenizer
         encoder = self.encoder(released) if released else self.pretrain(backbone, "", 1)
         rows = ("--rows", str((self.scale.limit and max(self.scale.limit, 8) * 50) or 20000))
@@ -475,7 +475,7 @@ class Setting:
 
 _PROTOTYPES = Output("prototypes.safetensors")
 _ACCEPTED = {"": "@0.62 & fits", "0.5": "@0.5 & fits", "vetoed": "@0.62 & fits & !derived & !proper"}
-"""How an arm ends to what it takes of what prototypes accept."""
+"""End of an arm's name to the part of what prototypes accept that it uses."""
 _SOFT = ("--set", "objective.correction.use=soft_targets")
 _SELF = ("objective.correction.use=restrict", "objective.smoothing.source=self", "objective.smoothing.share=0.5")
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -483,14 +483,14 @@ _USES: Mapping[str, tuple[str, ...]] = {
     "soft": _SOFT,
     "self": tuple(word for setting in _SELF for word in ("--set", setting)),
 }
-"""How an arm begins to what it does with what its detector accepts."""
+"""Beginning of an arm's name to its use of what its detector accepts."""
 
 _JUDGED = ("--set", "objective.judged=argmax")
-"""Section 3.2's reading of r_k, which the papers' presets have already."""
+"""Section 3.2's definition of r_k, which the papers' presets already use."""
 
 
 VICTIM_SEED = 100
-"""Of the model that adversarial examples are searched against."""
+"""Seed of the model that adversarial examples are generated against."""
 _LEARNS = ("--set", "train.steps=60", "--set", "learning_rate=3e-3")
 _FINDS = ("--set", "min_cosine=-1")
-"""On made-up data: without them the model says one thing of everything, and no word of its few changes that."""
+"""For made-up data: without them, the model predicts the same for everything, and no substitution changes that."""

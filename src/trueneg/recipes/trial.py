@@ -1,4 +1,4 @@
-"""A trial on one's own text: arms trained alike for a stated time, measured before and after."""
+"""A trial on the user's own text: arms trained alike within a given time, measured before and after."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from trueneg.reporting.trial import write_trial
 
 PAGE = "try.html"
 MIN_TRAINING, MIN_HELD_OUT = 4_000, 500
-"""Tokens that a trial needs: fewer are learned by heart, or leave too few masked tokens to measure."""
+"""Tokens that a trial needs: fewer are memorized, or leave too few masked tokens to measure."""
 
 
 def planned(own: OwnText, out: str | Path) -> tuple[Workspace, str]:
-    """Give the whole plan without running anything, and what its steps rest on, for people to look at."""
+    """Return the whole plan without running anything, and how its steps are chosen, for display."""
     folder = Path(out)
     _check_folder(own, folder)
     chosen = chosen_before(own, folder)
@@ -38,12 +38,12 @@ def planned(own: OwnText, out: str | Path) -> tuple[Workspace, str]:
 
 
 def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda message: None) -> Trial:
-    """Run what is missing of a trial, and write ``try.json`` and ``try.html``.
+    """Run the missing part of a trial, and write ``try.json`` and ``try.html``.
 
     Raises:
         ConfigError: for a folder of another trial, too little text, or too little time.
-        JobError: naming jobs that failed.
-        Interrupted: after Ctrl-C; the same call goes on.
+        JobError: if jobs failed, naming the first.
+        Interrupted: after Ctrl-C; the same call resumes.
     """
     folder = Path(out)
     _check_folder(own, folder)

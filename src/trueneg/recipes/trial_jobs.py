@@ -1,4 +1,4 @@
-"""The jobs of a trial on one's own text, each an ordinary command."""
+"""The jobs of a trial on the user's own text, each an ordinary command."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HELD_OUT = "0.1"
 MOST_TIMING = 1.0
 """Minutes after which a run that measures the time of its steps stops, however few steps it took."""
 EVALUATED_ROWS = 2_000
-"""Most held-out rows that a model is measured on."""
+"""Maximum number of held-out rows that a model is evaluated on."""
 PROTOTYPE_ROWS = "4000"
 _LISTED_FROM = "0.5"
-"""Acceptance threshold of soft targets, the best of `corrections`; dropping is at THRESHOLD, a stricter one."""
+"""Acceptance threshold of soft targets, the best in ``corrections``; dropping uses THRESHOLD, which is stricter."""
 
 
 @dataclass
@@ -32,20 +32,20 @@ class TrialJobs:
 
     @classmethod
     def begin(cls, own: OwnText) -> TrialJobs:
-        """Plan the corpus."""
+        """Start the plan with the corpus."""
         plan = Plan()
         command: Command = ("corpus", "build", *own.texts, "--tokenizer", own.checkpoint, "--out", Output("corpus"))
         plan.add(Job("corpus", (*command, "--valid", HELD_OUT, *own.corpus)))
         return cls(own, plan, Output("corpus", "corpus"))
 
     def prototypes(self) -> Output:
-        """Read how the checkpoint sees each word."""
+        """Plan the prototypes: the checkpoint's average vector of each word."""
         command: Command = ("detect", "prototypes", "--encoder", self.own.checkpoint, "--corpus", self.corpus)
         command = (*command, "--rows", PROTOTYPE_ROWS, "--out", Output("prototypes.safetensors"))
         return Output("prototypes.safetensors", self.plan.add(Job("prototypes", command)))
 
     def notes(self, max_rows: int = 0) -> Output:
-        """Write down what prototypes list; of the first rows only, to see how long that takes."""
+        """Plan the annotation of the corpus with what prototypes accept; only of the first ``max_rows``, for timing."""
         detector = replace(self.prototypes(), prefix='prototypes:"', suffix=f'"@{_LISTED_FROM} & fits')
         part = ("--max-rows", str(max_rows)) if max_rows else ()
         command: Command = ("corpus", "annotate", self.corpus, "--detector", detector, *part, *self.own.wordnet)
@@ -53,7 +53,7 @@ class TrialJobs:
         return Output("notes", self.plan.add(Job(name, (*command, "--out", Output("notes")))))
 
     def run(self, arm: str, seed: str, steps: str, notes: Output | None, *, is_timing: bool = False) -> Output:
-        """Train an arm."""
+        """Plan the training of an arm."""
         warmup = str(max(1, int(steps) // 10)) if steps.isdigit() else "STEPS/10"
         command: Command = (
             *("pretrain", "--from", self.own.checkpoint, "--objective", "mlm", "--corpus", self.corpus),
@@ -67,7 +67,7 @@ class TrialJobs:
         return Output("run", self.plan.add(Job(name, command, resumes=True)))
 
     def held_out(self, label: str, model: Argument, notes: Output | None, rows: str) -> str:
-        """Measure a model on held-out text: the same masks for all."""
+        """Plan a model's evaluation on held-out text, with the same masks for all models."""
         masking = [one for one in self.own.settings if _full_name(one).startswith("objective.masking.")]
         corpus = self.own.config.corpus
         detectors: tuple[Argument, ...] = ("--detector", "lexical")
@@ -82,21 +82,21 @@ class TrialJobs:
         return self.plan.add(Job(safe_name("held-out", label), command))
 
     def similarity(self, label: str, model: Argument) -> str | None:
-        """Measure sentence similarity, if its data were given."""
+        """Plan a model's evaluation of sentence similarity, if its data were given."""
         if self.own.glue is None:
             return None
         command: Command = ("evaluate", "encoder", model, "--task", "sts", "--data", self.own.glue, "--json")
         return self.plan.add(Job(safe_name("sts", label), command))
 
     def probe(self, label: str, model: Argument, seed: int) -> str | None:
-        """Fine-tune a model on the labelled data, if any were given."""
+        """Plan a fine-tuning on the labelled data, if any were given."""
         if not self.own.probe:
             return None
         command: Command = ("finetune", model, *self.own.probe, "--seed", str(seed), "--out", Output(""))
         return self.plan.add(Job(safe_name("probe", label), command, resumes=True))
 
     def inspect(self, label: str, model: Argument, number: int, passage: str) -> str:
-        """Mask the words of a passage."""
+        """Plan predictions for the masked words of a passage."""
         command: Command = ("inspect", model, "--detector", "lexical", "--json", *self.own.wordnet, "--", passage)
         return self.plan.add(Job(safe_name("inspect", label, str(number)), command))
 
@@ -106,7 +106,7 @@ def _full_name(setting: str) -> str:
 
 
 def _false_negatives(notes: Output) -> Output:
-    """Name what prototypes accept at their own threshold, of all that is listed."""
+    """Restrict annotations to what prototypes accept at their default threshold."""
     return replace(notes, prefix='annotated:"', suffix=f'"@{THRESHOLD}')
 
 
@@ -124,7 +124,7 @@ def _arm(arm: str, notes: Output | None, wordnet: Sequence[str]) -> tuple[Argume
 
 @dataclass(frozen=True)
 class Trained:
-    """Jobs of a trained arm, or of the checkpoint before."""
+    """Evaluation jobs of a trained arm, or of the checkpoint before training."""
 
     held_out: str
     similarity: str | None
@@ -134,14 +134,14 @@ class Trained:
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """The whole plan: what is measured of each arm and seed."""
+    """The whole plan, with the evaluation jobs of each arm and seed."""
 
     plan: Plan
     trained: dict[tuple[str, int], Trained]
 
 
 def plan_trial(own: OwnText, steps: str, passages: Sequence[str], rows: str) -> TrialPlan:
-    """Plan the whole trial: every arm and seed, and what is measured of each, on so many held-out rows."""
+    """Plan the whole trial: every arm and seed, and the evaluation of each on ``rows`` held-out rows."""
     jobs = TrialJobs.begin(own)
     notes = jobs.notes() if own.is_in_context else None
     trained = {}

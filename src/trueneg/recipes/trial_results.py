@@ -1,4 +1,4 @@
-"""What the jobs of a trial found: measures, examples and warnings."""
+"""Results of the jobs of a trial: measures, examples and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = 12
 
 
 def read_trial(own: OwnText, workspace: Workspace, whole: TrialPlan, chosen: Chosen) -> Trial:
-    """Read what the jobs of a trial found.
+    """Read the results of a trial's jobs.
 
     Raises:
         TaskError: if models were measured on different masks.
@@ -139,7 +139,7 @@ def _probe(own: OwnText, workspace: Workspace, whole: TrialPlan) -> list[Measure
 
 
 def _examples(own: OwnText, workspace: Workspace, whole: TrialPlan) -> list[Shown]:
-    """Choose the words at which arms of the first seed write something else than the baseline."""
+    """Choose the words at which the top predictions of the first seed's arms differ."""
     looked = {arm: jobs.inspected for (arm, seed), jobs in whole.trained.items() if seed == own.seeds[0]}
     found: list[tuple[tuple[bool, float], Shown]] = []
     for number in range(len(looked[BASELINE])):
@@ -162,7 +162,7 @@ def _written(predicted: Mapping[str, Any]) -> tuple[str, float, bool]:
 
 
 def _warnings(workspace: Workspace) -> list[str]:
-    """List what jobs warned of, each once, with how many said it."""
+    """List the distinct warnings of all jobs, with the number of jobs that gave each."""
     said: dict[str, int] = {}
     for name in workspace.plan.jobs:
         log = workspace.folder(name) / LOG

@@ -24,30 +24,30 @@ from trueneg.training.log import read_metrics
 CHOSEN = "steps.json"
 MIN_STEPS, MAX_EPOCHS = 50, 20
 TIMED_STEPS, UNTIMED_STEPS = 12, 2
-"""Steps of a run that measures their time, and those at its beginning that do not count."""
+"""Steps of a run that measures step times, and how many of its first steps do not count."""
 RESERVE = 0.1
-"""Share of the time that is kept back: a machine is not always equally fast."""
+"""Share of the time that is kept in reserve: a machine's speed varies."""
 ANNOTATED_ROWS, ALL_ANNOTATED_AT = 256, 2_000
 MIN_EVALUATED_ROWS = 256
 EVALUATION = 0.25
-"""Most of the time that goes into held-out text, unless even ``MIN_EVALUATED_ROWS`` need more."""
+"""Maximum share of the time for held-out evaluation, unless even ``MIN_EVALUATED_ROWS`` need more."""
 PASSAGES, PASSAGE_TOKENS = 3, 44
 _START = 3.0
-"""Seconds that a command needs before it works, for those that are not measured."""
+"""Seconds that a command takes to start, where this is not measured."""
 _TIMING_SEED = "1"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """``steps.json``: what was chosen once, so that the same command goes on with the same plan."""
+    """``steps.json``: choices that are made once, so that the same command resumes with the same plan."""
 
     steps: int
     why: str
-    """What the number rests on."""
+    """How the number of steps was chosen."""
     minutes: float
-    """The time that it was chosen for; 0 where it was given."""
+    """The time that the steps were chosen for; 0 if they were given."""
     passages: list[str]
-    """Held-out text whose words are masked to show what models write."""
+    """Held-out text whose words are masked to show what models predict."""
     rows: int = EVALUATED_ROWS
     """Held-out rows that every model is measured on."""
 
@@ -57,25 +57,25 @@ class Cost:
     """Seconds that were measured on this machine."""
 
     a_step: Mapping[str, float]
-    """By arm."""
+    """Per step, by arm."""
     a_start: Mapping[str, float]
-    """Of a run, besides its steps, by arm."""
+    """Per run, besides its steps, by arm."""
     a_run: float
-    """Of what is measured on each run."""
+    """Per run, for its evaluation."""
     once: float
-    """Of what is left to do once."""
+    """For what remains to be done once."""
     spent: float
     rows: int = EVALUATED_ROWS
     """Held-out rows that ``a_run`` is for."""
 
     def steps(self, minutes: float, num_seeds: int) -> int:
-        """Compute the steps of a run that fit into the time, which may be none."""
+        """Compute the number of steps per run that fit into the time, possibly 0."""
         left = (1 - RESERVE) * 60 * minutes - self.spent - self.once
         left -= num_seeds * (sum(self.a_start.values()) + len(self.a_step) * self.a_run)
         return max(0, math.floor(left / (num_seeds * sum(self.a_step.values()))))
 
     def minutes(self, steps: int, num_seeds: int) -> float:
-        """Compute the time that so many steps a run need, all in all."""
+        """Compute the total time for a number of steps per run."""
         a_seed = sum(self.a_start.values()) + len(self.a_step) * self.a_run + steps * sum(self.a_step.values())
         return (self.spent + self.once + num_seeds * a_seed) / (1 - RESERVE) / 60
 
@@ -92,7 +92,7 @@ def choose_rows(seconds_a_row: float, minutes: float, num_measured: int) -> int:
 
 
 def choose_steps(cost: Cost, minutes: float, num_seeds: int, steps_an_epoch: int) -> tuple[int, str]:
-    """Choose how many steps every run takes, and say what that rests on.
+    """Choose the number of steps per run, and explain the choice.
 
     Raises:
         ConfigError: if fewer than ``MIN_STEPS`` fit, with the time that would be needed.
@@ -127,7 +127,7 @@ def read_chosen(folder: Path) -> Chosen | None:
 
 
 def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
-    """Read what was chosen before.
+    """Read an earlier choice.
 
     Raises:
         ConfigError: if it was for another time, or other steps.
@@ -145,7 +145,7 @@ def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
 
 
 def choose(own: OwnText, folder: Path, corpus: Path, say: Callable[[str], None]) -> Chosen:
-    """Choose steps and passages, once."""
+    """Choose steps and passages, and save the choice."""
     options = own.config.corpus
     rows = len(RowIndex(Corpus.open(corpus), options.length, pack=options.is_packed))
     if own.steps:
@@ -167,14 +167,14 @@ def _epochs(own: OwnText, steps: int, rows: int) -> str:
 
 
 def _measured_cost(own: OwnText, folder: Path, rows: int, held_out: int, say: Callable[[str], None]) -> Cost:
-    """Train each arm for a few steps, and measure the checkpoint as it is.
+    """Train each arm for a few steps, and evaluate the checkpoint before training.
 
     Args:
         own: The trial.
         folder: Its folder.
-        rows: Of the text that is trained on.
-        held_out: Rows of the rest.
-        say: Takes progress.
+        rows: Rows of the training text.
+        held_out: Rows of the held-out text.
+        say: Called with a line of progress.
     """
     jobs, is_part = TrialJobs.begin(own), rows > ALL_ANNOTATED_AT
     notes = jobs.notes(ANNOTATED_ROWS if is_part else 0) if own.is_in_context else None
@@ -202,14 +202,14 @@ def _measured_cost(own: OwnText, folder: Path, rows: int, held_out: int, say: Ca
     if held_out > MIN_EVALUATED_ROWS:
         evaluated = choose_rows(a_row, own.minutes, len(own.seeds) * len(own.all_arms) + 1)
     before = _START + a_row * min(evaluated, held_out)
-    # A sentence encoder's own vectors are measured again beside those of every run that continues it.
+    # A sentence encoder's own vectors are measured again with those of every run that continues it.
     a_run = before + probing + comparing * (2 if own.is_sentence_encoder else 1)
     once = annotating + probing * (len(own.seeds) - 1) + inspecting + before + 2 * _START
     return Cost(a_step, a_start, a_run, once, spent, evaluated)
 
 
 def _check_time(workspace: Workspace, minutes: float, name: str) -> None:
-    """Stop measuring once that alone has taken the time of the trial."""
+    """Raise if measuring alone has used up the time of the trial."""
     done = [job for job in workspace.plan.jobs if workspace.state(job) == "done"]
     spent = sum(map(workspace.seconds, done)) / 60
     if spent > (1 - RESERVE) * minutes:
@@ -221,14 +221,14 @@ def _check_time(workspace: Workspace, minutes: float, name: str) -> None:
 
 
 def _timed(path: Path) -> tuple[float, float]:
-    """Give the seconds of a step, those at the beginning left out if there are others, and of all steps."""
+    """Return the seconds per step, without the first steps if there are others, and the seconds of all steps."""
     times = [float(record["seconds"]) for record in read_metrics(path) if record["kind"] == "train"]
     kept = times[UNTIMED_STEPS - 1 :] if len(times) > UNTIMED_STEPS else [0.0, *times]
     return max(1e-4, (kept[-1] - kept[0]) / (len(kept) - 1)), times[-1]
 
 
 def _passages(corpus: Path) -> list[str]:
-    """Choose the beginnings of a few held-out documents, spread over them all."""
+    """Choose the beginnings of a few held-out documents, spread over all of them."""
     held_out = Corpus.open(corpus, "valid", verify=False)
     tokenizer = held_out.load_tokenizer()
     found: list[str] = []

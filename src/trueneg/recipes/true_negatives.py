@@ -51,7 +51,7 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
             for row, shares in _rates(workspace, job).items():
                 for figure, share in shares.items():
                     measured.figures.setdefault((row, f"{size} {figure}"), {})[seed] = share
-        # In the paper the rates rise over training, but for "large Iter.", of which no claim is made.
+        # In the paper, the rates rise over training, except "large Iter.", for which no claim is made.
         claims = [("100 %", "6.25 %", column) for column in TN_TABLE2.columns if column != "large Iter."]
         claims = [claim for claim in claims if (claim[0], claim[2]) in measured.figures]
         notes = ["Claim: the rates rise as training goes on."]
@@ -80,7 +80,7 @@ def _glue(
 ) -> Read:
     """Fine-tune each row's model on GLUE: a row is a backbone with an arm.
 
-    Claims are of each row against its backbone's, and of ``further`` pairs.
+    Claims compare each row with its backbone's baseline, and the two rows of each of ``further``.
     """
     tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
     jobs: dict[str, list[str]] = {}
@@ -112,7 +112,7 @@ def _glue(
 
 
 def tuned_as(backbone: str) -> Command:
-    """Name the preset of section 4.1, "we follow ELECTRA hyper-parameters": with its head, where the model is one."""
+    """Return the preset of section 4.1, "we follow ELECTRA hyper-parameters"; for ELECTRA models, with their head."""
     return ("--preset", "tn-electra" if backbone.startswith("ELECTRA") else "electra-paper")
 
 
@@ -121,7 +121,7 @@ def _missing(rows: Mapping[str, tuple[str, str]], setting: Setting) -> dict[str,
 
 
 def _rows(printed: PrintedTable, backbones: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Give the rows of a table, and those of further arms for each backbone."""
+    """Return the rows of a table, and those of further arms for each backbone."""
     found: dict[str, tuple[str, str]] = {}
     for backbone in backbones:
         own = [row for row in printed.rows if row == backbone or row.startswith(f"{backbone} ")]
@@ -139,7 +139,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
 def table6(setting: Setting, arms: Sequence[str]) -> Read:
     """Sources of synonyms, and what is regularized (Table 6).
 
-    Section 5: WordNet is better than word vectors, and the regularization of sentences nearly as good as of tokens.
+    Section 5: WordNet is better than word vectors, and regularizing sentences is nearly as good as regularizing tokens.
     """
     small = "ELECTRA-small"
     further = [(f"{small} HC", f"{small} HC GloVe"), (f"{small} SR", f"{small} SR sentence")]
@@ -147,7 +147,7 @@ def table6(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def _squad_jobs(setting: Setting, rows: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
-    """Fine-tune on SQuAD; small models are those of 512 tokens (footnote 8)."""
+    """Fine-tune on SQuAD; ELECTRA-small is the variant for 512 tokens (footnote 8)."""
     jobs: dict[str, list[str]] = {}
     for row, (backbone, arm) in rows.items():
         model = f"{backbone}-512" if backbone == "ELECTRA-small" else backbone
@@ -201,7 +201,7 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
             columns.append(Column(f"{name} {short}", "squad", split, metric))
             columns.append(Column(f"{name} drop of {short}", "squad", split, metric, before))
     drops = [f"{name} drop of {short}" for name in _ATTACKS for short in ("EM", "F1")]
-    # Section 5: SR is much better under distracting sentences, and HC stable under synonyms.
+    # Section 5: SR is much better under distracting sentences, and HC is stable under synonyms.
     between = [("ELECTRA-small SR", "ELECTRA-small HC", drop) for drop in drops]
     notes = [f"{limit[1]} questions are attacked; the paper's figures are of about 300."]
     notes += [f"{stem}: published examples, all of them; of a question's versions the worst." for stem in published]
@@ -209,7 +209,7 @@ def table5(setting: Setting, arms: Sequence[str]) -> Read:
 
 
 def table7(setting: Setting, arms: Sequence[str]) -> Read:
-    """GLUE's test sets (Table 7): predictions to hand in, which the server alone can score."""
+    """GLUE's test sets (Table 7): predictions to submit, which only the server can score."""
     rows = _rows(TN_TABLE7, ("ELECTRA-small", "ELECTRA-base"), arms)
     tasks = [task for task in GLUE if task in (setting.scale.glue or GLUE)]
     parts = tuple(GLUE_FOLDERS[task] for task in tasks)
@@ -222,7 +222,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
             tuned = setting.finetune(run, label, names, 1, tuned_as(backbone))
             tested = _tested(setting, label, tuned, tasks)
             zips[row] = tested[0]
-            if not setting.scale.is_made_up:  # the server takes files of GLUE's own examples alone
+            if not setting.scale.is_made_up:  # the server accepts only files for GLUE's own examples
                 command: Command = ("report", Output("", tuned), "--out", Output("glue.zip"), "--partial")
                 zips[row] = setting.plan.add(Job(safe_name("glue-zip", label), command, after=tested, minutes=1))
 
@@ -253,7 +253,7 @@ _TEST_SPLITS = {"mnli": ("test_matched", "test_mismatched")}
 
 
 def _tested(setting: Setting, label: str, tuned: str, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Answer the test splits of tasks by a fine-tuning of all of them; those of MNLI have names of their own."""
+    """Add jobs that predict tasks' test splits with one fine-tuning job's models; MNLI's splits have other names."""
     by_splits: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
         by_splits.setdefault(_TEST_SPLITS.get(task, ("test",)), []).append(task)
@@ -267,11 +267,11 @@ def _tested(setting: Setting, label: str, tuned: str, tasks: Sequence[str]) -> t
 
 
 _SERVER = {"SST-2": "SST", "STS-B": "STS", "MNLI-m": "MNLI"}
-"""Columns of tasks that the server calls otherwise."""
+"""Columns of tasks that have another name on the server."""
 
 
 def cost(setting: Setting, arms: Sequence[str]) -> Read:
-    """What HC and SR cost a step (section 5), measured in one run on this machine."""
+    """Overhead per step of HC and SR (section 5), measured in one run on this machine."""
     backbone = "BERT-base" if setting.scale.backbones["BERT-base"].pretrain[0].startswith("tn-") else "ELECTRA-small"
     preset = setting.scale.backbones[backbone].pretrain[0]
     command = ("bench", "overhead", "--preset", preset, "--corpus", setting.corpus(backbone), "--json")

@@ -1,1 +1,1 @@
-"""Tables, pictures and pages, made from results."""
+"""Tables, charts and HTML pages generated from results."""

@@ -1,4 +1,4 @@
-"""What a folder of results may be compared with: a baseline of its encoder and of its text, on the same tasks."""
+"""Choice of the baseline for each folder of results: same encoder, same pre-training text, same tasks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Lineage:
-    """What an encoder is and was pre-trained on, as far as it can be told; what is empty is not known."""
+    """An encoder's origin and its pre-training text, as far as known; an empty field is unknown."""
 
     encoder: str = ""
-    """The checkpoint that its runs began with, or their architecture where they began with random weights."""
+    """The checkpoint that pre-training started from, or the architecture if it started from random weights."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """What identifies each text that its runs read, to the folder of its corpus."""
+    """Identifier of each text used in pre-training, mapped to the folder of its corpus."""
 
     def why_other(self, than: Lineage) -> str:
-        """Say why the two are not to be compared; empty where nothing speaks against it.
+        """Return why the two cannot be compared, or an empty string if they can.
 
-        One may have read more than the other, as a run that continues it has.
+        One may have been trained on more text than the other, e.g. a run that continues it.
 
         Example:
             >>> Lineage("bert").why_other(Lineage("roberta"))
@@ -44,16 +44,16 @@ class Lineage:
         return ""
 
     def joined(self, other: Lineage) -> Lineage:
-        """Put two together that follow on each other."""
+        """Merge with another lineage, whose encoder takes precedence if known."""
         return Lineage(other.encoder or self.encoder, {**self.texts, **other.texts})
 
 
 _DEEPEST = 9
-"""Runs that are traced back; folders that changed places might lead in a circle."""
+"""Maximum number of runs to trace back, since folders that were moved could form a cycle."""
 
 
 def lineage_of(config: PretrainConfig, depth: int = 0) -> Lineage:
-    """Trace a run back to what it began with, through the runs that it continues."""
+    """Trace a run back to its initial checkpoint or architecture, through the runs that it continues."""
     texts = {_text_of(source.path): source.path for source in config.corpus.sources if source.path}
     model = config.model
     if not model.start_from:
@@ -63,13 +63,13 @@ def lineage_of(config: PretrainConfig, depth: int = 0) -> Lineage:
 
 
 def lineage_of_checkpoint(place: str, depth: int = 0) -> Lineage:
-    """Trace a checkpoint: a run or what lies in one; of anything else nothing is known but what was made of it."""
+    """Trace a checkpoint that is a run or lies inside one; the lineage of any other checkpoint is empty."""
     for folder in (Path(place), *Path(place).parents[:3]):
         if depth < _DEEPEST and (folder / CONFIG).is_file() and (folder / METRICS).is_file():
             try:
                 return lineage_of(load_config(PretrainConfig, folder / CONFIG), depth)
             except ConfigError:
-                return Lineage()  # fine-tuned, or of another version: it says nothing of its encoder
+                return Lineage()  # fine-tuned, or written by another version: its encoder is unknown
     return Lineage()
 
 
@@ -78,9 +78,9 @@ def _short(place: str) -> str:
 
 
 def _text_of(corpus: str) -> str:
-    """Identify the text of a corpus: by the files that it was built of, or by its place where it cannot be read.
+    """Identify the text of a corpus by its source files, or by the corpus's path if these are unknown.
 
-    One text may be built into several corpora, as with tags and without.
+    The same text may be built into several corpora, e.g. with and without tags.
     """
     try:
         sources = CorpusInfo.read(corpus).sources
@@ -96,16 +96,16 @@ def _listed(texts: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Results of one model, and where they come from."""
+    """Results of one fine-tuned model, with the lineage of its encoder."""
 
     runs: Runs
     lineage: Lineage
     parameters: Mapping[str, set[int]]
-    """By task: the same encoder has as many with the same task's head."""
+    """Numbers of parameters by task, with the task head: equal for the same encoder."""
 
     @classmethod
     def of(cls, runs: Runs) -> Tuned:
-        """Trace the model of results."""
+        """Trace the lineage of the model that results are from."""
         results = [(task, result) for (task, _), seeds in runs.items() for _, result in seeds.values()]
         lineage = Lineage()
         for model in dict.fromkeys(result.model for _, result in results):
@@ -116,11 +116,11 @@ class Tuned:
         return cls(runs, lineage, parameters)
 
     def labelled(self) -> list[Key]:
-        """List the splits that it has figures of."""
+        """List the tasks and splits that have metrics."""
         return [key for key, seeds in self.runs.items() if all(result.metrics for _, result in seeds.values())]
 
     def why_other(self, than: Tuned, key: Key) -> str:
-        """Say why the two are not to be compared on a split; empty where nothing speaks against it."""
+        """Return why the two cannot be compared on a split, or an empty string if they can."""
         ours, theirs = self.parameters[key[0]], than.parameters[key[0]]
         if ours and theirs and ours != theirs:
             told = [" and ".join(f"{number:,}" for number in sorted(side)) for side in (ours, theirs)]
@@ -130,22 +130,22 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Groups:
-    """Who is compared with whom, and on what."""
+    """Which models are compared with which baseline, and on which splits."""
 
     contenders: Mapping[str, Mapping[str, Sequence[Key]]]
-    """Baseline to those that are compared with it, each with the splits."""
+    """Baseline to the models that are compared with it, each with its splits."""
     apart: Sequence[tuple[str, str, str]]
-    """Who is not compared with whom, and why."""
+    """Model, the baseline that it is not compared with, and why."""
     unlike: Mapping[tuple[str, str], str]
-    """Contender and baseline that are compared because that was asked for, to what speaks against it."""
+    """Contender and baseline that are compared only because the user asked for it, to the objection."""
 
 
 def group(tuned: Mapping[str, Tuned], forced: str = "") -> Groups:
-    """Give each model, on each split, the first model before it that it may be compared with.
+    """Assign each model, on each split, the first preceding model that it can be compared with.
 
     Args:
-        tuned: Models by name; a baseline comes before those it is the baseline of.
-        forced: The baseline of all models, whatever they are; empty for none.
+        tuned: Models by name; a baseline precedes the models that are compared with it.
+        forced: Baseline of all models, whatever their encoder and text; empty for none.
     """
     contenders: dict[str, dict[str, list[Key]]] = {}
     unlike: dict[tuple[str, str], str] = {}

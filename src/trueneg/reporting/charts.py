@@ -1,7 +1,7 @@
-"""Pictures of a page: lines, forest plots and figures before and after, as SVG whose colours are the page's.
+"""Charts of a page: line charts, forest plots and before/after plots, as SVG in the page's colours.
 
-Drawn by matplotlib when the page is written, so they need no script to be seen, printed or saved. Libraries for the web
-were weighed: uPlot draws pixels, not vectors; Observable Plot and Vega-Lite add 0.3 to 1 MB of script to each page.
+matplotlib draws them when the page is written, so no script is needed to view, print or save them. Web libraries were
+considered: uPlot draws pixels, not vectors; Observable Plot and Vega-Lite add 0.3 to 1 MB of script to each page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NARROW, WIDE = 4.4, 9.6
-"""Width in inches: of a picture that a phone shows at its own size, and of one across a page."""
+"""Width in inches of a chart that fits a phone unscaled, and of one across a page."""
 
 _STYLES = ("-", "--", "-.", ":")
 _MARKS = {"better": ("o", "full"), "worse": ("s", "full"), "open": ("o", "none")}
@@ -29,15 +29,15 @@ Standing = Literal["better", "worse", "open"]
 
 @dataclass(frozen=True)
 class Line:
-    """Points of one name, joined or not."""
+    """A named series of points, drawn as a line, dots or steps."""
 
     name: str
     points: Sequence[tuple[float, float]]
     color: int = 0
-    """Lines of one colour share an entry of the legend."""
+    """Lines of the same colour share a legend entry."""
     kind: Literal["line", "dots", "steps"] = "line"
     legend: str = ""
-    """What the legend calls all lines of its colour; by default its name."""
+    """Legend label of all lines of this colour; by default, the line's name."""
 
 
 @dataclass(frozen=True)
@@ -47,36 +47,36 @@ class Mark:
     name: str
     value: float
     low: float | None
-    """None, as ``high``, where there is no interval."""
+    """None, like ``high``, if there is no interval."""
     high: float | None
     standing: Standing
     unit: str
     axis: str = ""
-    """What an axis of its own measures; by default rows of one unit share one."""
+    """Label of a separate axis; by default, rows with the same unit share one."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row of a picture of figures before and after."""
+    """A row of a before/after plot."""
 
     name: str
     before: float
     after: float
     said: str
-    """Both and their difference in words."""
+    """Both values and their difference, as text."""
     color: int = 0
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture with what it shows."""
+    """A chart with the data that it shows."""
 
     title: str
     svg: str
     narrow: str = ""
-    """The same for narrow screens, if it is another picture."""
+    """SVG for narrow screens, if it differs."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Lines, and where the axes lie in the picture: what is read out where a reader points."""
+    """Lines, and the position of the axes in the SVG, from which the page shows values at the pointer."""
 
 
 def line_chart(
@@ -87,14 +87,14 @@ def line_chart(
     limits: tuple[float, float] | None = None,
     up_from_zero: bool = False,
 ) -> Chart:
-    """Draw lines.
+    """Draw a line chart.
 
     Args:
-        title: What is drawn upwards, with its unit.
-        across: What is drawn from left to right, with its unit.
+        title: Quantity on the y axis, with its unit.
+        across: Quantity on the x axis, with its unit.
         lines: The lines, each with at least one point.
-        limits: Of both axes; by default what the points need.
-        up_from_zero: Begin the vertical axis at zero.
+        limits: Limits of both axes; by default, chosen to fit the points.
+        up_from_zero: Start the y axis at zero.
     """
     colors = list(dict.fromkeys(line.color for line in lines))
     with page_style():
@@ -140,7 +140,7 @@ def forest_plot(title: str, rows: Sequence[Mark]) -> Chart:
 
 
 def change_chart(title: str, rows: Sequence[Change], limits: tuple[float, float] = (0, 100)) -> Chart:
-    """Draw figures before (hollow) and after (full), an arrow between them."""
+    """Draw values before (hollow) and after (filled), with an arrow between them."""
     with page_style():
         figure, axes = _figure(NARROW, 0.75 + 0.62 * len(rows))
         for place, row in enumerate(rows):
@@ -159,7 +159,7 @@ def change_chart(title: str, rows: Sequence[Change], limits: tuple[float, float]
 
 
 def figures_of(row: Mark) -> str:
-    """Write a row's value and interval, with signs.
+    """Format a row's value and interval, with signs.
 
     Example:
         >>> figures_of(Mark("hc", 1.25, 0.5, 2.0, "better", "points"))
@@ -226,12 +226,12 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def _written(axes: Axes, place: float, text: str, size: float = 10.5) -> None:
-    """Write a line above a row, from the left edge on."""
+    """Write a line of text above a row, starting at the left edge."""
     axes.text(0, place, text, transform=axes.get_yaxis_transform(), va="center", size=size)
 
 
 def _short(name: str, length: int) -> str:
-    """Leave out the middle of a long name: ends tell names apart.
+    """Elide the middle of a long name: names differ at their ends.
 
     Example:
         >>> _short("contextual:minilm/model@0.62", 13)

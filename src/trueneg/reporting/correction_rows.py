@@ -10,9 +10,9 @@ from trueneg.reporting.tables import NONE, short_names
 from trueneg.terminal.printable import printable
 
 FIRST = "probability"
-"""What corrections are sorted by unless another order is asked for, the highest first."""
+"""Default sort key of corrections, highest first."""
 ROWS = 40
-"""Rows of a page of the table."""
+"""Rows per page of the table."""
 SIDE = 160
 """Characters of a sentence that are shown on either side of a word."""
 
@@ -28,7 +28,7 @@ _COLUMNS = {
 
 
 def corrections_table(records: Sequence[tuple[str, FalseNegativeRecord]]) -> dict[str, Any] | None:
-    """Make what the page's table shows; None without corrections.
+    """Build the content of the page's table of corrections; None if there are none.
 
     Args:
         records: One per run, text and detector, with the name of the run.
@@ -61,7 +61,7 @@ def corrections_table(records: Sequence[tuple[str, FalseNegativeRecord]]) -> dic
 
 
 def _orders(columns: Sequence[tuple[str, str, bool]]) -> list[tuple[str, str]]:
-    """Give both orders of each column, as the page's form has them; the one that it begins with first.
+    """List both sort orders of each column for the page's form, starting with the default.
 
     Example:
         >>> _orders([("gold", "gold", False)])
@@ -77,7 +77,7 @@ def _orders(columns: Sequence[tuple[str, str, bool]]) -> list[tuple[str, str]]:
 
 
 def shortened(side: int) -> Callable[[str], str]:
-    """Make what shortens a sentence to the ``SIDE`` characters before a word (-1) or after it (1).
+    """Return a function that shortens a sentence to ``SIDE`` characters before a word (-1) or after it (1).
 
     Example:
         >>> len(shortened(-1)("a " * 200)), shortened(1)("short")
@@ -94,7 +94,7 @@ def shortened(side: int) -> Callable[[str], str]:
 
 
 def _groups(records: Sequence[tuple[str, FalseNegativeRecord]]) -> list[dict[str, str]]:
-    """Name each record by what tells them apart."""
+    """Name each record by the parts in which records differ."""
     detectors = short_names(dict.fromkeys(record.detector or "the detector" for _, record in records))
     texts = short_names(dict.fromkeys(record.text for _, record in records))
     groups = [
@@ -110,7 +110,7 @@ def _groups(records: Sequence[tuple[str, FalseNegativeRecord]]) -> list[dict[str
 
 
 def _data(found: Sequence[tuple[int, Correction]], groups: Sequence[dict[str, str]]) -> dict[str, Any]:
-    """Give columns, of which words and parts of speech are numbers of a list."""
+    """Return columns in which words and parts of speech are indices into lists."""
     words: dict[str, int] = {}
     parts: dict[str, int] = {}
 
@@ -148,7 +148,7 @@ def _cells(one: Correction, group: str) -> dict[str, str]:
 
 
 def _filters(groups: Sequence[dict[str, str]], parts: Sequence[str]) -> list[dict[str, Any]]:
-    """Give the choices of the page, where there is more than one thing to choose."""
+    """List the page's filters that have more than one option."""
     choices: list[tuple[str, str, Iterable[tuple[Hashable, str]]]] = [
         (name, label, [(value, value) for value in dict.fromkeys(group[name] for group in groups)])
         for name, label in (("detector", "Detector"), ("run", "Run"), ("text", "Text"))

@@ -1,4 +1,4 @@
-"""Table 2 for people: corrections as shares of rows, of mispredictions and of masked positions, and over training."""
+"""Table 2 as text and as a plot: corrections as shares of rows, mispredictions and masked positions; over training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES = ("-", "--", ":", "-.")
 
 
 def heading(records: Sequence[Record]) -> list[str]:
-    """Give the headings of ``table_rows``; columns equal in all records are left out."""
+    """Return the headings of ``table_rows``, without columns that are equal in all records."""
     return [*_parts(records), "wrong, %", *SHARES.values()]
 
 
@@ -39,14 +39,14 @@ def table_rows(records: Sequence[Record]) -> list[list[str]]:
 
 @plain_labels()
 def plot_over_training(records: Sequence[Record], path: Path) -> None:
-    """Draw the shares of rows and of mispredictions over training, a line a detector, its interval a band.
+    """Plot the shares of rows and of mispredictions over training, a line per detector, with its interval as a band.
 
     Args:
-        records: Of a run's checkpoints.
+        records: Records of a run's checkpoints.
         path: A ``.png``, ``.svg`` or ``.pdf`` file.
 
     Raises:
-        ConfigError: if the records are of no checkpoints of a run.
+        ConfigError: if the records are not of a run's checkpoints.
     """
     from matplotlib.figure import Figure
 
@@ -80,7 +80,7 @@ def plot_over_training(records: Sequence[Record], path: Path) -> None:
 
 
 def _parts(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Give the columns that tell the records apart; the detector always."""
+    """Return the columns in which records differ, and always the detector."""
     detectors = short_names(dict.fromkeys(record["detector"] for record in records))
     columns = {
         "checkpoint": [record["checkpoint"] for record in records],
@@ -94,7 +94,7 @@ def _parts(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def _distinct(places: Sequence[tuple[str, ...]]) -> list[str]:
-    """Name texts by what they differ in."""
+    """Name each checkpoint, text and kind of sequences by the parts in which they differ."""
     differing = [position for position in range(3) if len({place[position] for place in places}) > 1]
     return [" · ".join(place[position] for position in differing) for place in places]
 

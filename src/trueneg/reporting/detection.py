@@ -44,13 +44,13 @@ def table_rows(summary: Summary, columns: Iterable[str] = COLUMNS) -> list[list[
 
 
 def rows_table(summary: Summary, names: Mapping[str, str]) -> Table:
-    """Tabulate all figures, detectors by the names that they are given."""
+    """Tabulate all figures, with the given names of detectors."""
     rows = [[names[first], *others] for first, *others in table_rows(summary)]
     return text_table(list(COLUMNS.values()), rows, notes=[_threshold_note(summary)])
 
 
 def markdown(summary: Summary) -> str:
-    """Write the result as a Markdown document: the headline, then every reading."""
+    """Write the result as a Markdown document: the main table, then all measurements."""
     first = summary["rows"][0]
     title = f"# Substitutions that people accept: {printable(', '.join(summary['data'])) or 'made-up data'}"
     about = (
@@ -102,7 +102,7 @@ def markdown(summary: Summary) -> str:
 
 @plain_labels()
 def plot_curves(summary: Summary, path: Path) -> None:
-    """Draw precision over recall for each detector, its threshold as a dot, as PNG or SVG by the file's name."""
+    """Plot precision over recall for each detector, its threshold as a dot, in the format of the file's extension."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.4), dpi=120, layout="constrained")
@@ -110,7 +110,7 @@ def plot_curves(summary: Summary, path: Path) -> None:
     for measured, row in zip(summary["measured"], summary["rows"], strict=True):
         recall, precision = measured["curve"]["recall"], measured["curve"]["precision"]
         name = label(f"{row['detector']}  ({row['average_precision']:.3f})")
-        # The step of average precision begins at recall 0, before the first threshold.
+        # Average precision is a step function that starts at recall 0, before the first threshold.
         (line,) = axes.step([0, *recall], [precision[0], *precision], where="pre", lw=1.4, label=name)
         if row["precision"] is not None:
             axes.plot([row["recall"]], [row["precision"]], "o", ms=5, color=line.get_color())
@@ -147,7 +147,7 @@ def _with_interval(reading: Mapping[str, Any], key: str) -> str:
 
 
 def _gap_note(summary: Summary) -> str:
-    """Say what GAP is of."""
+    """Describe how GAP is computed."""
     if (chance := summary.get("gap_chance")) is None:
         return ""
     done = [f"{name.replace('_', ' ')} {num:,}" for name, num in summary["candidates"].items() if num]

@@ -1,4 +1,4 @@
-"""Experiments without a page: the tables of recipes, of trials and of the planted experiment, and the same as data."""
+"""Results of recipes, trials and the planted experiment as tables and as plain data, without an HTML page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trueneg.reporting.trial import trial_tables
 
 
 def tables_of(sources: Sources) -> list[Table]:
-    """Give the tables of all experiments; of several, each one's rows say in CSV which they are of."""
+    """Return the tables of all experiments; if there are several, their CSV rows name the table."""
     found = list(_named(sources))
     return [replace(table, name=name) if len(found) > 1 else table for name, table in found]
 
 
 def data_of(sources: Sources) -> dict[str, Any]:
-    """Give the same with every seed, for JSON: each kind of experiment by the name of its folder."""
+    """Return the results with every seed, for JSON: by kind of experiment, then by the name of its folder."""
     found = {
         "recipes": {name: asdict(table) for name, table in sources.tables.items()},
         "trials": {name: asdict(trial) for name, trial in sources.trials.items()},

@@ -1,4 +1,4 @@
-"""What a report says first: what is better than the baseline, what is worse, and what is not known."""
+"""Findings at the top of a report: what is better than the baseline, what is worse, and what is not known."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Finding:
     """Task and split, or text."""
     measure: str
     gain: Mark | None
-    """More is better; None where nothing can be compared."""
+    """Oriented so that more is better; None if nothing can be compared."""
     reason: str = ""
-    """What the figures rest on, or why they say nothing."""
+    """What the comparison is based on, or why it is not possible."""
     section: str = ""
     """Id of the page's section with the details."""
 
     @property
     def standing(self) -> Standing:
-        """Whether the contender is better, worse, or neither is shown."""
+        """Whether the contender is shown to be better, worse, or neither."""
         return "open" if self.gain is None else self.gain.standing
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Say in a sentence or two what the findings add up to.
+    """Summarize the findings in a sentence or two.
 
     Example:
         >>> summary([])
@@ -87,10 +87,10 @@ MOST_DRAWN = 24
 
 
 def drawn(findings: Sequence[Finding]) -> tuple[list[Mark], str]:
-    """Choose what the first picture draws: all, or as much as fits a screen or two, what is shown first.
+    """Choose the comparisons for the first chart: at most ``MOST_DRAWN``, preferring those that show a difference.
 
     Returns:
-        The rows in their order, and what to say of those that are left out; empty if none is.
+        The rows in their order, and a note on those left out, empty if there are none.
     """
     marks = [one.gain for one in findings if one.gain is not None]
     kept = sorted(range(len(marks)), key=lambda number: marks[number].standing == "open")[:MOST_DRAWN]
@@ -101,7 +101,7 @@ def drawn(findings: Sequence[Finding]) -> tuple[list[Mark], str]:
 
 
 def of_comparison(comparison: Comparison) -> Iterator[Finding]:
-    """Say what a comparison of fine-tuned models found, averages over tasks first."""
+    """Yield the findings of a comparison of fine-tuned models, averages over tasks first."""
     for one in comparison.averages:
         points = _oriented(one.difference.interval, 100, is_less=False)
         is_better: Standing = "better" if points.estimate > 0 else "worse"
@@ -123,9 +123,9 @@ def of_comparison(comparison: Comparison) -> Iterator[Finding]:
 
 
 def of_runs(runs: Sequence[RunFiles]) -> list[Finding]:
-    """Compare the held-out loss of runs, those that differ in their seed only taken together.
+    """Compare the held-out loss of runs, with runs that differ only in their seed grouped into an arm.
 
-    The baseline of each is the first before it whose losses can be compared with its own.
+    The baseline of each arm is the first preceding arm whose losses can be compared with its own.
     """
     arms = list(arms_of(runs).items())
     found: list[Finding] = []
@@ -144,11 +144,11 @@ def of_runs(runs: Sequence[RunFiles]) -> list[Finding]:
 
 
 _NEITHER = ("tn-table2", "cline-table3")
-"""Recipes whose claims are not of what is better: rates that rise, reviews that one model alone has right."""
+"""Recipes whose claims are not about what is better: rates that rise, reviews that only one model gets right."""
 
 
 def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
-    """Say what became of the claims of reproduced tables."""
+    """Yield a finding for each claim of reproduced tables."""
     for table in tables:
         for claim in table.claims:
             mark, is_less = None, less_is_better(claim.column)
@@ -168,7 +168,7 @@ def of_tables(tables: Iterable[ReproducedTable]) -> Iterator[Finding]:
 
 
 def of_trials(trials: Mapping[str, Trial]) -> Iterator[Finding]:
-    """Say which arms of trials helped or hurt, against plain continued training with as many steps."""
+    """Yield whether each arm of a trial helped or hurt, against as many steps of plain continued training."""
     for name, trial in trials.items():
         for one in trial.answers:
             if one.against != BASELINE or one.better == "neither":
@@ -189,7 +189,7 @@ _PLANTED = {"nll": ("negative log-likelihood of the right class (less is better)
 
 
 def of_planted(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Say which ways of using known false negatives helped, each kind of model by one metric."""
+    """Yield whether each way of using known false negatives helped, judged by one metric per kind of model."""
     for file in measured:
         for arm in file.read.arms:
             metric = SHOWN[arm.is_electra][1][0]
@@ -209,7 +209,7 @@ def of_planted(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
-    """Say which detectors rank substitutes better than the first of their evaluation."""
+    """Compare how well detectors rank substitutes with the first detector of the same evaluation."""
     for file in measured:
         names = short_names(one.detector for one in file.read.measured)
         first, *others = file.read.measured
@@ -219,11 +219,11 @@ def of_detectors(measured: Sequence[Measurement]) -> Iterator[Finding]:
 
 
 def of_hits(records: Sequence[Layers], names: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Compare the Hits of encoders with those of the first, by each similarity and on the same triplets.
+    """Compare the Hits of encoders with those of the first comparable one, by similarity, on the same triplets.
 
     Args:
         records: Hits of encoders.
-        names: What checkpoints are called; by default, by the ends of their paths.
+        names: Names of checkpoints; by default, the ends of their paths.
     """
     names = names or short_checkpoints(records)
     for way, triplets in dict.fromkeys((record.way, record.triplets) for record in records):
@@ -232,11 +232,11 @@ def of_hits(records: Sequence[Layers], names: Mapping[str, str] | None = None) -
 
 
 def of_similarity(records: Sequence[Similarity], names: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Compare the sentence similarity of encoders with that of the first, by each pooling and on the same pairs.
+    """Compare the sentence similarity of encoders with that of the first comparable one, by pooling, on the same pairs.
 
     Args:
         records: Similarities of encoders.
-        names: What checkpoints are called; by default, by the ends of their paths.
+        names: Names of checkpoints; by default, the ends of their paths.
     """
     names = names or short_checkpoints(records)
     for pooling in dict.fromkeys(record.pooling for record in records):
@@ -249,7 +249,7 @@ def of_similarity(records: Sequence[Similarity], names: Mapping[str, str] | None
 def _of_encoders(
     measured: Sequence[tuple[Layers | Similarity, Interval]], names: Mapping[str, str], where: str, measure: str
 ) -> Iterator[Finding]:
-    """Compare each encoder but the first with the first one that was measured on the same, or say that none was."""
+    """Compare each encoder with the first comparable one before it, or report why there is none."""
     lineages = [lineage_of_checkpoint(one.checkpoint) for one, _ in measured]
     for number, (one, figure) in enumerate(measured[1:], 1):
         name = names[one.checkpoint]
@@ -266,7 +266,7 @@ def _of_encoders(
 
 
 def _why_other_examples(one: tuple[Layers | Similarity, Interval], before: tuple[Layers | Similarity, Interval]) -> str:
-    """Say why two figures are not of the same examples; empty where they are."""
+    """Return why two figures are not of the same examples, or an empty string if they are."""
     if one[0].on.is_other(before[0].on) or one[1].num != before[1].num:
         told = " and ".join(f"{side.on} ({figure.num:,} examples)" for side, figure in (one, before))
         return f"measured on other examples, {told}: cannot be compared; measure both on the same"
@@ -274,9 +274,9 @@ def _why_other_examples(one: tuple[Layers | Similarity, Interval], before: tuple
 
 
 def independent_difference(left: Interval, right: Interval) -> Interval:
-    """Put the interval of left minus right together from both sides' own (Newcombe 1998).
+    """Compute the interval of left minus right from the two sides' intervals (Newcombe 1998).
 
-    Too wide where both were measured on the same examples, as then they rise and fall together.
+    It is too wide if both were measured on the same examples, since they are then positively correlated.
 
     Example:
         >>> str(independent_difference(Interval(0.5, 0.4, 0.6, 9), Interval(0.3, 0.2, 0.4, 9)))
@@ -289,12 +289,12 @@ def independent_difference(left: Interval, right: Interval) -> Interval:
 
 
 def layers_of(sources: Sources) -> list[Layers]:
-    """Give the Hits of all files."""
+    """Return the Hits of all files."""
     return [replace(one, on=_on(file)) for file in sources.files["hits"] for one in file.read.triplets]
 
 
 def similarities_of(sources: Sources) -> list[Similarity]:
-    """Give the sentence similarities of all files."""
+    """Return the sentence similarities of all files."""
     return [replace(one, on=_on(file)) for file in sources.files["similarity"] for one in file.read.sts]
 
 
@@ -303,7 +303,7 @@ def _on(file: Measurement) -> MeasuredOn:
 
 
 def short_checkpoints(records: Sequence[Layers | Similarity]) -> dict[str, str]:
-    """Name checkpoints by the last parts of their paths: two, or as many as tell them apart."""
+    """Name checkpoints by the last parts of their paths: two, or as many as make them distinct."""
     paths = {record.checkpoint: record.checkpoint.rstrip("/").split("/") for record in records}
     for depth in range(2, max(map(len, paths.values()), default=2) + 1):
         names = {checkpoint: "/".join(parts[-depth:]) for checkpoint, parts in paths.items()}
@@ -316,13 +316,17 @@ _APART = "intervals taken as independent, so rather too wide; of these checkpoin
 
 
 def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
-    """Put runs together whose options are the same but for the seed, by a name that they share."""
-    free = names_where(PretrainConfig, lambda rule: not rule.is_compared)
+    """Group runs that differ only in their seed and in options that comparisons ignore, under a shared name.
+
+    A run may be resumed with its corpus at another path, so the path is such an option; two runs of one arm, however,
+    have to read the same corpus.
+    """
+    free = {*names_where(PretrainConfig, lambda rule: not rule.is_compared)} - {"corpus.path"}
     arms: dict[str, dict[int, RunFiles]] = {}
     for run in runs:
         options = {name: value for name, value in flatten(encode(run.config)).items() if name not in free}
         seeds = arms.setdefault(json.dumps(options, sort_keys=True), {})
-        if run.config.train.seed in seeds:  # the same run twice: each counts by itself
+        if run.config.train.seed in seeds:  # the same options and seed again: a separate arm
             arms[run.name] = {run.config.train.seed: run}
         else:
             seeds[run.config.train.seed] = run
@@ -336,7 +340,7 @@ def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
 
 
 def _why_apart(sides: Sequence[RunFiles]) -> str:
-    """Say why the losses of runs cannot be compared; empty where they can."""
+    """Return why the losses of runs cannot be compared, or an empty string if they can."""
     for what, values in (
         ("corpora", {(one.path, one.mixture, one.temperature) for one in (run.config.corpus for run in sides)}),
         ("lengths of rows", {run.config.corpus.length for run in sides}),
@@ -388,9 +392,9 @@ def _paired(name: str, baseline: str, where: str, measure: str, gain: Interval, 
 
 
 def _oriented(interval: Interval, scale: float, is_less: bool) -> Interval:
-    """Scale an interval, and reverse its sign where less is better."""
+    """Scale an interval, and reverse its sign if less is better."""
     ends = [scale * value for value in (interval.estimate, interval.low, interval.high)]
-    estimate, low, high = [0.0 - ends[0], 0.0 - ends[2], 0.0 - ends[1]] if is_less else ends  # no zero gets a minus
+    estimate, low, high = [0.0 - ends[0], 0.0 - ends[2], 0.0 - ends[1]] if is_less else ends  # avoids negative zero
     return Interval(estimate, low, high, interval.num)
 
 
@@ -418,5 +422,5 @@ def _rests_on(row: Compared, p: float, is_shown: bool) -> str:
 
 
 def sentences(findings: Iterable[Finding], standing: Standing) -> list[Finding]:
-    """Choose the findings of one kind, those with figures first."""
+    """Select the findings with one standing, those with figures first."""
     return sorted((one for one in findings if one.standing == standing), key=lambda one: one.gain is None)

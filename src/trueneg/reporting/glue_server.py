@@ -1,13 +1,13 @@
-"""What GLUE's server said of a model's test predictions, read back from a small file that its user writes.
+"""Scores of a model's test predictions by GLUE's server, read from a small file that the user writes.
 
-``glue-test.csv`` in a model's folder of results, in percent as the server's page has them::
+``glue-test.csv`` in a model's folder of results, in percent as on the server's page::
 
     task,score
     CoLA,52.1
     SST-2,93.5
     MRPC,84.8
 
-or ``glue-test.json``: ``{"CoLA": 52.1, "SST-2": 93.5}``. Where the page has two numbers it is the one that the papers
+or ``glue-test.json``: ``{"CoLA": 52.1, "SST-2": 93.5}``. Where the page has two numbers, give the one that the papers
 average: accuracy of MRPC and QQP (the second), Spearman of STS-B (the second), MNLI-m.
 """
 
@@ -35,7 +35,7 @@ def server_scores(folder: str | Path) -> dict[str, float] | None:
     """Read a model's scores by task, in percent; None if there are none.
 
     Raises:
-        TaskError: for an unknown task, with the closest name, one given twice, or what is no percentage.
+        TaskError: for an unknown task (with the closest name), a task given twice, or a score that is not a percentage.
     """
     found = [path for name in FILES if (path := Path(folder) / name).is_file()]
     if len(found) > 1:
@@ -80,8 +80,8 @@ def _rows(path: Path) -> list[tuple[str, float, str]]:
 def server_table(folders: Sequence[str | Path]) -> Table | None:
     """Tabulate the server's scores as Table 7 of "Pre-training on True Negatives" does; None if no folder has any.
 
-    Average and Δ are of models with all eight tasks; Δ is against the first of them. Params are those that
-    fine-tuning counted, with the task's head.
+    Average and Δ are given for models with all eight tasks; Δ is relative to the first of them. Params are as
+    counted in fine-tuning, with the task head.
     """
     known = {name: (folder, server_scores(folder)) for name, folder in zip(tell_apart(folders), folders, strict=True)}
     rows, notes, first = [], [], math.nan
@@ -114,7 +114,7 @@ def _millions(number: int) -> str:
 
 
 def as_data(table: Table | None) -> Mapping[str, object]:
-    """Return the table's values for JSON; nothing for no table."""
+    """Return the table's values for JSON; empty if there is no table."""
     if table is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""A folder of results as the file that GLUE's server takes."""
+"""Export of a folder of results to the zip file that GLUE's server accepts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _BINARY = ("0", "1")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one of the server's files consists of."""
+    """Expected content of one of the server's files."""
 
     task: str
     split: str
     num_rows: int
     """Without the header."""
     labels: tuple[str, ...] = _BINARY
-    """Words that it may hold; empty for numbers from 0 to 5."""
+    """Allowed labels; empty for numbers from 0 to 5."""
 
     @property
     def filler(self) -> str:
-        """What ``--partial`` puts where there are no answers."""
+        """Constant that ``--partial`` writes if there are no predictions."""
         return self.labels[0] if self.labels else "0.000"
 
 
@@ -55,37 +55,37 @@ FILES: Mapping[str, Wanted] = {
 
 @dataclass(frozen=True)
 class Written:
-    """Where one of the server's files came from."""
+    """Origin of one of the server's files."""
 
     seed: int | None
-    """None where there were no answers, and a constant stands for them."""
+    """None if there were no predictions, so that the file holds a constant."""
     dev: float | None
-    """The figure on the dev split (or splits: their mean) that the seed was chosen by."""
+    """Metric on the dev split (or its mean over splits) by which the seed was chosen."""
     num_clipped: int = 0
-    """Numbers below 0 or above 5."""
+    """Number of predictions below 0 or above 5."""
 
 
 def write_glue_zip(
     folder: str | Path, out: str | Path, *, is_partial: bool = False, files: Mapping[str, Wanted] = FILES
 ) -> dict[str, Written]:
-    """Write a model's answers to GLUE's test splits as a flat zip of eleven TSV files.
+    """Write a model's predictions for GLUE's test splits as a flat zip of eleven TSV files.
 
-    Each task is answered by its best seed: by its primary metric on the dev splits, the lowest seed among equals. The
-    diagnostic set is answered by the seed that answers MNLI. Numbers of STS-B are clipped to [0, 5].
+    Each task uses its best seed by the primary metric on the dev splits, the lowest seed among equals. The diagnostic
+    set uses the best seed of MNLI. Predictions of STS-B are clipped to [0, 5].
 
     Args:
-        folder: A model's results, with answers to the test splits.
-        out: The file.
-        is_partial: Fill missing tasks with a constant instead of refusing: the server takes nothing less than all
-            files, and the authors' baseline fills them likewise. What is filled has ``seed`` None.
-        files: What the server wants.
+        folder: A model's results, with predictions for the test splits.
+        out: The zip file.
+        is_partial: Fill missing tasks with a constant instead of raising: the server requires all files, and the
+            authors' baseline fills them likewise. Filled tasks have ``seed`` None.
+        files: The files that the server expects.
 
     Returns:
-        By file, where its answers came from.
+        Origin of the predictions, by file.
 
     Raises:
-        TaskError: for missing answers, a wrong number of them, keys that are not GLUE's, or labels that the server does
-            not know.
+        TaskError: for missing predictions, a wrong number of them, keys that are not GLUE's, or labels that the
+            server does not know.
     """
     runs = _by_task(read_runs(folder))
     texts, written = {}, {}
@@ -109,7 +109,7 @@ def write_glue_zip(
 
 
 def _by_task(runs: Runs) -> Runs:
-    """Results by the task's name alone, wherever they lie."""
+    """Index results by task name and split, whatever folder they are in."""
     by_task: Runs = {}
     for (_, split), seeds in runs.items():
         for seed, (path, result) in seeds.items():
@@ -134,7 +134,7 @@ def _answered(name: str, wanted: Wanted, runs: Runs) -> tuple[str, Written]:
 
 
 def _best_seed(task: str, runs: Runs, answered: list[int]) -> tuple[int, float | None]:
-    """The best seed on dev, and its figure there."""
+    """Return the best seed on dev, and its metric there."""
     figures: dict[int, list[float]] = {}
     for (of_task, split), seeds in runs.items():
         if of_task == task and split.startswith("dev"):
@@ -152,7 +152,7 @@ def _best_seed(task: str, runs: Runs, answered: list[int]) -> tuple[int, float |
 
 
 def _rows(name: str, wanted: Wanted, path: Path, result: Result) -> tuple[list[str], int]:
-    """What is predicted, in GLUE's order, and how many numbers were clipped."""
+    """Return the predictions in GLUE's order, and how many numbers were clipped."""
     answers = load_predictions(path)
     if len(answers) != wanted.num_rows:
         raise TaskError(f"{name}: '{path}' answers {len(answers):,} examples, GLUE has {wanted.num_rows:,}")
@@ -180,7 +180,7 @@ def _tsv(rows: list[str]) -> str:
 
 
 def _write(texts: Mapping[str, str], out: Path) -> None:
-    """Write the zip, whole or not at all, and the same bytes for the same answers."""
+    """Write the zip atomically, with the same bytes for the same predictions."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as part, zipfile.ZipFile(part, "w") as archive:
         for name, text in texts.items():

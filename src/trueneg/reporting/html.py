@@ -42,12 +42,11 @@ def write_report(folders: Sequence[str | Path], out: str | Path, *, baselines: S
     """Write a self-contained page.
 
     Args:
-        folders: Folders of runs, of results, of recipes and of trials, or files of measurements, in any mixture. Of
-            each kind the first is the baseline of the others, of results and runs the first of the same encoder and
-            text.
+        folders: Folders of runs, results, recipes and trials, or files of measurements, in any mix. The first of each
+            kind is the baseline of the others; for results and runs, the first with the same encoder and text.
         out: The HTML file.
-        baselines: Those of the folders that are looked at first for a baseline. If one of them alone is of results, it
-            is the baseline of all other results, whatever their encoder and text.
+        baselines: Those of the folders to consider first as baselines. If exactly one of them holds results, it is the
+            baseline of all other results, whatever their encoder and text.
 
     Raises:
         TruenegError: if a folder holds none of these, is named twice, or has a damaged file; if results cannot be
@@ -127,7 +126,7 @@ _SECTIONS = {
 
 
 def json_for_pages(data: Any) -> Any:
-    r"""Write JSON that is inert inside of a page's ``<script>``.
+    r"""Serialize data as JSON that is inert inside a page's ``<script>``.
 
     Example:
         >>> str(json_for_pages("</script><!--"))
@@ -148,7 +147,7 @@ def _heading(sources: Sources) -> str:
 def _comparisons(
     sources: Sources, read: Mapping[str, Runs], forced: str
 ) -> tuple[list[Comparison], list[Finding], dict[tuple[str, str], str]]:
-    """Compare results with the baseline of each, and say what is not compared, and what is although it is unlike."""
+    """Compare all results with their baselines; also return what is not compared, and what is despite an objection."""
     tuned = {name: Tuned.of(runs) for name, runs in read.items()}
     groups = group(tuned, forced)
     notes = [
@@ -162,7 +161,7 @@ def _comparisons(
 def _compared(
     sources: Sources, tuned: Mapping[str, Tuned], baseline: str, contenders: Mapping[str, Sequence[Key]]
 ) -> Comparison:
-    """Compare with one baseline, on the splits that it is the baseline of."""
+    """Compare contenders with one baseline, on the splits assigned to it."""
     names = [baseline, *contenders]
     plain = {name: {key for key in keys if not key[1].startswith(ATTACK)} for name, keys in contenders.items()}
     has_average = all(
@@ -194,7 +193,7 @@ def _findings(sources: Sources, comparisons: Sequence[Comparison]) -> Iterator[F
 
 
 def _found(sources: Sources) -> Iterator[tuple[str, FalseNegativeRecord]]:
-    """Yield what was found on held-out text, each with a name: of runs, and of files of ``trueneg evaluate``."""
+    """Yield the name and record of false negatives on held-out text, of runs and of files of ``trueneg evaluate``."""
     for run in sources.runs:
         for record in run.found:
             yield run.name, record

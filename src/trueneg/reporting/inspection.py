@@ -1,4 +1,4 @@
-"""Figure 3 as a page: each masked word, what was predicted there, and what detectors say of it."""
+"""Figure 3 as a page: each masked word, its predictions, and the detectors' verdicts on them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def share(probability: float) -> str:
 
 
 def standing(word: Mapping[str, Any]) -> str:
-    """What training makes of the most probable prediction: ``right``, ``accepted`` by a detector, or ``wrong``."""
+    """Return how training treats the most probable prediction: ``right``, ``accepted`` by a detector, or ``wrong``."""
     first = word["predictions"][0]
     if first["is_gold"]:
         return "right"
@@ -109,12 +109,12 @@ def standing(word: Mapping[str, Any]) -> str:
 
 
 def _overview(summary: Summary) -> Any:
-    """The text with a link from each masked word to what was predicted there."""
+    """Return the text, with a link from each masked word to its predictions."""
     from markupsafe import Markup
 
     text, shown, done = summary["text"], Markup(""), 0
     for number, word in enumerate(summary["words"], start=1):
-        if word["start"] >= done:  # of words that overlap, the first is marked
+        if word["start"] >= done:  # of overlapping words, only the first is marked
             link = Markup('<a class="word {}" href="#word-{}">{}</a>').format(
                 standing(word), number, printable(word["gold"])
             )

@@ -1,4 +1,4 @@
-"""What is said of a run's sources: their shares, and how the held-out loss of each changed."""
+"""Descriptions of a run's sources: their shares, and how the held-out loss of each changed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trueneg.config.options import PretrainConfig
 
 
 def shares_of(config: PretrainConfig, records: Sequence[Mapping[str, Any]]) -> str:
-    """Name the corpora of a mixture with their shares of the rows, as asked or, by size, as read; empty for one corpus.
+    """Name a mixture's corpora with their shares of rows, as configured or, if by size, as read; empty for one corpus.
 
     Args:
-        config: A run's.
-        records: Of its ``metrics.jsonl``.
+        config: The run's configuration.
+        records: The records of its ``metrics.jsonl``.
 
     Example:
         >>> from trueneg.config.codec import override
@@ -34,7 +34,7 @@ def shares_of(config: PretrainConfig, records: Sequence[Mapping[str, Any]]) -> s
 
 
 def changes(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say how the held-out loss of each source changed, of several, from the first evaluation to the last.
+    """Describe how the held-out loss of each of several sources changed, from the first evaluation to the last.
 
     Example:
         >>> changes([{"step": 0, "kind": "eval", "source/a/loss": 2.0}, {"step": 9, "kind": "eval",
@@ -59,5 +59,5 @@ def changes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def names_in(record: Mapping[str, Any]) -> list[str]:
-    """Names of the sources whose held-out loss a record has."""
+    """List the sources whose held-out loss a record has."""
     return [name[len("source/") : -len("/loss")] for name in record if name[:7] == "source/" and name[-5:] == "/loss"]

@@ -1,4 +1,4 @@
-"""The layout of all pages, one self-contained file each, and the style of all pictures: plain labels and no dates."""
+"""The layout of all pages, one self-contained file each, and the style of all charts: plain labels and no dates."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _INK = "#010203"
 """Replaced by the page's text colour."""
 
 SERIES = tuple(f"#01030{number}" for number in range(8))
-"""Colours of lines; each is replaced by one of the page's, which differ in light and dark."""
+"""Colours of lines; each is replaced by one of the page's, which differ between light and dark mode."""
 
 STANDINGS = {"better": "#010310", "worse": "#010311", "open": "#010312"}
-"""Colours of what comparisons show, likewise."""
+"""Colours of the outcomes of comparisons, likewise replaced."""
 
 
 def write_page(
     template: str, out: Path, *, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
 ) -> Path:
-    """Fill a template that extends ``page`` and write it.
+    """Render a template that extends ``page``, and write the result.
 
     Args:
-        template: Jinja's, with blocks ``title``, ``style``, ``body`` and ``source``; text put into it is escaped.
-        out: The HTML file; its folder is made.
-        filters: The template's own, by name.
-        values: What the template names.
+        template: Jinja template with blocks ``title``, ``style``, ``body`` and ``source``; inserted text is escaped.
+        out: The HTML file; its folder is created.
+        filters: Additional filters of the template, by name.
+        values: Variables of the template.
     """
     from jinja2 import Environment, FunctionLoader
     from markupsafe import Markup
@@ -54,12 +54,12 @@ def write_page(
 
 
 def asset(name: str) -> str:
-    """Read a file that pages are made of."""
+    """Read one of the files that pages are built from."""
     return resources.files("trueneg.reporting").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _shown(value: Any) -> Any:
-    """Show a value on a page; markup stays as it is."""
+    """Make a value printable on a page; markup is left unchanged."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
@@ -68,7 +68,7 @@ _NOISE = re.compile(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", re.DOTALL)
 
 @contextmanager
 def plain_labels() -> Iterator[None]:
-    """Make figures inside take no label for a formula, such as a folder's name with two dollars."""
+    """Keep figures from parsing labels as formulas, such as a folder name with two dollar signs."""
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}):
@@ -76,13 +76,13 @@ def plain_labels() -> Iterator[None]:
 
 
 def label(text: str) -> str:
-    """Escape a name for a legend, which leaves out what begins with an underscore."""
+    """Escape a name for a legend, which omits names that begin with an underscore."""
     return printable(f" {text}" if text.startswith("_") else text)
 
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Make figures inside have no background, and the colours and fonts of the page around them."""
+    """Draw figures without a background, in the colours and fonts of the surrounding page."""
     from matplotlib import rc_context
 
     ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
@@ -98,7 +98,7 @@ def page_style() -> Iterator[None]:
 
 
 def inline_svg(figure: Figure, description: str) -> str:
-    """Turn a figure of ``page_style`` into an element of a page, whose ids no other has."""
+    """Convert a figure drawn in ``page_style`` to an inline SVG element with unique ids."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     svg = _NOISE.sub("", buffer.getvalue()[buffer.getvalue().index("<svg") :]).strip()
@@ -111,7 +111,7 @@ def inline_svg(figure: Figure, description: str) -> str:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG, SVG or PDF file, by the path's extension, without the frame's upper and right side."""
+    """Write a PNG, SVG or PDF file, by the path's extension, without the top and right spines."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)

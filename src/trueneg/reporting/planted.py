@@ -14,29 +14,29 @@ SHOWN = {
     False: ("masked LM", ("nll", "accuracy", "planted_nll", "planted_accuracy")),
     True: ("ELECTRA", ("auc", "masked_auc")),
 }
-"""Whether an arm is ELECTRA's, to the name of its table and the metrics in it; arms are judged by the first."""
+"""Whether an arm is ELECTRA's, to the name and the metrics of its table; arms are judged by the first metric."""
 LEGEND = "Means over seeds. In brackets: difference to the table's first arm, paired by seed, with its 95 % interval."
 
 
 @dataclass(frozen=True)
 class PlantedArm:
-    """All runs of an arm, and how much better they are than those in which nothing is corrected."""
+    """All runs of an arm, and their difference from the arm without corrections."""
 
     arm: str
     what: str
     is_electra: bool
     precision: float
     recall: float
-    """Of its detector, as it was made."""
+    """Precision and recall that its detector is built to have."""
     seeds: dict[str, dict[str, float]]
     """Seed to metrics."""
     mean: dict[str, float]
     yardstick: str
     """The arm that it is compared with."""
     difference: dict[str, Interval]
-    """By metric, where both have two seeds in common."""
+    """By metric, if both have at least two seeds in common."""
     detector: dict[str, float]
-    """Precision and recall of what was credited in training."""
+    """What was credited in training: ``precision``, ``recall`` and ``num_credited``."""
     seconds: float
 
 
@@ -53,13 +53,13 @@ class PlantedResults:
 
 
 def config_of(results: PlantedResults) -> dict[str, Any]:
-    """Give the options of all runs."""
+    """Return the options of all runs."""
     config = results.settings.get("config")
     return config if isinstance(config, dict) else {}
 
 
 def about(results: PlantedResults) -> str:
-    """Say what was planted, and for how long was trained."""
+    """Describe what was planted, and the number of training steps."""
     words, steps = (config_of(results).get(name) for name in ("num_words", "steps"))
     share = "no run yet" if results.planted_share is None else f"{results.planted_share:.0%} of all tokens"
     trained = f"{steps:,}" if isinstance(steps, int) else "an unknown number of"
@@ -83,7 +83,7 @@ def planted_tables(results: PlantedResults) -> list[Table]:
 
 
 def titled_tables(results: PlantedResults) -> list[Table]:
-    """Give the tables as they stand alone: with a title, and what their figures are."""
+    """Return the tables for use on their own, with a title and an explanation of their figures."""
     return [
         replace(
             table,
@@ -95,11 +95,11 @@ def titled_tables(results: PlantedResults) -> list[Table]:
 
 
 def of_planted(results: PlantedResults, name: str) -> dict[str, Any]:
-    """Give what a page shows of the experiment.
+    """Return the template values of the experiment's section.
 
     Args:
-        results: The experiment's.
-        name: Tells its CSV files from those of others.
+        results: The experiment's results.
+        name: Prefix of its CSV files' names.
     """
     return {
         "about": about(results),
@@ -127,7 +127,7 @@ def _share(value: float | str) -> str:
 
 
 def _unpaired(arm: PlantedArm, arms: Sequence[PlantedArm], metrics: Sequence[str]) -> str:
-    """Say over which seeds an arm's differences are, where they are not those of both means; else nothing."""
+    """Describe which seeds an arm's differences cover, if its own and the baseline's seeds differ; else empty."""
     yardstick = next((one for one in arms if one.arm == arm.yardstick != arm.arm), None)
     if yardstick is None or arm.seeds.keys() == yardstick.seeds.keys():
         return ""

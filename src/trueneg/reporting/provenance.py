@@ -1,4 +1,4 @@
-"""Where the figures of a report come from: versions, revisions, seeds, and the commands that make them again."""
+"""Where the figures of a report come from: versions, revisions, seeds, and the commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueneg.reporting.sources import Sources
 from trueneg.reporting.tables import Table, text_table
 
 _MADE_UP = "tiny"
-"""The scale of recipes that makes its own data where none is given."""
+"""The scale of recipes that generates its own data if none is given."""
 _OF_RECIPES = (
     "Of recipes: DATA is the folder that was given as --data; files that --set names are told by their names alone."
 )
@@ -159,11 +159,11 @@ def _of_files(sources: Sources) -> Iterator[Row]:
 
 
 _BENCHMARK = ("threshold", "precision", "folds", "resamples", "seed", "phrases", "limit", "vocabulary")
-"""Options of ``detect benchmark`` that its results note."""
+"""Options of ``detect benchmark`` that its results record."""
 
 
 def _of_benchmark(options: Mapping[str, object]) -> Iterator[str]:
-    """Write what results note, defaults as well: a later version may have others."""
+    """Write the recorded options, including defaults: a later version may have others."""
     for name in _BENCHMARK:
         if options.get(name) is not None:
             yield from (f"--{name}", str(options[name]))

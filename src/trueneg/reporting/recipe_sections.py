@@ -1,4 +1,4 @@
-"""What a page shows of a reproduced table: the paper's figures with ours beside them, and what became of its claims."""
+"""Page section of a reproduced table: the paper's figures next to ours, and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SIGNS: Mapping[Verdict, str] = {
     **{"replicated": "✓", "confirmed": "✓", "contradicted": "✗"},
     **{"not resolved": "?", "not comparable": "∅"},
 }
-"""What is shown beside a verdict's colour."""
+"""Symbol shown beside a verdict's colour."""
 
 
 def of_recipe(table: ReproducedTable, number: int) -> dict[str, Any]:
-    """Give what the page's template shows of a table.
+    """Return the template values of a table's section.
 
     Args:
         table: The table.
-        number: Tells its CSV files from those of other tables.
+        number: Makes the names of its CSV files unique.
     """
     claims = text_table(
         ["claim", "in", "paper", "ours [95%]", "p (Holm)", "verdict", "why"],
@@ -66,7 +66,7 @@ def _shown(cell: Cell | None) -> dict[str, str]:
 
 
 def _values(table: ReproducedTable) -> Table:
-    """Give every figure by itself, for CSV."""
+    """Tabulate every figure in a row of its own, for CSV."""
     names = ("row", "column", "paper", "ours, mean", "seed", "ours")
     rows: list[list[Any]] = []
     for cell in table.cells:

@@ -1,4 +1,4 @@
-"""A reproduced table in words: the paper's figures next to ours, and a verdict on each claim."""
+"""A reproduced table as text: the paper's figures next to ours, and a verdict on each claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIGURE = ("paper", "mean", "standard deviation")
 
 
 def reproduced_tables(reproduced: ReproducedTable) -> list[Table]:
-    """Give the table, each cell as "paper | ours ± standard deviation over seeds", and the one of its claims."""
+    """Return the table, with cells "paper | ours ± standard deviation over seeds", and a table of its claims."""
     has_paper = any(cell.paper is not None for cell in reproduced.cells)
     rows = [
         [(row, row), *(_cell(reproduced.cell(row, column), has_paper) for column in reproduced.columns)]

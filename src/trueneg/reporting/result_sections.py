@@ -1,4 +1,4 @@
-"""What a page shows of fine-tuned models, attacks, encoders and detectors: pictures and tables."""
+"""Page sections of fine-tuned models, attacks, encoders and detectors: charts and tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trueneg.reporting.tables import short_names, shown_table, text_table
 
 
 def of_results(sources: Sources, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Show figures over seeds and every comparison, each as a table."""
+    """Show metrics over seeds and every comparison, each as a table."""
     if not sources.results:
         return []
     tables = [replace(results_table(list(sources.results.values())), title="Figures")]
@@ -27,7 +27,7 @@ def of_results(sources: Sources, comparisons: Sequence[Comparison]) -> list[dict
 
 
 def of_attacks(by_model: Mapping[str, Sequence[Robustness]]) -> dict[str, Any] | None:
-    """Show figures before and after each attack: a picture an attack, models one below the other, and a table."""
+    """Show metrics before and after each attack: a chart per attack, with a row per model, and a table."""
     rows = [(name, one) for name, found in by_model.items() for one in found]
     if not rows:
         return None
@@ -64,7 +64,7 @@ def _interval(one: Robustness) -> str:
 
 
 def of_encoders(sources: Sources) -> dict[str, Any] | None:
-    """Show Hits by layer, a picture a similarity, and tables of Hits and of sentence similarity."""
+    """Show Hits by layer, a chart per similarity and set of triplets, and tables of Hits and of sentence similarity."""
     layers, similar = layers_of(sources), similarities_of(sources)
     if not layers and not similar:
         return None
@@ -113,7 +113,7 @@ def of_encoders(sources: Sources) -> dict[str, Any] | None:
 
 
 def _first_alike(on: MeasuredOn, seen: list[MeasuredOn]) -> MeasuredOn:
-    """Give the first of those seen that is not of other examples, or add this one to them."""
+    """Return the first seen element that is not known to be of other examples, or add this one."""
     found = next((other for other in seen if not on.is_other(other)), None)
     if found is None:
         seen.append(on)
@@ -125,7 +125,7 @@ def of_detectors(sources: Sources) -> Iterator[dict[str, Any]]:
     for number, file in enumerate(sources.files["detectors"], 1):
         names = short_names(one.detector for one in file.read.measured)
         lines = [
-            # The step of average precision begins at recall 0, before the first threshold.
+            # Average precision is a step function that starts at recall 0, before the first threshold.
             Line(
                 names[one.detector],
                 list(

@@ -45,7 +45,7 @@ def points(share: float) -> str:
 
 
 def cut_texts(num: int, total: int, length: int) -> str:
-    """Say how many texts are longer than what is read of them.
+    """Describe how many texts are truncated.
 
     Example:
         >>> cut_texts(418, 488, 128)
@@ -55,7 +55,7 @@ def cut_texts(num: int, total: int, length: int) -> str:
 
 
 def cut_in(result: Result) -> str:
-    """Say how many texts of a result were cut; empty for none."""
+    """Describe how many texts of a result were truncated; empty for none."""
     num_cut, total = result.counts.get("truncated", 0), result.counts.get("rows", result.num_examples)
     return cut_texts(num_cut, total, result.config["task"]["length"]) if num_cut else ""
 
@@ -64,10 +64,10 @@ def results_table(folders: Sequence[str | Path]) -> Table:
     """Tabulate each folder's tasks: median, mean and range over seeds, in percent, and GLUE's average.
 
     Args:
-        folders: Of results, one a model.
+        folders: Folders of results, one per model.
 
     Raises:
-        TaskError: for a folder without results, with those of several models, or of other data than another's.
+        TaskError: for a folder without results or with results of several models, or for folders with different data.
     """
     rows: list[list[Any]] = []
     notes = ["Percent. Range: lowest and highest seed. Selection: how the evaluated weights of a run were chosen."]
@@ -161,7 +161,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
 
 
 def averages_table(comparison: Comparison) -> Table:
-    """Tabulate the averages over tasks of a comparison, with what they are over below."""
+    """Tabulate a comparison's averages over tasks, with the tasks that they cover in the notes."""
     level = f"[{comparison.confidence:.0%}]"
     columns = [
         Column("average"),
@@ -189,7 +189,7 @@ def averages_table(comparison: Comparison) -> Table:
 
 
 def average_verdict(one: AverageCompared, confidence: float = 0.95) -> str:
-    """Say in a sentence or two what a comparison of averages shows, and what it is over."""
+    """Say in a sentence or two what a comparison of averages shows, and which tasks it covers."""
     interval = one.difference.interval
     figures = (
         f"{points(interval.low)} to {points(interval.high)} at {confidence:.0%}, "
@@ -231,9 +231,9 @@ def examples_table(
     """Tabulate the examples on which models differ.
 
     Args:
-        examples: The most consistent first.
+        examples: The examples, the most consistent first.
         baseline: The first model's name.
-        notes: On texts that could not be read.
+        notes: Notes on texts that could not be read.
         is_short: Cut long texts, for a terminal.
     """
     columns = [
@@ -258,7 +258,7 @@ def examples_table(
 
 
 def _predicted(counts: Mapping[str, int]) -> str:
-    """Write what seeds predict, with how many of them do.
+    """Format predictions with the number of seeds that make each.
 
     Example:
         >>> _predicted({"positive": 4, "negative": 1})
@@ -340,7 +340,7 @@ def _interval(interval: Interval) -> str:
 
 
 def _share(interval: Interval) -> str:
-    """Format a share of errors: ends that are not bounded say so."""
+    """Format a share of errors; an unbounded end is shown as −∞."""
     shown = [100 * round(value, 3) + 0.0 for value in (interval.estimate, interval.low, interval.high)]
     estimate, low, high = (f"{value:+.1f}" if math.isfinite(value) else "−∞" for value in shown)
     return f"{estimate} [{low}, {high}]"
@@ -367,7 +367,7 @@ _STYLE = """<style>
 
 
 def forest_plot(comparison: Comparison) -> str:
-    """Draw a picture as wide as its page: a line per difference, in points."""
+    """Draw a forest plot as wide as its page: a line per difference, in points."""
     rows = comparison.rows
     ends = [end for row in rows for end in (row.difference.interval.low, row.difference.interval.high)]
     low, high = 100 * min(0.0, *ends), 100 * max(0.0, *ends)

@@ -1,4 +1,4 @@
-"""What a page says of runs: curves, settings, and what limits their comparison."""
+"""Page sections of runs: curves, settings, and what limits their comparison."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CURVES = {
     "detection_accuracy": ("Replaced tokens detected", "%"),
     "embedding_cosine": ("Mean cosine of embeddings", "cosine"),
 }
-"""Metrics to draw, with titles and units, where a run has them."""
+"""Metrics to plot if a run has them, with titles and units."""
 
 
 def draw_curves(runs: Sequence[RunFiles]) -> list[Chart]:
-    """Draw each reading over steps, held-out values as dots."""
+    """Plot each metric over steps, with held-out values as dots."""
     arms = [(name, of_arm.values()) for name, of_arm in arms_of(runs).items()]
     drawn = []
     for reading, (title, unit) in CURVES.items():
@@ -50,7 +50,7 @@ def draw_curves(runs: Sequence[RunFiles]) -> list[Chart]:
 
 def _points(run: RunFiles, kind: str, reading: str, scale: float) -> list[tuple[float, float]]:
     records = (record for record in run.records if record.get("kind") == kind)
-    # Infinities and nan are no numbers of JSON, and no place in a picture.
+    # Infinities and NaN are not valid JSON, and cannot be plotted.
     return [
         (r["step"], scale * r[reading])
         for r in records
@@ -59,7 +59,7 @@ def _points(run: RunFiles, kind: str, reading: str, scale: float) -> list[tuple[
 
 
 def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
-    """Say what all of several runs have in common, and tabulate what they have not."""
+    """Describe what several runs have in common, and tabulate what differs."""
 
     def fact(run: RunFiles) -> dict[str, str]:
         config, last = run.config, run.last("train")
@@ -78,7 +78,7 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
             "steps": f"{run.step:,} of {config.train.steps:,}",
             "time": _duration(seconds) if isinstance(seconds, int | float) else "not known",
             "tokens a second": _number(last.get("tokens_per_second"), ",.0f"),
-            # Of runs logged before they were measured these are not known.
+            # Unknown for runs logged before these were measured.
             "share of the device's peak": _number(last.get("mfu"), ".1%"),
             "padding": _number(last.get("padding"), ".1%"),
             "time spent waiting for data": _number(last.get("data_wait"), ".1%"),
@@ -97,7 +97,7 @@ def facts_of(runs: Sequence[RunFiles]) -> tuple[str, Table]:
 
 
 def remarks_on(runs: Sequence[RunFiles]) -> Iterator[str]:
-    """Say what limits the comparison of runs."""
+    """Yield remarks on what limits the comparison of runs."""
 
     def told(values: Sequence[str]) -> str:
         return ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
@@ -140,7 +140,7 @@ def _setting(value: Any) -> str:
 
 
 def detector_name(specification: str) -> str:
-    """Shorten a detector's specification by the folders of its files."""
+    """Drop the folders of files from a detector's specification."""
     return short_names([specification])[specification]
 
 
@@ -150,12 +150,12 @@ def corpora_of(config: PretrainConfig, records: Sequence[Mapping[str, Any]]) -> 
 
 
 def short_place(path: str) -> str:
-    """Shorten an absolute path, which tells others nothing, to its last two parts."""
+    """Shorten an absolute path, meaningless on other machines, to its last two parts."""
     return "/".join(Path(path).parts[-2:]) if Path(path).is_absolute() else path
 
 
 def share(value: Any) -> str:
-    """Format a share of something, if it is one."""
+    """Format a share, if it is a number."""
     return f"{value:.2%}" if isinstance(value, int | float) else "an unknown share"
 
 

@@ -1,4 +1,4 @@
-"""What a report is made from: any mixture of folders and files, told apart by what they hold."""
+"""Sources of a report: any mix of folders and files, recognized by their content."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class RunFiles:
 
     @cached_property
     def encoder(self) -> str:
-        """What it began with, traced back through the runs that it continues."""
+        """Its initial checkpoint or architecture, traced back through the runs that it continues."""
         return lineage_of(self.config).encoder
 
     @property
     def step(self) -> int:
-        """The last step that it has a reading of."""
+        """The last step that it has a record of."""
         return max((record["step"] for record in self.records), default=0)
 
 
 @dataclass(frozen=True)
 class MeasuredOn:
-    """What the file says of the examples that encoders were measured on; empty where it says nothing."""
+    """The examples that encoders were measured on, as the file records them; empty if it does not."""
 
     data: str = ""
     split: str = ""
@@ -74,7 +74,7 @@ class MeasuredOn:
         return " ".join(part for part in (self.data, self.split) if part) or "data that the file does not name"
 
     def is_other(self, than: MeasuredOn) -> bool:
-        """Whether these are other examples, as far as both files say.
+        """Whether these are different examples, as far as both files record them.
 
         Example:
             >>> MeasuredOn("STS-B", "dev").is_other(MeasuredOn("STS-B", "test"))
@@ -88,26 +88,26 @@ class MeasuredOn:
 
 @dataclass(frozen=True)
 class Layers:
-    """Hits of one encoder by one similarity: what ``trueneg evaluate encoder`` writes of triplets."""
+    """Hits of one encoder by one similarity: what ``trueneg evaluate encoder`` writes for triplets."""
 
     checkpoint: str
     way: str
     curve: list[float]
-    """Hits at each layer, from the embeddings on."""
+    """Hits at each layer, starting with the embeddings."""
     paper_layer: int
     chosen_layer: int
     chosen: Interval
-    """Hits at ``chosen_layer``, on sentences that did not choose it."""
+    """Hits at ``chosen_layer``, on sentences not used to choose it."""
     chosen_ties: float
     form: str = "not said"
     """How many words the triplets replace."""
     settings: list[str] = field(default_factory=list)
-    """With what they were made of sentences."""
+    """Settings with which the triplets were made from sentences."""
     on: MeasuredOn = field(default_factory=MeasuredOn)
 
     @property
     def triplets(self) -> str:
-        """What tells triplets from others: Hits are compared among the same only."""
+        """Identifies the kind of triplets: Hits are compared only within one kind."""
         return ", ".join([self.form, *self.settings])
 
 
@@ -125,7 +125,7 @@ class Similarity:
 
 @dataclass(frozen=True)
 class Gain:
-    """A detector's figures that a report draws."""
+    """A detector's figures that a report shows."""
 
     detector: str
     curve: dict[str, list[float]]
@@ -138,7 +138,7 @@ class _Hits:
     data: str = ""
     split: str = ""
     rows: int = 0
-    """Read of them, drawn at random; 0 for all."""
+    """Number of rows read, drawn at random; 0 for all."""
     examples: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -171,7 +171,7 @@ class HeldOut(FalseNegativeRecord):
     shares: dict[str, Interval | None]
 
     def row(self) -> dict[str, Any]:
-        """Give what a row of Table 2 shows."""
+        """Return the content of a row of Table 2."""
         shares = {name: share and vars(share) for name, share in self.shares.items()}
         return {**vars(self), "shares": shares}
 
@@ -180,7 +180,7 @@ class HeldOut(FalseNegativeRecord):
 class _HeldOut:
     records: list[HeldOut]
     arguments: list[str] = field(default_factory=list)
-    """Of the command, after the checkpoints; empty in files of versions that did not write them."""
+    """Arguments of the command after the checkpoints; empty in files of versions that did not record them."""
     version: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -194,7 +194,7 @@ _FILES: Mapping[Kind, tuple[type[Any], str, Any]] = {
     "held_out": (_HeldOut, "task", "false-negatives"),
     "planted": (PlantedResults, "recipe", "planted"),
 }
-"""Kind of file to its shape, and the key that tells it, with its value if other kinds have that key, too."""
+"""Kind of file to its dataclass, the key that identifies it, and that key's value if other kinds have it, too."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Measurement:
     name: str
     path: Path
     read: Any
-    """The part that was checked."""
+    """The part that was validated."""
     data: Mapping[str, Any]
     """All of it."""
 
@@ -219,12 +219,12 @@ class Sources:
     tables: dict[str, ReproducedTable] = field(default_factory=dict)
     """Reproduced tables of papers, by the name of their folder."""
     trials: dict[str, Trial] = field(default_factory=dict)
-    """Trials on one's own text, likewise."""
+    """Trials on the user's own text, likewise."""
     files: dict[Kind, list[Measurement]] = field(default_factory=lambda: {kind: [] for kind in _FILES})
 
     @property
     def num(self) -> int:
-        """How many things were found."""
+        """Number of items found."""
         found = (self.runs, self.results, self.tables, self.trials, *self.files.values())
         return sum(map(len, found))
 
@@ -233,11 +233,11 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
     """Read folders and files; a folder may hold several kinds.
 
     Raises:
-        TruenegError: for one that holds none, is named twice, or is damaged.
+        TruenegError: for a place that holds none of these, is named twice, or is damaged.
     """
     found = Sources()
     for name, place in zip(tell_apart(places), map(Path, places), strict=True):
-        if (place / TABLE).is_file():  # with all runs and results that it is made of below it
+        if (place / TABLE).is_file():  # the runs and results below it belong to it
             found.tables[name] = load_table(place)
             continue
         if (place / TRIAL).is_file():  # likewise
@@ -259,7 +259,7 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
 
 
 def is_experiment(place: Path) -> bool:
-    """Tell whether a place is a recipe's, one of several recipes, a trial's, or the planted experiment's."""
+    """Return whether a place is that of one or several recipes, a trial, or the planted experiment."""
     if (place / TRIAL).is_file() or (place / TABLE).is_file() or any(place.glob(f"*/{TABLE}")):
         return True
     path = place if place.is_file() else place / PLANTED
@@ -276,7 +276,7 @@ def _is_of(data: Mapping[str, Any], kind: Kind) -> bool:
 
 
 def _read_files(place: Path, name: str, found: Sources) -> None:
-    """Read a file, or those right in a folder, as far as they are measurements."""
+    """Read the measurements in a file, or in files directly inside a folder."""
     paths = [place] if place.is_file() else sorted(place.glob("*.json"))
     read: list[tuple[Kind, Path, Any, Mapping[str, Any]]] = []
     for path in paths:

@@ -1,7 +1,7 @@
 """One table in five formats: terminal, Markdown, LaTeX, CSV or HTML.
 
-Not tabulate: it would join the cells, but it escapes neither hostile text in Markdown nor formulas in CSV, and has no
-notes, captions, full numbers for CSV or labels for narrow pages. Those are most of this file.
+The package tabulate could lay out the cells, but it escapes neither hostile text in Markdown nor formulas in CSV, and
+lacks notes, captions, full numbers for CSV and labels for narrow pages, which are most of this file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Column:
     is_number: bool = False
     """Whether it is aligned to the right."""
     parts: tuple[str, ...] = ()
-    """Names of the parts of its values, which are tuples or dataclasses: a column each in CSV."""
+    """Names of the parts of its values (tuples or dataclasses), each of which is a column in CSV."""
 
 
 ENDS = ("", "low", "high")
@@ -48,7 +48,7 @@ ENDS = ("", "low", "high")
 
 
 def told_column(name: str, *parts: str, is_number: bool = False) -> Column:
-    """Make a column of tuples: a value for each part, and then what is shown of them.
+    """Make a column of tuples: a value for each part, followed by the text to show.
 
     Example:
         >>> spread = Table([told_column("loss", "mean", "sd")], [[(2.5, 0.125, "2.5 ± 0.1")]])
@@ -61,7 +61,7 @@ def told_column(name: str, *parts: str, is_number: bool = False) -> Column:
 
 
 def ends_of(interval: Interval) -> tuple[float, float, float]:
-    """Give the values of ``ENDS``."""
+    """Return the values of ``ENDS``."""
     return interval.estimate, interval.low, interval.high
 
 
@@ -82,12 +82,12 @@ class Table:
     notes: Sequence[str] = field(default=())
     """Shown below the table; not in CSV, which holds only values."""
     figure: str = ""
-    """Markup of a picture, shown above the table in HTML."""
+    """Markup of a chart, shown above the table in HTML."""
     name: str = ""
-    """In CSV a first column of all rows, which tells them from those of other tables; none by default."""
+    """Value of an extra first column in CSV, which identifies the table; no such column by default."""
 
     def __post_init__(self) -> None:
-        """Refuse rows of another length than the header's: a programming mistake."""
+        """Raise for rows of another length than the header's, which are a programming error."""
         if any(len(row) != len(self.columns) for row in self.rows):
             raise AssertionError("a row has another number of cells than the table has columns")
 
@@ -96,10 +96,10 @@ class Table:
 
         Args:
             form: Its name.
-            width: Characters in a terminal's line; by default as many as the table needs.
+            width: Characters per line in a terminal; by default, as many as the table needs.
 
         Raises:
-            ConfigError: for another name.
+            ConfigError: for an unknown name.
         """
         check_form(form)
         return self.terminal(width) if form == "terminal" else FORMATS[form](self)
@@ -112,7 +112,7 @@ class Table:
         return title + grid + "".join(f"{line}\n" for note in self.notes for line in wrap(printable(note), width))
 
     def markdown(self) -> str:
-        """Write a GitHub table, cells escaped."""
+        """Write a GitHub Markdown table with escaped cells."""
         lines = [
             self._markdown_row([column.name for column in self.columns]),
             f"| {' | '.join('---:' if column.is_number else '---' for column in self.columns)} |",
@@ -142,9 +142,9 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Write values for programs: numbers in full, empty where there is no value, a column for each part.
+        """Write values for other programs: numbers in full, empty where there is no value, a column for each part.
 
-        Text that a spreadsheet would take for a formula gets an apostrophe in front.
+        Text that a spreadsheet would read as a formula is prefixed with an apostrophe.
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -169,7 +169,7 @@ class Table:
         return out.getvalue()
 
     def html(self) -> str:
-        """Write a ``<table>`` for a page, cells escaped; on a narrow screen each row becomes a block."""
+        """Write a ``<table>`` for a page, with escaped cells; on a narrow screen each row becomes a block."""
         names = [_html(column.name) for column in self.columns]
         kinds = ['class="number" ' if column.is_number else "" for column in self.columns]
         head = "".join(f"<th {kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True)).replace(
@@ -204,16 +204,16 @@ class Table:
 def text_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", notes: Sequence[str] = ()
 ) -> Table:
-    """Make a table whose cells are text already."""
+    """Make a table of text cells."""
     return Table([Column(name) for name in names], rows, title, notes)
 
 
 def shown_table(table: Table, name: str) -> dict[str, str]:
-    """Give what a page shows of a table: its ``title``, its ``html``, and in it the ``link`` to the same as CSV.
+    """Return a table's ``title``, its ``html``, and the ``link`` in it to the same table as CSV.
 
     Args:
         table: The table, shown without its figure.
-        name: Of the CSV file, without ``.csv``.
+        name: Name of the CSV file, without ``.csv``.
     """
     link = f'<a download="{name}.csv" href="data:text/csv;charset=utf-8,{quote(table.csv())}">CSV</a>'
     markup, tools = replace(table, title="", figure="").html(), f'<p class="tools">{link}</p>'
@@ -227,11 +227,11 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
     "csv": Table.csv,
     "html": Table.html,
 }
-"""Name to what writes it."""
+"""Name of a format to the method that writes it."""
 
 
 JSON = "json"
-"""Written by callers themselves: all data, not only what a table shows."""
+"""Not among ``FORMATS``: callers supply all data, not only what a table shows."""
 
 EXTENSIONS: Mapping[str, str] = {
     ".html": "html",
@@ -245,7 +245,7 @@ EXTENSIONS: Mapping[str, str] = {
 
 
 def check_form(form: str) -> None:
-    """Refuse an unknown format.
+    """Raise for an unknown format.
 
     Raises:
         ConfigError: naming the known ones.
@@ -284,9 +284,9 @@ def write_tables(tables: Sequence[Table], out: Path, form: str, data: Mapping[st
 
     Args:
         tables: The tables.
-        out: The file; its folder is made.
+        out: The file; its folder is created.
         form: One of ``FORMATS``, or ``JSON``.
-        data: What is written as JSON.
+        data: What to write as JSON.
 
     Raises:
         ConfigError: for an unknown format, or a folder where the file should be.
@@ -337,12 +337,12 @@ def _escaped(text: str, escapes: Mapping[str, str]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Escaped; brackets stay as they are, but for what would make them a link."""
+    """Escape text for Markdown; brackets are kept unless they would form a link."""
     return re.sub(r"\](?=[(\[:])", r"\\]", _escaped(printable(text), _MARKDOWN))
 
 
 def _latex(text: str) -> str:
-    """Escaped, and with a minus before a number instead of a hyphen."""
+    """Escape text for LaTeX, with a minus sign instead of a hyphen before a number."""
     return re.sub(r"(?<![\w.)])-(?=\d)", "$-$", _escaped(printable(text), _LATEX))
 
 
@@ -358,21 +358,21 @@ def _values(column: Column, cell: Any) -> Sequence[Any]:
 GAP = "  "
 MIN_WIDTH = 8
 _PIECE = re.compile(r"\S+?(?:/+(?=\S)|(?<=[^\W\d])-(?=[^\W\d]))|\S+")
-"""Parts that are not broken: words, the folders of a path, the parts of a hyphenated name."""
+"""Parts that are not split: words, the folders of a path, the parts of a hyphenated name."""
 
 
 def lay_out(heading: Sequence[str], rows: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> str:
     """Align rows under their heading.
 
-    Columns are as wide as their cells. Where a line has no room for that, the widest column of text gives way first,
-    then the widest of numbers, down to its longest word, and cells go on below; where that is not enough, each row
-    becomes lines of ``heading  cell``.
+    Columns are as wide as their cells. If they do not fit a line, the widest text columns are narrowed first, then the
+    widest number columns, down to their longest words, and cells are wrapped; if that is not enough, each row becomes
+    lines of ``heading  cell``.
 
     Args:
         heading: A name for each column.
         rows: Cells, each one line of text.
         is_right: Which columns are aligned to the right.
-        width: Characters in a line; None for as many as it takes.
+        width: Characters per line; None for no limit.
 
     Example:
         >>> print(lay_out(["model", "n"], [["results/base", "12"], ["hc", "3"]], [False, True], None), end="")
@@ -399,7 +399,7 @@ def lay_out(heading: Sequence[str], rows: Sequence[Sequence[str]], is_right: Seq
 
 
 def wrap(text: str, width: int | None) -> list[str]:
-    """Break text into lines of at most so many characters, between words; only a word longer than a line is cut.
+    """Break text between words into lines of at most ``width`` characters; only words longer than a line are split.
 
     Example:
         >>> wrap("results/hc/seed-1 is there", 11)
@@ -420,7 +420,7 @@ def wrap(text: str, width: int | None) -> list[str]:
 
 
 def _widths(columns: Sequence[Sequence[str]], is_right: Sequence[bool], width: int | None) -> list[int] | None:
-    """Choose the width of each column; None if a line has no room even for the longest words."""
+    """Choose the width of each column; None if not even the longest words fit a line."""
     widths = [max(map(cell_len, column)) for column in columns]
     smallest = [
         max((cell_len(piece) for cell in cells for piece in _PIECE.findall(cell)), default=0) for cells in columns
@@ -457,7 +457,7 @@ _PATH = re.compile(r"(?<=:)[^:\[\]@|&!]*[^:\[\]@|&!\s]")
 
 
 def short_names(detectors: Iterable[str]) -> dict[str, str]:
-    """Shorten specifications by the folders of their files and encoders, where they stay distinct.
+    """Drop the folders of files and encoders from detectors' specifications, if these stay distinct.
 
     Example:
         >>> short_names(["lexical", "contextual:/models/minilm/model@0.65", "neighbours:data/glove.txt"])

@@ -1,4 +1,4 @@
-"""A trial on one's own text in words, as tables, and as a page."""
+"""A trial on the user's own text as sentences, tables and a page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = {BEFORE: "the checkpoint as it was", BASELINE: PLAIN}
 
 
 def headline(trial: Trial) -> str:
-    """Say in a sentence or two which arms are better than plain training, and by what."""
+    """Say in a sentence or two which arms are better or worse than plain training, and by which measures."""
     against = [one for one in trial.answers if one.against == BASELINE and one.better != "neither"]
     if len(trial.seeds) < 2:
         return "Not known: one seed says nothing about another. Give --seeds 3 or more to the same command."
@@ -58,7 +58,7 @@ def _is_judged(arm: str, answers: Sequence[Answer]) -> bool:
 
 
 def trial_tables(trial: Trial) -> list[Table]:
-    """Give the figures of all arms, and the differences with their verdicts."""
+    """Return tables of the figures of all arms, and of the differences with their verdicts."""
     arms = [BEFORE, *trial.arms]
     rows = [[measure.name, *(_figure(measure, arm) for arm in arms), measure.unit] for measure in trial.measures]
     heading = [
@@ -96,7 +96,7 @@ def _figure(measure: Measure, arm: str) -> tuple[float, float | None, str] | Non
 
 
 def _examples_table(trial: Trial) -> Table:
-    """Give every prediction by itself, for CSV."""
+    """Tabulate every prediction in a row of its own, for CSV."""
     names = ("before", "gold", "after", "arm", "written", "probability", "accepted")
     rows = [
         [shown.before, shown.gold, shown.after, arm, word, probability, "yes" if is_accepted else "no"]
@@ -108,11 +108,11 @@ def _examples_table(trial: Trial) -> Table:
 
 
 def trial_parts(trial: Trial, name: str = "trial") -> dict[str, Any]:
-    """Give what the templates of ``trial.html`` show.
+    """Return the values for the templates of ``trial.html``.
 
     Args:
         trial: The trial.
-        name: Tells its CSV files from those of others.
+        name: Prefix of its CSV files' names.
     """
     return {
         "trial": trial,

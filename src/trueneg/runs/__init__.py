@@ -1,1 +1,1 @@
-"""Runs from beginning to end: pre-training, fine-tuning, and what comes of them."""
+"""Complete runs: pre-training, fine-tuning, and the use of their results."""

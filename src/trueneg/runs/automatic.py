@@ -1,4 +1,4 @@
-"""What a configuration leaves to the machine (``auto``): settled when a run begins, and recorded."""
+"""Options that are left to the machine (``auto``): resolved when a run begins, and recorded."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ LEAST_FILL = 0.95
 """Rows less full than this, on average, are packed on a GPU."""
 
 BY_TOKEN = ("mlm", "electra")
-"""Objectives that look at tokens only, for which it is all the same how documents are laid into rows; another may look
-at a row as a whole, as CLINE's contrast does."""
+"""Objectives whose loss depends on tokens only, so that rows may be packed; others may use a row as a whole, as CLINE's
+contrast does."""
 
 
 def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainConfig:
-    """What a configuration leaves open, as the run that it continues was begun, on whatever machine.
+    """Resolve ``auto`` options as the run that is resumed has recorded them, possibly on another machine.
 
     Args:
         config: The configuration to resume with.
-        saved: That of the run's checkpoint, as plain data.
+        saved: The configuration in the run's checkpoint, as plain data.
     """
     try:
         begun = decode(PretrainConfig, saved)
     except ConfigError:
-        return config  # said by who compares the two
+        return config  # reported when the two are compared
     if config.corpus.pack == "auto":
         config = replace(config, corpus=replace(config.corpus, pack=begun.corpus.pack))
     if config.model.attention == "auto":
         config = replace(config, model=replace(config.model, attention=begun.model.attention))
-    if config.train.compile == "auto":  # compiled dropout draws others than plain does
+    if config.train.compile == "auto":  # compiled dropout draws other random numbers
         config = replace(config, train=replace(config.train, compile=begun.train.compile))
     return config
 
@@ -46,17 +46,17 @@ def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainCon
 def with_packing(
     config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder] = ()
 ) -> tuple[PretrainConfig, str]:
-    """Settle whether rows hold several documents: on a GPU, where they would be less than 95 % full.
+    """Decide whether rows hold several documents: on a GPU, if they would otherwise be less than 95 % full.
 
     Args:
         config: A run's.
         rows: Of its training split, without packing.
-        device: Where it is trained.
-        encoders: What is trained; one that cannot keep documents apart is not given several.
+        device: Device to train on.
+        encoders: Encoders to train; rows are not packed for one that cannot separate documents.
 
     Returns:
-        The configuration without ``corpus.pack=auto``, and a line that says what was chosen; empty on a CPU, and where
-        nothing was to be chosen.
+        The configuration without ``corpus.pack=auto``, and a message about the decision; empty on a CPU, and if
+        nothing had to be decided.
     """
     if config.corpus.pack != "auto":
         return config, ""
@@ -78,16 +78,16 @@ def with_packing(
 def with_attention(
     config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder]
 ) -> tuple[PretrainConfig, str]:
-    """Settle how encoders attend, and make them do so.
+    """Decide how encoders compute attention, and set them up accordingly.
 
     Args:
-        config: A run's, its packing settled.
+        config: A run's, with its packing decided.
         rows: Of its training split.
-        device: Where it is trained.
-        encoders: What is trained.
+        device: Device to train on.
+        encoders: Encoders to train.
 
     Returns:
-        The configuration without ``model.attention=auto``, and a line that says what was chosen, if that needs a word.
+        The configuration without ``model.attention=auto``, and a message about the decision, if there is one.
     """
     asked, dtype = config.model.attention, HALF.get(config.train.precision, torch.float32)
     is_asked = asked == "documents"

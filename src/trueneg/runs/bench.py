@@ -1,4 +1,4 @@
-"""Speed as ratios: the arms take turns within one run, so that a machine's moods fall on all alike."""
+"""Speed as ratios: variants take turns within one run, so that fluctuations of the machine affect all alike."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way of taking the step."""
+    """One variant of the step."""
 
     name: str
     milliseconds: float
-    """Median of a step."""
+    """Median time of a step."""
     tokens_per_second: float
     ratio: float
-    """Median over rounds of this arm's time by the first arm's, in the same round."""
+    """Median over rounds of this arm's time divided by the first arm's in the same round."""
     ratio_low: float
     ratio_high: float
     """Quartiles of that ratio."""
@@ -46,7 +46,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What was measured, and on what."""
+    """Measurements, and the machine that they were made on."""
 
     what: str
     preset: str
@@ -64,14 +64,14 @@ def take_turns(
     device: torch.device,
     most_seconds: float = float("inf"),
 ) -> list[Arm]:
-    """Time functions in turn, in an order that changes from round to round; the first arm is the yardstick.
+    """Time functions in turn, in an order that changes from round to round; the first arm is the baseline.
 
     Args:
-        arms: Name to function.
-        rounds: Turns each takes, after one that does not count.
-        tokens: Tokens that a call handles.
-        device: Waited for before each reading of the clock.
-        most_seconds: No round begins later, but for the first that counts.
+        arms: Functions by name.
+        rounds: Timed calls of each function, after one untimed call.
+        tokens: Tokens processed by a call.
+        device: Device to synchronize before each reading of the clock.
+        most_seconds: No round begins after this time, except the first timed one.
     """
     began = time.monotonic()
     clock = clock_of(device)
@@ -108,28 +108,28 @@ def bench_overhead(
     stage: str = "",
     say: Callable[[str], None] = lambda message: None,
 ) -> Benchmark:
-    """What hard correction and soft regularization add to a training step.
+    """Measure what hard correction and soft regularization add to a training step.
 
-    The arms train one model each, from equal weights on equal rows. Held to: at most 1 % for hard correction, by
-    table or by annotations of the corpus (here of the same table, written for all of it), and for token-level
-    regularization (the paper reports 2 % and 1 %).
+    Each arm trains its own model, from equal weights on equal rows. The targets are at most 1 % for hard correction, by
+    table or by annotations of the corpus (here of the same table), and for token-level regularization (the paper
+    reports 2 % and 1 %).
 
     Args:
         preset: Model and batch.
-        corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
-        rounds: Turns each arm takes.
-        detectors: Hard correction with each of these is an arm besides.
+        corpus: Rows to train on; by default WordNet's definitions, with a vocabulary of 8,192.
+        rounds: Timed steps of each arm.
+        detectors: Each adds an arm with hard correction by this detector.
         settings: Changes to the preset.
         stage: Name of one of the preset's stages; the first by default.
-        say: Told what is going on.
+        say: Called with progress messages.
     """
-    base = of_stage(override(find_preset(preset), settings), stage, say)  # a typo is told before minutes of work
+    base = of_stage(override(find_preset(preset), settings), stage, say)  # reports a typo before minutes of work
     with TemporaryDirectory() as scratch:
         from trueneg.corpus.glosses import build_gloss_corpus
 
         if corpus is None:
             say("making a corpus of WordNet's definitions")
-        # Long documents: the rows of a benchmark should be full.
+        # Long documents, so that rows are full.
         folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
         return _overhead(base, folder, Path(scratch), rounds, detectors, say)
 
@@ -184,20 +184,20 @@ def _overhead(
 
 @dataclass(frozen=True)
 class StepBenchmark:
-    """A step's parts, what was tried, and what holds it back."""
+    """Times of a step's parts, options that were tried, and bottlenecks."""
 
     what: str
     preset: str
     rounds: int
     measured: Measured
     arms: list[Arm]
-    """The step as it is, and with options that may help, in turns."""
+    """The step as configured, and with options that may help, timed in turn."""
     bottlenecks: list[Bottleneck]
-    """What gains most first."""
+    """Sorted by possible gain, the largest first."""
 
 
 MOST_SECONDS = 60.0
-"""Of the arms that take turns, but for their first round."""
+"""Time limit of the arms that are timed in turn, not counting their first round."""
 
 
 def bench_step(
@@ -209,18 +209,18 @@ def bench_step(
     stage: str = "",
     say: Callable[[str], None] = lambda message: None,
 ) -> StepBenchmark:
-    """Measure a training step on this machine, part by part, and name what holds it back.
+    """Measure a training step on this machine, part by part, and find its bottlenecks.
 
-    Its parts are the step with its data ready, one of a single row, reading alone, and large matrix products;
+    It times the step with its data ready, a step of a single row, reading alone, and large matrix products;
     options that may help (``--pack``, the other precision, on a GPU ``train.compile``) are tried.
 
     Args:
         preset: Model and batch.
-        corpus: Rows to train on; without one, WordNet's definitions serve, in a vocabulary of 8,192.
-        rounds: Turns each arm takes, or fewer, after a minute.
+        corpus: Rows to train on; by default WordNet's definitions, with a vocabulary of 8,192.
+        rounds: Timed steps of each arm; fewer if they take more than a minute.
         settings: Changes to the preset.
         stage: Name of one of the preset's stages; the first by default.
-        say: Told what is going on.
+        say: Called with progress messages.
 
     Example::
 
@@ -237,10 +237,10 @@ def bench_step(
 
 
 def of_stage(config: PretrainConfig, name: str, say: Callable[[str], None]) -> PretrainConfig:
-    """Choose what is measured of a run in stages: one of them, by default the first.
+    """Choose the stage of a run that is measured, by default the first.
 
     Raises:
-        ConfigError: for an unknown name, a name where there are no stages, or a mixture.
+        ConfigError: for an unknown name, a name if there are no stages, or a mixture.
     """
     stages = {stage.name: stage for stage in stages_of(config)}
     if name and not config.stages:
@@ -283,7 +283,7 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
         except TruenegError as error:
             say(f"{option} was not tried: {error}")
     say(f"{', '.join(tried)}: {rounds} rounds, {torch.get_num_threads()} threads")
-    # The order of reading the clock changes from round to round; useful tokens differ from arm to arm.
+    # The order of timing changes from round to round; the number of useful tokens differs between arms.
     arms = [
         replace(one, tokens_per_second=1000 * tried[one.name].tokens / one.milliseconds)
         for one in take_turns({name: made.step for name, made in tried.items()}, rounds, 1, device, MOST_SECONDS)
@@ -321,7 +321,7 @@ def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None
 def _worth_trying(
     config: PretrainConfig, fills: Mapping[str, float], device: torch.device
 ) -> Iterator[tuple[str, str]]:
-    """Options that may make a step faster, as they are written on a command line, and as settings."""
+    """Options that may make a step faster, as written on the command line, and as settings."""
     if not config.corpus.is_packed and fills["true"] > WORTH * fills["false"]:
         yield "--pack", "corpus.pack=true"
     other = "bf16" if config.train.precision == "fp32" else "fp32"
@@ -332,7 +332,7 @@ def _worth_trying(
 
 
 def _of_one_row(config: PretrainConfig) -> PretrainConfig:
-    """As many micro-batches, of one row each."""
+    """The same number of micro-batches, of one row each."""
     return override(config, [f"train.batch_size={config.train.accumulation}"])
 
 
@@ -368,19 +368,19 @@ class _StepArm:
         train_step(self._run, self._given[self._run.step % len(self._given)])
 
     def time(self, rounds: int) -> float:
-        """Milliseconds of a step with its data ready, the device waited for."""
+        """Milliseconds of a step with its data ready, including device synchronization."""
         (arm,) = take_turns({"": self.step}, rounds, 1, self._device, MOST_SECONDS)
         return arm.milliseconds
 
     def read_time(self, num: int = 5) -> float:
-        """Milliseconds in which one thread reads a step's rows."""
+        """Milliseconds that one thread takes to read a step's rows."""
         cpu = torch.device("cpu")
         numbers = iter(range(len(self._given), len(self._given) + num + 1))
         (arm,) = take_turns({"": lambda: _forget(self._batches.micro_batches(next(numbers)))}, num, 1, cpu)
         return arm.milliseconds
 
     def host_time(self, num: int = 5) -> float:
-        """Milliseconds until a step's work has been handed out, the device idle before."""
+        """Milliseconds that the host takes to launch a step on an idle device."""
         times = []
         for _ in range(num):
             wait_for(self._device)
@@ -391,14 +391,14 @@ class _StepArm:
 
 
 def _forget(_: object) -> None:
-    """Let go of a result."""
+    """Discard a result."""
 
 
 BENCHMARKS = ("step", "overhead")
 
 
 def _annotate(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, config: PretrainConfig, out: Path) -> None:
-    """Write down what the lookup table lists in the place of every token."""
+    """Write the lookup table's substitutes for every token as annotations of the corpus."""
     from trueneg.corpus.annotate import write_annotations
     from trueneg.detectors.annotator import DetectorAnnotator
     from trueneg.detectors.table import TableDetector

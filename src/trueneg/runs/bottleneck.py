@@ -1,4 +1,4 @@
-"""What holds a training step back, computed from measured parts of it, with the option that helps."""
+"""Bottlenecks of a training step, computed from measurements of its parts, with the option that helps."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from typing import Literal
 Place = Literal["data", "padding", "precision", "threads", "launches", "memory", "traffic", "arithmetic"]
 
 WORTH = 1.05
-"""The least gain that is remarked on: below it is what measuring leaves open."""
+"""Smallest gain that is reported: smaller ones are within measurement error."""
 
 FULL, CLOSE = 0.9, 0.5
-"""Share of the memory from which it is short; share of the rate of matrix products from which a step is bound by it."""
+"""Share of memory above which it is scarce; share of the matrix-product rate above which a step is bound by it."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Parts of a step, measured one by one on one machine. Times are medians, in milliseconds."""
+    """Parts of a step, measured separately on one machine. Times are medians, in milliseconds."""
 
     device: str
     """``cpu``, or the GPU's name."""
     threads: int
     cores: int
-    """That this process may run on."""
+    """Cores that this process may use."""
     precision: str
     rows: int
-    """Of a micro-batch."""
+    """Rows per micro-batch."""
     accumulation: int
     positions: int
-    """Of a step, padding among them."""
+    """Positions per step, including padding."""
     flops: float
-    """Of a step, in matrix products: ``models.flops.training_flops``."""
+    """Operations of a step's matrix products: ``models.flops.training_flops``."""
     step: float
-    """With its data ready."""
+    """A step with its data ready."""
     one_row: float
-    """A step of micro-batches of one row each: nearly all of it is what does not grow with the batch."""
+    """A step of micro-batches of one row each: nearly all of its time does not depend on the batch size."""
     read: float
-    """Reading the rows of a step, which is done while the one before is computed."""
+    """Reading the rows of a step, which happens while the previous step is computed."""
     host: float | None
-    """Until a GPU has been handed its work; None on a CPU, which is its own host."""
+    """Launching a step's work on a GPU; None on a CPU."""
     matrix_rate: Mapping[str, float]
-    """Precision to operations a second of a large matrix product, measured."""
+    """Measured operations per second of a large matrix product, by precision."""
     peak: float
-    """The device's by its data sheet in bf16, operations a second; 0 if not known, and on a CPU."""
+    """Operations per second in bf16 by the device's data sheet (fp16 if it has no bf16); 0 if unknown or on a CPU."""
     fill: float
     """Share of positions that are not padding."""
     packed_fill: float
-    """Likewise, if rows were filled with several documents."""
+    """The same if rows were filled with several documents."""
     memory: float
-    """Bytes used at most."""
+    """Peak memory in bytes."""
     memory_limit: float
-    """Bytes there are; 0 if not known."""
+    """Available memory in bytes; 0 if not known."""
     is_compiled: bool = False
-    """Whether ``torch.compile`` made the step."""
+    """Whether the step is compiled with ``torch.compile``."""
     tried: Mapping[str, float] = field(default_factory=dict)
-    """Options that were tried, to times as many useful tokens a second, measured."""
+    """Measured speed-up in useful tokens per second, by option that was tried."""
 
     @property
     def achieved(self) -> float:
-        """Operations a second in matrix products."""
+        """Operations per second in matrix products."""
         return 1000 * self.flops / self.step
 
     @property
     def rate(self) -> float:
-        """What this machine's matrix products reach in the run's precision."""
+        """Rate that this machine's matrix products reach in the run's precision."""
         return self.matrix_rate[self.precision]
 
     @property
@@ -75,7 +75,7 @@ class Measured:
 
     @property
     def fixed(self) -> float:
-        """Share of a step that does not grow with its rows: launches on the host, the optimizer."""
+        """Share of a step that does not grow with its rows: kernel launches, the optimizer."""
         if self.rows == 1:
             return 1.0
         # step = fixed + rows * each, one_row = fixed + each
@@ -84,26 +84,26 @@ class Measured:
 
     @property
     def data_wait(self) -> float:
-        """Share of the time in which steps wait for data: rows are read while the step before is computed."""
+        """Share of time that steps wait for data: rows are read while the previous step is computed."""
         return max(0.0, 1 - self.step / self.read) if self.read else 0.0
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Something that holds the step back."""
+    """A bottleneck of the step."""
 
     place: Place
     gain: float
-    """Times as many useful tokens a second without it; 1 where nothing is to be gained by an option."""
+    """Speed-up in useful tokens per second without it; 1 if no option gains anything."""
     is_measured: bool
-    """Whether the gain was measured with the option, and not computed as what it can be at most."""
+    """Whether the gain was measured with the option, rather than computed as an upper bound."""
     what: str
-    """How it shows, with figures."""
+    """Description, with figures."""
     option: str = ""
-    """What helps."""
+    """Option that helps."""
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Describe it in one line."""
         if not self.option:
             return self.what
         gain = f"{self.gain - 1:+.0%} useful tokens" if self.gain > 1 else "less memory"
@@ -111,7 +111,7 @@ class Bottleneck:
 
 
 def bottlenecks(measured: Measured) -> list[Bottleneck]:
-    """Name what holds a step back, what gains most first; the last one is what stays when all is done.
+    """Find the bottlenecks of a step, the largest gain first; the last one remains after all others.
 
     Example:
         >>> parts = Measured("cpu", 2, 2, "bf16", 32, 1, 4096, 2e11, 2000, 80, 5, None, {"bf16": 2e11}, 0, 0.75, 0.99,
@@ -154,7 +154,7 @@ def _precision(measured: Measured) -> Bottleneck | None:
     rates, now = measured.matrix_rate, measured.precision
     other = "bf16" if now == "fp32" else "fp32"
     option = f"--precision {other}"
-    # Only what is spent in matrix products gets faster.
+    # Only the time spent in matrix products shrinks.
     share = min(1.0, measured.achieved / rates[now])
     bound = 1 / (1 - share + share * rates[now] / rates[other]) if other in rates else 1.0
     gain, is_measured = _gain(measured, option, bound)
@@ -175,7 +175,7 @@ def _threads(measured: Measured) -> Bottleneck | None:
 
 def _launches(measured: Measured) -> Bottleneck | None:
     if measured.host is not None:
-        # The GPU idles when it is handed work more slowly than it does it.
+        # The GPU idles when the host launches work more slowly than the GPU computes it.
         is_bound = measured.host > FULL * measured.step
         share = measured.fixed if is_bound else 0.0
         what = f"the host hands out work for {measured.host:.1f} of a step's {measured.step:.1f} ms"
@@ -214,5 +214,5 @@ def _rest(measured: Measured) -> Bottleneck:
 
 
 def _gain(measured: Measured, option: str, bound: float) -> tuple[float, bool]:
-    """Give what an option gains as measured, else at most; and whether it was measured."""
+    """Gain of an option, measured if it was tried, else its upper bound; and whether it was measured."""
     return measured.tried.get(option, bound), option in measured.tried

@@ -1,4 +1,4 @@
-"""Model cards: what a checkpoint is, how it was made and how to load it; true, and without a word of the machine."""
+"""Model cards: what a checkpoint is, how it was made and how to load it, without details of the machine."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _USES = {
 
 @dataclass(frozen=True)
 class Use:
-    """A format of a checkpoint: what hubs and people need to load it.
+    """How a checkpoint in some format is loaded.
 
     Attributes:
-        library: That loads it.
-        code: That does so.
-        tags: Besides ``trueneg``.
-        pipeline: The hub's name of what it does; empty for none.
+        library: Library that loads it.
+        code: Python code that loads it.
+        tags: Tags besides ``trueneg``.
+        pipeline: Its ``pipeline_tag`` on the hub; empty for none.
     """
 
     library: str
@@ -58,7 +58,7 @@ class Use:
 
 
 def run_card(config: PretrainConfig, run: Path, step: int, use: Use | None = None) -> str:
-    """Write the card of a run's model from what lies in the run's folder.
+    """Write the card of a run's model from the files in the run's folder.
 
     Args:
         config: The run's.
@@ -95,8 +95,8 @@ def pretraining_card(
         records: Its ``metrics.jsonl``.
         step: Steps done.
         name: The run's name.
-        origin: Of what it continued.
-        similarity: What was measured of its vectors.
+        origin: Of the checkpoint that it continued.
+        similarity: Evaluation of its sentence vectors.
         use: The format; by default a Hugging Face folder with the run's own heads.
     """
     use = use or _hugging_face(config)
@@ -134,7 +134,7 @@ def finetuning_card(
 
     Args:
         config: The run's configuration.
-        results: Its results, one a split.
+        results: Its results, one per split.
         origin: Of the encoder.
         use: The format; by default a Hugging Face folder.
     """
@@ -166,7 +166,7 @@ def finetuning_card(
 
 
 def plain_card(name: str, origin: Origin, use: Use) -> str:
-    """Write the card of a checkpoint of whose making nothing is known here."""
+    """Write the card of a checkpoint whose training is not known."""
     what = f"`{_text(origin.name)}`, as {use.library} loads it, written by trueneg {__version__}."
     parts = [
         _front(use, origin),
@@ -179,7 +179,7 @@ def plain_card(name: str, origin: Origin, use: Use) -> str:
 
 
 def _front(use: Use, origin: Origin | None) -> str:
-    """What the hub reads."""
+    """Metadata for the hub (YAML front matter)."""
     lines = [f"library_name: {use.library}", f"tags: [{', '.join(('trueneg', *use.tags))}]"]
     if use.pipeline:
         lines.append(f"pipeline_tag: {use.pipeline}")
@@ -206,7 +206,7 @@ def _what_it_is(config: PretrainConfig) -> str:
 
 
 def _vectors(config: PretrainConfig, name: str, origin: Origin | None, similarity: SimilarityRecord | None) -> str:
-    """What has become of a sentence encoder."""
+    """Section on the quality of a continued sentence encoder's vectors."""
     is_sentence = origin is not None and origin.is_sentence_encoder
     if not is_sentence and similarity is None:
         return ""
@@ -280,5 +280,5 @@ def _table(heading: Sequence[str], rows: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A value of someone else's, in one line that is no markup."""
+    """Escape external text into one line without markup."""
     return printable(value).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")

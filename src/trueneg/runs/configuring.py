@@ -1,4 +1,4 @@
-"""A pre-training run's configuration, put together from a preset or a saved run, a checkpoint and settings."""
+"""A pre-training run's configuration, assembled from a preset or a saved run, a checkpoint and settings."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def configure(
     stages: str | Path | Sequence[StageConfig] | None = None,
     settings: Sequence[str] = (),
 ) -> PretrainConfig:
-    """Put a run's configuration together.
+    """Assemble a run's configuration.
 
     Args:
-        preset: A named configuration. Without one, a checkpoint to continue has ``CONTINUE``'s settings.
-        start_from: A checkpoint to continue, instead of the preset's if that names one. Continuing without a word about
-            the objective means ``mlm``, or ``electra`` if the checkpoint is an ELECTRA discriminator.
-        objective: What is minimised.
-        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
-        epochs: Times that the corpus is read, from which ``train.steps`` follows.
+        preset: A named configuration. Without one, a run that continues a checkpoint starts from ``CONTINUE``.
+        start_from: A checkpoint to continue, instead of the preset's if that names one. Without an objective or a
+            preset, the objective is ``mlm``, or ``electra`` if the checkpoint is an ELECTRA discriminator.
+        objective: Name of the objective.
+        config: A ``config.json`` or a run's folder to start from, instead of a preset.
+        epochs: Passes over the corpus, which determine ``train.steps``.
         stages: A TOML file of stages, or the stages themselves, instead of those of the preset or configuration.
-        settings: ``key=value``, applied last. ``stages.NAME.key=value`` is of a stage; ``train.steps`` of a run with
-            stages stretches or shrinks them alike.
+        settings: ``key=value``, applied last. ``stages.NAME.key=value`` changes a stage; ``train.steps`` of a run with
+            stages scales them proportionally.
 
     Raises:
-        ConfigError: if none of preset, checkpoint and configuration is given, or preset and configuration are; for a
-            setting that does nothing in this configuration; for epochs beside steps, or not above 0.
+        ConfigError: if none of preset, checkpoint and configuration is given, or both preset and configuration are; for
+            a setting that has no effect in this configuration; for epochs in addition to steps, or not above 0.
         CorpusError: for epochs of a corpus that cannot be opened.
 
     Example:
@@ -89,7 +89,7 @@ def configure(
 
 
 def _with_paths_found(config: PretrainConfig, saved: Path) -> PretrainConfig:
-    """Look for what a saved configuration names and is not here from where its run lies: one stood above it then."""
+    """Look for missing paths of a saved configuration in the folders above its run, as it may have been moved."""
     model = replace(
         config.model,
         start_from=_found_above(saved, config.model.start_from),
@@ -129,7 +129,7 @@ def _found_above(saved: Path, name: str) -> str:
 
 
 def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str]) -> PretrainConfig:
-    """Replace the steps by as many as read the corpus so many times."""
+    """Set the steps to as many as make this many passes over the corpus."""
     if not (0 < epochs < math.inf):
         raise ConfigError(f"--epochs {epochs}: must be above 0")
     if config.stages:
@@ -139,7 +139,7 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
     validate(config)
     check_has_corpus(config)
     corpora = open_corpora(config.corpus)
-    plain = replace(config, objective=PretrainConfig().objective)  # of which no tags or annotations are read
+    plain = replace(config, objective=PretrainConfig().objective)  # which reads no tags or annotations
     rows = rows_of(plain, corpora)
     settled, _ = with_packing(config, rows, choose_device(config.train.device))
     if settled.corpus.is_packed and not rows.is_packed:
@@ -152,7 +152,7 @@ def load_run_config(path: str | Path) -> PretrainConfig:
     """Read the configuration of a run, given its folder or its ``config.json``.
 
     Raises:
-        ConfigError: if there is none, or it is not one.
+        ConfigError: if it does not exist, or is not a run's configuration.
     """
     path = Path(path)
     return load_config(PretrainConfig, path / CONFIG if path.is_dir() else path)

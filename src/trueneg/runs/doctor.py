@@ -1,4 +1,4 @@
-"""What this machine offers and lacks: one finding a question, each with its remedy.
+"""Checks of this machine and its software: one finding per question, each with its remedy.
 
 Nothing is changed and nothing is printed; ``trueneg doctor`` shows the findings.
 """
@@ -22,7 +22,7 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import cache_folder
 
 Level = Literal["ok", "warn", "bad"]
-"""``ok``: as it should be; ``warn``: works, but slower or with less; ``bad``: something will fail."""
+"""``ok``: no problem; ``warn``: works, but slower or with less; ``bad``: something will fail."""
 
 _FREE_GB = 10.0
 """Below this a run may not fit: it keeps several checkpoints, of 1.3 GB each for BERT-base with optimizer."""
@@ -34,7 +34,7 @@ class Finding:
 
     Attributes:
         name: the question in a word or two, the same on every machine.
-        level: how it stands.
+        level: severity.
         what: the answer, in one line.
         remedy: what to do about it; empty if there is nothing to do.
     """
@@ -46,9 +46,9 @@ class Finding:
 
 
 def diagnose(folder: str | Path = ".") -> list[Finding]:
-    """Look at this machine with the eyes of a training run that writes to ``folder``.
+    """Check this machine for a training run that writes to ``folder``.
 
-    Loads torch and WordNet (seconds) but no model, and asks the network nothing.
+    Loads torch and WordNet (seconds) but no model, and does not access the network.
     """
     findings = [_python(), *_packages()]
     if not any(finding.name == "torch" for finding in findings):
@@ -57,12 +57,12 @@ def diagnose(folder: str | Path = ".") -> list[Finding]:
 
 
 def _python() -> Finding:
-    """Which Python; pip refuses one that is too old for this package."""
+    """Report the Python version; pip already refuses one that is too old for this package."""
     return Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
 def _requirements() -> list[Requirement]:
-    """What the installed package asks for, from its own metadata: the ranges are written in one place."""
+    """Requirements of the installed package, from its metadata, so that version ranges are stated only once."""
     return [Requirement(line) for line in metadata.requires("trueneg") or []]
 
 
@@ -78,7 +78,7 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 
 def _packages() -> Iterator[Finding]:
-    """One finding a package outside its range (named as the package), or one for all."""
+    """One finding for each package outside its range (named after the package), or one for all."""
     try:
         needed = [requirement for requirement in _requirements() if _applies(requirement, extra="")]
     except metadata.PackageNotFoundError:
@@ -157,7 +157,7 @@ def _bfloat16() -> Finding:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on, which containers and schedulers make fewer than the machine has."""
+    """Number of cores that this process may use; containers and schedulers may limit it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -175,7 +175,7 @@ def _threads() -> Finding:
 
 
 def _tokenizers() -> Finding:
-    """TOKENIZERS_PARALLELISM: the tokenizers' own threads, which a corpus build lives on."""
+    """Check TOKENIZERS_PARALLELISM: a corpus build depends on the tokenizers' own threads."""
     value = os.environ.get("TOKENIZERS_PARALLELISM")
     if value is not None and value.lower() in {"off", "false", "f", "no", "n", "0", ""}:
         what = f"TOKENIZERS_PARALLELISM={value}: a corpus is tokenized on one core"
@@ -204,7 +204,7 @@ def _wordnet() -> Finding:
 
 
 def _cache() -> Finding:
-    """Whether the cache can be written: tried on the nearest folder that exists, leaving nothing there."""
+    """Check that the cache is writable, with a temporary file in the nearest existing folder."""
     folder = cache_folder().absolute()
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     try:

@@ -1,4 +1,4 @@
-"""What a run will take, before it begins: memory by the step itself on tensors without values, time by arithmetic."""
+"""Estimates of a run's memory, by running its step on fake tensors, and of its time, by arithmetic."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from trueneg.training.speed import Peak, peak_of, sheet_peak
 from trueneg.training.step import Run, train_step
 
 VOCABULARY = 30_522
-"""Entries that are supposed, as many as BERT's."""
+"""Assumed vocabulary size, as BERT's."""
 
 UTILISATION, FULL_WIDTH = 0.4, {"cpu": 256, "cuda": 768}
-"""The share of the peak that a step is supposed to reach with a model of this width or more, and in proportion below;
-of a CPU, the share of its measured rate of matrix products."""
+"""Share of the peak that a step is assumed to reach with a model of this width or more, proportionally less below; on
+a CPU, the share of its measured rate of matrix products."""
 
 LEAST_MORE, MOST_MORE = 0.1, 0.2
-"""How much more a process on a CPU grew by than was estimated: electra-mini and electra-small, bf16 and float32."""
+"""Measured excess of a process's memory on a CPU over the estimate: electra-mini and electra-small, bf16 and
+float32."""
 
 _ROLES = {
     "pad_token": "[PAD]",
@@ -59,46 +60,46 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a step of one process takes. Memory is in bytes."""
+    """Resources that a step of one process takes. Memory is in bytes."""
 
     weights: float
     gradients: float
     optimizer: float
     activations: float
-    """What else is there at the peak: activations, logits, what is made on the way."""
+    """All else at the peak: activations, logits, temporary tensors."""
     logits: float
-    """Logits over the vocabulary at masked positions, in float32: a part of the activations, several times over where
-    the head is not computed in chunks."""
+    """Logits over the vocabulary at masked positions, in float32: a part of the activations, in several copies if the
+    head is not computed in chunks."""
     flops: float
-    """Of a step, in matrix products."""
+    """Operations of a step's matrix products."""
     micro_batch: int
 
     @property
     def memory(self) -> float:
-        """All of it, at the peak."""
+        """Total at the peak."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
     def seconds(self, device_type: str, rate: float, width: int) -> float:
-        """Estimate a step's time on a device of this peak, or measured, rate."""
+        """Estimate a step's time on a device with this peak or measured rate."""
         return self.flops / (rate * UTILISATION * min(1.0, width / FULL_WIDTH[device_type]))
 
     def accumulation_within(self, limit: float, now: int) -> int | None:
-        """Give the least ``train.accumulation`` whose micro-batches fit in so many bytes; None if a row does not."""
+        """Smallest ``train.accumulation`` whose micro-batches fit into ``limit`` bytes; None if one row does not."""
         room = limit - (self.memory - self.activations)
         fits = (now * cut for cut in range(1, self.micro_batch + 1) if self.micro_batch % cut == 0)
         return next((many for many in fits if self.activations * now / many <= room), None)
 
 
 def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = VOCABULARY) -> Estimate:
-    """Estimate what a step takes, by taking two of them on tensors that hold no values, counting what is alive.
+    """Estimate what a step takes, by running two steps on fake tensors and counting the bytes that are alive.
 
-    Sizes are the configuration's, also where it continues a checkpoint. A detector's own memory is not counted,
-    nor that of a model that finds hard tokens.
+    Sizes are the configuration's, even if it continues a checkpoint. The memory of a detector, or of a model that
+    finds hard tokens, is not counted.
 
     Args:
         config: The run's; no corpus is needed.
-        on_gpu: Attention as a GPU computes it: without a matrix of all pairs, whatever the dropout.
-        vocab_size: Entries of the vocabulary.
+        on_gpu: Attention as on a GPU: without the matrix of all pairs, whatever the dropout.
+        vocab_size: Size of the vocabulary.
 
     Example:
         >>> from trueneg.config.presets import preset
@@ -115,7 +116,7 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
         model=replace(config.model, start_from="", generator_from="", frozen_steps=0),
         objective=replace(
             config.objective,
-            # Another model's reading is as dear as the model's own.
+            # A forward pass of another model costs as much as one of the model itself.
             smoothing=replace(smoothing, source="self") if is_of_another else smoothing,
             correction=replace(config.objective.correction, detector=""),
             masking=replace(config.objective.masking, hard_for=""),
@@ -142,17 +143,17 @@ def estimate(config: PretrainConfig, *, on_gpu: bool = False, vocab_size: int = 
 
 
 def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding]]:
-    """Say whether a run fits, and how long it takes, on the device at hand or on a named GPU.
+    """Estimate whether a run fits, and how long it takes, on this device or on a named GPU.
 
     Args:
         config: The run's.
-        on: A GPU's name, such as ``H100``; empty for the device at hand.
+        on: A GPU's name, such as ``H100``; empty for this device.
 
     Returns:
-        The step that needs most memory, of a run in stages; and what is found: memory of each stage, time of all.
+        The estimate of the stage that needs most memory, and findings: memory of each stage, and total time.
 
     Raises:
-        ConfigError: for a name that is in no table, or a GPU without bfloat16 for a run that asks for it.
+        ConfigError: for an unknown GPU, or one without bfloat16 for a run that asks for it.
     """
     validate(config)
     device = choose_device("cpu" if on else config.train.device)
@@ -230,7 +231,7 @@ def _gib(size: float) -> str:
 def _live_bytes(
     model: nn.Module, objective: Objective[Any, Any], config: PretrainConfig, given: list[Any]
 ) -> tuple[float, float, float]:
-    """Bytes of weights, of optimizer state with averaged weights, and of all that lives at the second step's peak."""
+    """Bytes of weights, of optimizer state with averaged weights, and of all live tensors at the second step's peak."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         module = TrainingModule(model, objective)
         _forget_values(module)
@@ -249,7 +250,7 @@ def _live_bytes(
 
 
 def _forget_values(module: nn.Module) -> None:
-    """Put tensors without values for all parameters and buffers, those that are shared staying so."""
+    """Replace all parameters and buffers by tensors without values, keeping shared ones shared."""
     made: dict[int, Tensor] = {}
 
     def without_values(tensor: Tensor) -> Tensor:
@@ -259,7 +260,7 @@ def _forget_values(module: nn.Module) -> None:
             made[id(tensor)] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
         return made[id(tensor)]
 
-    kept = [*module.parameters(), *module.buffers()]  # an id is of a tensor that lives
+    kept = [*module.parameters(), *module.buffers()]  # ids are unique only while these are alive
     for part in module.modules():
         for tensors in (part._parameters, part._buffers):
             for name, one in tensors.items():
@@ -269,7 +270,7 @@ def _forget_values(module: nn.Module) -> None:
 
 
 class _Live(TorchDispatchMode):
-    """Counts the bytes of storages that are alive."""
+    """Count the bytes of live storages."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

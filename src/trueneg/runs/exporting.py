@@ -1,4 +1,4 @@
-"""``export``: what a run trained, as other libraries load it: transformers, sentence-transformers, ONNX."""
+"""``export``: a trained model in the formats of other libraries: transformers, sentence-transformers, ONNX."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ from trueneg.training.log import read_metrics
 from trueneg.training.saved_model import saved_model, saved_tokenizer
 
 RECIPE = "docs/sentence-encoders.md"
-"""How to continue a sentence encoder and keep it one."""
+"""How to continue a sentence encoder without losing its quality."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how it is loaded."""
+    """An export, and how it is loaded."""
 
     path: Path
     format: str
     head: str
-    """Of a graph; empty for other formats."""
+    """Head of an ONNX graph; empty for other formats."""
     load: str
-    """A line of Python."""
+    """Line of Python that loads it."""
 
 
 def save_run_model(
     model: nn.Module, tokenizer: PreTrainedTokenizerFast, config: PretrainConfig, run: Path, step: int, target: Path
 ) -> None:
-    """Write a run's model as a Hugging Face folder, with its card and what made a sentence encoder of its origin.
+    """Write a run's model as a Hugging Face folder, with its card and its origin's sentence-encoder modules.
 
     Args:
-        model: As it is at ``step``.
+        model: Its state at ``step``.
         tokenizer: The corpus's.
         config: The run's.
         run: Its folder.
@@ -79,22 +79,22 @@ def export(
     step: int | None = None,
     overwrite: bool = False,
 ) -> Exported:
-    """Write a checkpoint as another library loads it.
+    """Write a checkpoint in the format of another library.
 
     Args:
         checkpoint: A run folder, a Hugging Face folder or a hub name.
         format: ``hf``, ``sentence-transformers`` or ``onnx``.
         out: An empty or new folder; by default one named like the format within the checkpoint's folder (a run's
-            ``hf`` is there already, and is returned; where it is gone it is made again from the last checkpoint).
-        head: Of ``onnx``: see ``models.onnx_export.export_onnx``.
-        step: Of a run: the checkpoint of this step instead of the last one.
-        overwrite: Replace an export that lies in ``out``.
+            existing ``hf`` is returned; if it is missing, it is written again from the last checkpoint).
+        head: For ``onnx``: see ``models.onnx_export.export_onnx``.
+        step: For a run: the checkpoint of this step instead of the last one.
+        overwrite: Replace an existing export in ``out``.
 
     Raises:
-        ConfigError: for an unknown format or head, a step that is not kept, a folder that holds something, or a hub
-            name without ``out``.
+        ConfigError: for an unknown format or head, a step that is not kept, a folder that is not empty, or a hub name
+            without ``out``.
         ModelError: if the checkpoint cannot be used.
-        CheckpointError: if every checkpoint of a run is torn.
+        CheckpointError: if every checkpoint of a run is damaged.
         MissingExtraError: if the format needs a package that is not installed.
     """
     if format not in _WRITERS:
@@ -102,7 +102,7 @@ def export(
     if head != "auto" and format != "onnx":
         raise ConfigError(f"--head {head}: only --format onnx chooses a head; the others hold all of the model")
     if out is None and not Path(checkpoint).is_dir() and format != "hf":
-        # A folder of that name would be taken for the checkpoint from then on.
+        # A folder of that name would be mistaken for the checkpoint later.
         raise ConfigError(f"'{checkpoint}' is no folder that an export could be written into: give --out")
     run = _run_of(checkpoint)
     if step is not None and run is None:
@@ -137,11 +137,11 @@ class _Run:
 
     @property
     def origin(self) -> Origin:
-        """Of what it continued."""
+        """Origin of the checkpoint that it continued."""
         return read_origin(self.folder / ORIGIN, self.config.model.start_from)
 
     def checkpoint(self, step: int | None) -> tuple[Path, int]:
-        """A whole checkpoint and its step."""
+        """Find an undamaged checkpoint and its step."""
         place = self.folder / CHECKPOINTS
         if step is None:
             found = latest_checkpoint(place)
@@ -157,7 +157,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Source:
-    """What is exported: a Hugging Face folder or hub name, and the run that it is of."""
+    """The model to export: a Hugging Face folder or hub name, and the run that it comes from."""
 
     path: str
     name: str
@@ -165,7 +165,7 @@ class _Source:
     step: int = 0
 
     def card(self, use: Use) -> str:
-        """The card of this checkpoint in a format."""
+        """Write the card of this checkpoint in a format."""
         if self.run is not None:
             return run_card(self.run.config, self.run.folder, self.step, use)
         origin = origin_of(self.path)
@@ -190,7 +190,7 @@ def _run_of(checkpoint: str) -> _Run | None:
 
 
 def _own_folder(checkpoint: str, run: _Run | None) -> Path:
-    """A checkpoint's own Hugging Face folder, made anew if it is a run's and gone; its card is brought up to date."""
+    """A checkpoint's own Hugging Face folder; a run's is restored if it is missing, and its card updated."""
     if run is None:
         path = Path(resolve_checkpoint(checkpoint))
         if not path.is_dir():
@@ -208,7 +208,7 @@ def _own_folder(checkpoint: str, run: _Run | None) -> Path:
 
 def _rebuild(run: _Run, path: Path, step: int, target: Path) -> None:
     with warnings.catch_warnings():
-        # Of heads that start from random weights, in whose place the checkpoint's own come.
+        # Warnings of randomly initialized heads, whose weights are then loaded from the checkpoint.
         warnings.simplefilter("ignore", TruenegWarning)
         model = saved_model(run.folder, run.config, path)
     save_run_model(model, saved_tokenizer(run.folder, run.config), run.config, run.folder, step, target)
@@ -229,7 +229,7 @@ def _source_of(checkpoint: str, run: _Run | None, step: int | None) -> Iterator[
 
 
 def sentence_source(checkpoint: str) -> str:
-    """The sentence encoder that a run continues, if it is still there; empty for anything else."""
+    """The sentence encoder that a run continues, if it still exists; empty for anything else."""
     run = _run_of(checkpoint)
     if run is None or not run.origin.is_sentence_encoder or not Path(run.config.model.start_from).exists():
         return ""
@@ -239,28 +239,28 @@ def sentence_source(checkpoint: str) -> str:
 def note_similarity(
     checkpoint: str, split: str, num_pairs: int, after: dict[str, float], before: dict[str, float]
 ) -> None:
-    """Keep beside a run what was measured of its vectors on STS-B, and write it into its card.
+    """Save a run's evaluation on STS-B in its folder, and write it into its card.
 
     Args:
-        checkpoint: The run; of anything else nothing is kept.
+        checkpoint: The run; for anything else nothing is saved.
         split: Of STS-B.
-        num_pairs: Pairs that were read.
+        num_pairs: Number of pairs evaluated.
         after: Spearman's correlation by pooling, of the run's ``hf/``.
-        before: Of what the run continues; empty if that was not measured.
+        before: The same of the checkpoint that the run continues; empty if it was not measured.
     """
     run = _run_of(checkpoint)
     if run is None:
         return
     step = last_step(run.folder)
     SimilarityRecord("STS-B", split, num_pairs, step, after, before).save(run.folder / SIMILARITY)
-    # A run that trains on writes its card with every checkpoint.
+    # A run that is still training writes its card with every checkpoint.
     with suppress(BusyError), locked(run.folder, "evaluate"):
         if (run.folder / HUGGING_FACE).is_dir():
             write_whole(run.folder / HUGGING_FACE / "README.md", run_card(run.config, run.folder, step))
 
 
 def last_step(run: Path) -> int:
-    """Steps that a run's ``hf/`` has behind it: those of its last checkpoint, or of its last record."""
+    """Training step of a run's ``hf/``: that of its last checkpoint, or of its last log record."""
     saved = sorted((run / CHECKPOINTS).glob("step-*"))
     if saved:
         return int(saved[-1].name.removeprefix("step-"))
@@ -291,11 +291,11 @@ def _write_hugging_face(source: _Source, new: Path, target: Path, head: str) -> 
 
 
 def _write_sentence_transformers(source: _Source, new: Path, target: Path, head: str) -> Exported:
-    """The encoder with its origin's modules; where it has none, the mean of its vectors."""
+    """Write the encoder with its origin's modules; without these, with mean pooling."""
     hf = config_of(source.path)
     encoder, _ = from_pretrained(AutoModel, source.path, hf, "eager", without_pooler(hf))
     save_hugging_face(encoder, load_tokenizer(source.path), new)
-    # A run of an earlier version has no copy of its own.
+    # A run of an earlier version has no copy of the modules.
     earlier = source.run.config.model.start_from if source.run else ""
     if not (copy_modules(Path(source.path), new) or (earlier and copy_modules(Path(earlier), new))):
         longest = min(max_length(encoder), encoder.config.max_position_embeddings)
@@ -333,7 +333,7 @@ _WRITERS: Mapping[str, Callable[[_Source, Path, Path, str], Exported]] = {
 
 
 def _warn_of_lost_vectors(source: _Source) -> None:
-    """Say what continuing has cost a sentence encoder, or that it was not measured."""
+    """Warn that a sentence encoder's vectors have degraded, and whether this was measured."""
     if source.run is None or not source.run.origin.is_sentence_encoder:
         return
     name = source.run.folder

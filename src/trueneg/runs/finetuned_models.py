@@ -1,4 +1,4 @@
-"""Fine-tuned models read back, and evaluated on their tasks and on contrast sets."""
+"""Load fine-tuned models, and evaluate them on their tasks and on contrast sets."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from trueneg.training.folder import CONFIG, HUGGING_FACE
 
 @dataclass(frozen=True)
 class FinetunedModel:
-    """A fine-tuned model read back, and what it was fine-tuned for."""
+    """A loaded fine-tuned model, and what it was fine-tuned for."""
 
     config: FinetuneConfig
     task: Task[Any]
     model: torch.nn.Module
     tokenizer: PreTrainedTokenizerFast
     trained: dict[str, Any]
-    """What its results say of its training."""
+    """Record of its training, from its results."""
 
 
 def seed_folders(folder: str | Path) -> list[Path]:
     """Find the folders of each seed of a fine-tuned model.
 
     Args:
-        folder: ``<out>/<task>``, or that of one seed.
+        folder: ``<out>/<task>``, or the folder of one seed.
 
     Raises:
         ConfigError: if there are none.
@@ -59,11 +59,11 @@ def seed_folders(folder: str | Path) -> list[Path]:
 
 
 def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[FinetuneConfig, Task[Any]]:
-    """How a model was fine-tuned, and its task with its labels, without reading its weights.
+    """Load a fine-tuned model's configuration and its task with its labels, without its weights.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        settings: ``key=value``, where it is to be used otherwise than it was trained.
+        settings: ``key=value``, to use it differently than it was trained.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model.
@@ -79,11 +79,11 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
 
 
 def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> FinetunedModel:
-    """Read a fine-tuned model back.
+    """Load a fine-tuned model.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        settings: ``key=value``, where it is to be used otherwise than it was trained.
+        settings: ``key=value``, to use it differently than it was trained.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model.
@@ -97,7 +97,7 @@ def open_finetuned(folder: str | Path, settings: Sequence[str] = ()) -> Finetune
 
 
 def trained_on(folder: str | Path) -> dict[str, Any]:
-    """Read what a fine-tuned model's results say of its training; nothing without results."""
+    """Read the record of a fine-tuned model's training from its results; empty without results."""
     return next((load_result(path).train for path in find_results(Path(folder))), {})
 
 
@@ -112,20 +112,20 @@ def evaluate_finetuned(
 ) -> list[Result]:
     """Evaluate a fine-tuned model, on its own task or on another with the same labels.
 
-    Of a single file of one's own only the part that was set aside is used if the model was trained on the rest, else
+    If your data are a single file, only the part that was held out is used if the model was trained on the rest, else
     all of it.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
-        task: By default what the model was trained for. The results of another one are written next to those of its
-            own: ``<out>/<other task>/seed-<seed>``.
+        task: By default the one that the model was trained for. The results of another task are written next to those
+            of its own: ``<out>/<other task>/seed-<seed>``.
         splits: ``dev``, ``test``, …; by default the task's labelled ones.
-        data: The task's files, if they lie elsewhere now.
+        data: The task's files, if they have moved.
         settings: ``key=value``, for example ``task.max_dev_examples=500``.
-        progress: Told how many rows of a split are read, of how many.
+        progress: Called with the number of rows of a split that are done, and their total.
 
     Raises:
-        ConfigError: if the folder holds no fine-tuned model, or a model of its own lies where the results would.
+        ConfigError: if the folder holds no fine-tuned model, or the folder for the results holds another model.
         ModelError: if its labels are not the task's.
         TaskError: if there is no such split.
     """
@@ -161,20 +161,21 @@ def evaluate_finetuned(
 def evaluate_contrast_set(
     folder: str | Path, data: str | Path, splits: Sequence[str] = ("test",), results_in: str | Path = ""
 ) -> list[Result]:
-    """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both at once.
+    """Evaluate a fine-tuned model on its task's contrast set: originals, revisions, and both together.
 
-    A result has the split ``contrast-<split>`` and one prediction a group, so that ``compare`` reads it. Its counts say
-    how many originals the model was trained on (``trained_on``), and how many were left out of training for it.
+    A result has the split ``contrast-<split>`` and one prediction per group, so that ``compare`` can read it. Its
+    counts include how many originals the model was trained on (``trained_on``), and how many were excluded from
+    training for this purpose.
 
     Args:
         folder: Of one seed: ``<out>/<task>/seed-<seed>``.
         data: A folder with the contrast set as it was released.
-        splits: ``test``; of some tasks there is ``dev`` as well.
+        splits: ``test``; some tasks have ``dev`` as well.
         results_in: See ``results_folder``.
 
     Raises:
         ConfigError: if the folder holds no fine-tuned model, or its task has no contrast set.
-        TaskError: if there is no such set.
+        TaskError: if the set cannot be found.
     """
     folder = Path(folder)
     opened = open_finetuned(folder)
@@ -212,11 +213,11 @@ def evaluate_contrast_set(
 
 
 def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
-    """Say whether a task's single file is none that a model was trained on, as far as its results tell.
+    """Whether a task's data are a single file that the model was not trained on, according to its results.
 
     Args:
         trained: See ``trained_on``.
-        task: What is evaluated; one with files for its splits has no such file.
+        task: The task to evaluate; False if it has separate files for its splits.
     """
     if not task.is_split_off:
         return False
@@ -225,12 +226,12 @@ def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
 
 
 def results_folder(model: Path, opened: FinetunedModel, results_in: str | Path = "") -> Path:
-    """Name the folder for results of a fine-tuned model of one seed: its own, or ``folder_of`` in another folder."""
+    """Folder for the results of a fine-tuned model of one seed: its own, or ``folder_of`` within ``results_in``."""
     return folder_of(opened.task.name, opened.config.train.seed, results_in) if str(results_in) else model
 
 
 def _seen(contrast: ContrastSet, opened: FinetunedModel) -> dict[str, int]:
-    """What a model has seen of a contrast set's originals, as far as its training files are still there."""
+    """Counts of a contrast set's originals that a model was trained on; empty if its training files are gone."""
     try:
         return training_counts(contrast, opened.task, partial(chosen_examples, opened.task, opened.config))
     except TaskError as error:

@@ -1,4 +1,4 @@
-"""``finetune``: from a checkpoint and labelled data to results, with every example's answer."""
+"""``finetune``: from a checkpoint and labelled data to results, with the prediction for every example."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ from trueneg.training.step import Run
 
 BEST = "best.safetensors"
 _BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's folder and fine-tune again")
-"""In a run's folder: the weights that did best on the validation part so far."""
+"""File in a run's folder with the weights that were best on the validation part so far."""
 
 
 @dataclass(frozen=True)
 class Finetuned:
-    """What one fine-tuning run came to."""
+    """Outcome of one fine-tuning run."""
 
     folder: Path
     """``<out>/<task>/seed-<seed>``."""
@@ -64,11 +64,11 @@ class Finetuned:
     steps: int
     seconds: float
     results: dict[str, Result]
-    """By split; empty unless the run finished."""
+    """Results by split; empty unless the run finished."""
 
 
 def folder_of(task: str, seed: int, out: str | Path) -> Path:
-    """Where a run's results lie: ``<out>/<task>/seed-<seed>``.
+    """Folder of a run's results: ``<out>/<task>/seed-<seed>``.
 
     Example:
         >>> folder_of("glue/mrpc", 2, "results/hc").as_posix()
@@ -80,10 +80,9 @@ def folder_of(task: str, seed: int, out: str | Path) -> Path:
 def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, quiet: bool = False) -> Finetuned:
     """Fine-tune a checkpoint on a task with one seed, and evaluate it on the task's labelled splits.
 
-    The loop is that of pre-training: the same step under ``torchrun``, the same exact resume, the same stop at Ctrl-C.
-    The run's folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.predictions.jsonl``
-    for each split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not run
-    again.
+    It uses the training loop of pre-training, with ``torchrun``, exact resume and a clean stop on Ctrl-C. The run's
+    folder receives ``config.json``, ``metrics.jsonl``, ``<split>.json`` with ``<split>.predictions.jsonl`` for each
+    split and, unless ``keep_model`` is off, ``hf/``. A run that has finished with these options is not repeated.
 
     Args:
         config: Everything that the result depends on.
@@ -103,7 +102,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     if finished := _finished(config, folder, task):
         return finished
     with join_processes(device.type) as processes, processes.holding(folder, "finetune", device):
-        if finished := _finished(config, folder, task):  # by a process that held the folder a moment ago
+        if finished := _finished(config, folder, task):  # by a process that held the folder until now
             return finished
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
@@ -132,7 +131,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             checkpoint_gradients(model)
         check_length(model, config.task.length, "task.length", config.start_from)
         objective, passes = with_adversary(config, task.objective())
-        # Batches differ in length, and most trainings are over before a compiler is: not unless asked for.
+        # Batches differ in length, and most runs end before compilation pays off: compile only if asked to.
         train = replace(config.train, compile=config.train.compile is True)
         run = Run.new(model, objective, config.optimizer, train, device, processes, passes)
         if found:
@@ -216,13 +215,13 @@ def finetune_seeds(
 ) -> list[Finetuned]:
     """Fine-tune a checkpoint on a task with several seeds, one after the other.
 
-    Seeds that have finished are not run again. The first run that stops early, interrupted or out of time, is the last
-    of the list.
+    Seeds that have finished are not run again. If a run stops early, because it is interrupted or out of time, it is
+    the last of the list.
 
     Args:
-        config: Everything that the results depend on, but the seed.
+        config: Everything that the results depend on, except the seed.
         out: The folder of results; see ``folder_of``.
-        seeds: The runs' ``train.seed``.
+        seeds: Values of ``train.seed``.
         resume: Continue an unfinished run; start if there is none.
         quiet: Show no progress.
 
@@ -240,7 +239,7 @@ def finetune_seeds(
 
 @dataclass(frozen=True)
 class _Data:
-    """What a run trains on and, if it chooses among its weights, what it chooses by."""
+    """Training examples of a run and, if it has one, its validation part."""
 
     train: Encoded
     valid_examples: Sequence[Any]
@@ -250,7 +249,7 @@ class _Data:
 
 
 class _Validation:
-    """Measures the weights as they are on the validation part."""
+    """Evaluates the current weights on the validation part."""
 
     def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run) -> None:
         self.task, self.run, self._data, self._pad_id = task, run, data, pad_id
@@ -271,7 +270,7 @@ class _Validation:
 
 
 class _Choice:
-    """Keeps the weights that do best on the validation part: what the loop evaluates with."""
+    """Evaluation for the training loop that keeps the weights that are best on the validation part."""
 
     def __init__(self, valid: _Validation, folder: Path) -> None:
         self._valid, self._folder, self._metric = valid, folder, valid.task.metrics[0]
@@ -297,15 +296,15 @@ def _load_best(module: torch.nn.Module, path: Path) -> None:
 
 
 def data_digests(task: Task[Any]) -> dict[str, str]:
-    """What tells a task's labelled splits from others of the same name: ``tasks.base.digest_of`` of each."""
+    """Digests (``tasks.base.digest_of``) that identify the data of a task's labelled splits."""
     return {split: digest_of(task.read(split).examples) for split in (task.train_split, *task.dev_splits)}
 
 
 def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
-    """What a run that has finished came to, if it had these options and this data.
+    """Return the outcome of a finished run with these options and data; None if none has finished.
 
     Raises:
-        CheckpointError: if it had others.
+        CheckpointError: if it had other options or data.
     """
     results = {path.stem: load_result(path) for path in find_results(folder)}
     if not results or (folder / CHECKPOINTS).exists():
@@ -326,7 +325,7 @@ def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetune
 
 
 def _unscheduled(saved: FinetuneConfig, wanted: FinetuneConfig) -> FinetuneConfig:
-    """A saved configuration without the numbers that the schedule filled in, where they are not asked for."""
+    """A saved configuration without the numbers that ``_scheduled`` filled in, unless ``wanted`` sets them."""
     train, optimizer = wanted.train, wanted.optimizer
     return replace(
         saved,
@@ -340,7 +339,7 @@ def _unscheduled(saved: FinetuneConfig, wanted: FinetuneConfig) -> FinetuneConfi
 
 
 def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenizerFast) -> _Data:
-    """Read, choose, split and encode the training examples."""
+    """Read, sample, split and encode the training examples."""
     split, options = task.read(task.train_split), config.task
     if not split.is_labelled:
         raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
@@ -349,7 +348,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     valid: list[Any] = []
     if config.select == "best" or config.hold_out:
         num_valid = max(1, round(config.valid_fraction * len(examples)))
-        # What stays is chosen: a subset has an example of every label, and training needs them.
+        # Select the examples to keep: a subset has an example of every label, which training needs.
         kept = {example.key for example in task.subset(examples, len(examples) - num_valid, mixed_seed(seed, 1))}
         valid = [example for example in examples if example.key not in kept]
         examples = [example for example in examples if example.key in kept]
@@ -369,7 +368,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
 
 
 def chosen_examples(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
-    """Those training examples that a run uses, alike for the same seed."""
+    """Select the training examples that a run uses, the same for the same seed."""
     options, seed = config.task, config.train.seed
     chosen = train_fraction(task, examples, options.train_fraction, seed)
     if 0 < options.max_train_examples < len(chosen):
@@ -378,7 +377,7 @@ def chosen_examples(task: Task[Any], config: FinetuneConfig, examples: Sequence[
 
 
 def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
-    """Fill in the steps that follow from epochs and shares."""
+    """Fill in the numbers of steps that follow from epochs and shares."""
     train, optimizer = config.train, config.optimizer
     steps = train.steps or max(1, round(config.epochs * steps_per_epoch))
     eval_every = train.eval_every
@@ -393,7 +392,7 @@ def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
 
 
 def _fingerprint(features: Features) -> str:
-    """A name for what is trained on."""
+    """Hash of the training data."""
     digest = hashlib.sha256()
     for array in (
         features.input_ids,
@@ -412,7 +411,7 @@ def _finish(
     results: Mapping[str, Result],
     folder: Path,
 ) -> None:
-    """Leave the model as transformers loads it, and nothing that only a running run needs."""
+    """Save the model for transformers, and delete what only an unfinished run needs."""
     if config.keep_model:
         card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
         write_folder(
@@ -420,7 +419,7 @@ def _finish(
             lambda new: save_hugging_face(model, tokenizer, new, card),
             "the results are saved: make room and continue with --resume",
         )
-    # In this order: a checkpoint without the best weights could not go on.
+    # In this order, as a checkpoint without the best weights could not be resumed.
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     (folder / BEST).unlink(missing_ok=True)
 

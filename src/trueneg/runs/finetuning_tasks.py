@@ -18,18 +18,18 @@ from trueneg.tasks import make_task, tasks_named
 def configure_tasks(
     start_from: str, tasks: str, *, preset: str = "", settings: Sequence[str] = ()
 ) -> list[FinetuneConfig]:
-    """Put the configurations of several tasks together, each from its own preset.
+    """Assemble the configurations of several tasks, each from its own preset.
 
     Args:
         start_from: A run folder, a Hugging Face folder or a hub name.
         tasks: As ``tasks.tasks_named`` reads them: ``glue``, or ``glue/cola,glue/rte``.
-        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
+        preset: One of ``finetune_presets``; by default the one for the encoder's architecture.
         settings: ``key=value``, applied to all of them.
 
     Raises:
-        ConfigError: if there is no checkpoint or no task, or an option is unknown or does nothing for one of them.
+        ConfigError: if there is no checkpoint or no task, or an option is unknown or has no effect for one of them.
     """
-    load_plugins(override(FinetuneConfig(), settings).plugins)  # a task may be one of theirs
+    load_plugins(override(FinetuneConfig(), settings).plugins)  # a task may come from a plugin
     return [configure_finetuning(start_from, task, preset=preset, settings=settings) for task in tasks_named(tasks)]
 
 
@@ -43,18 +43,18 @@ def finetune_tasks(
 ) -> list[Finetuned]:
     """Fine-tune a checkpoint on each task with each seed: see ``finetune_seeds``.
 
-    The data of all tasks is read before the first is trained on. The first run that stops early, interrupted or out of
-    time, is the last of the list.
+    The data of all tasks are read before training starts. If a run stops early, because it is interrupted or out of
+    time, it is the last of the list.
 
     Args:
-        configs: One a task.
+        configs: One per task.
         out: The folder of results; see ``folder_of``.
-        seeds: The runs' ``train.seed``.
+        seeds: Values of ``train.seed``.
         resume: Continue an unfinished run; start if there is none.
         quiet: Show no progress.
 
     Raises:
-        ConfigError: if a folder of results holds what a sweep selected.
+        ConfigError: if a folder of results holds a sweep's selection.
         TaskError: naming every task whose data is missing or damaged.
         TruenegError: for anything else a user can fix; see the message.
     """
@@ -73,7 +73,7 @@ def finetune_tasks(
 
 
 def check_data(configs: Sequence[FinetuneConfig]) -> None:
-    """Refuse the tasks whose data cannot be read, all of them at once. One alone says so itself."""
+    """Refuse, in one error, all tasks whose data cannot be read. A single task raises its own error when trained."""
     faults = []
     for config in configs if len(configs) > 1 else ():
         try:

@@ -1,4 +1,4 @@
-"""Which steps a resumed run was to keep the model of, and has behind it without having kept them."""
+"""Steps whose model a resumed run should have kept, but has already passed without keeping it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trueneg.training.folder import kept_models
 
 
 def refuse_other_steps_kept(config: PretrainConfig, state: State, folder: Path) -> None:
-    """Refuse to resume a finished run for steps that it was not asked to keep: nothing is left to train that could.
+    """Refuse to resume a finished run with further steps to keep: it has passed them without keeping them.
 
     Args:
-        config: The one to resume with.
+        config: The configuration to resume with.
         state: Of the run's last checkpoint.
-        folder: The run's.
+        folder: The run's folder.
 
     Raises:
         CheckpointError: naming the steps and the remedy.
@@ -30,7 +30,7 @@ def refuse_other_steps_kept(config: PretrainConfig, state: State, folder: Path) 
     try:
         asked = steps_kept(decode(PretrainConfig, state.config))
     except ConfigError:
-        return  # said by who compares the two
+        return  # reported when the two are compared
     if new := [step for step in _lost(config, state.step, folder) if step not in asked]:
         raise CheckpointError(
             f"{_option(config)}: '{folder}' has finished and kept no {_named(new)}, as it was not asked to: leave it "
@@ -39,7 +39,7 @@ def refuse_other_steps_kept(config: PretrainConfig, state: State, folder: Path) 
 
 
 def warn_of_steps_not_kept(config: PretrainConfig, step: int, folder: Path) -> None:
-    """Say which steps a resumed run has behind it without having kept them."""
+    """Warn of steps that a resumed run has passed without keeping their models."""
     if lost := _lost(config, step, folder):
         warnings.warn(
             f"{_option(config)}: the run is at step {step:,} and did not keep {_named(lost)}: only a new run can",

@@ -1,4 +1,4 @@
-"""``merge``: one model of several checkpoints of the same architecture."""
+"""``merge``: one model from several checkpoints of the same architecture."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from trueneg.tokenizer import load_tokenizer
 from trueneg.training.folder import kept_models
 
 _COMPUTES = re.compile(r"model_type|head|act|rope|eps|position|window|layer_type|local_att|global_att")
-"""Names in a configuration of what computes otherwise with the same weights."""
+"""Configuration entries that change what a model computes without changing the shapes of its weights."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What was written."""
+    """A merged model that was written."""
 
     path: Path
     method: str
@@ -52,12 +52,12 @@ def merge(checkpoints: Sequence[str], out: str | Path, config: MergeConfig | Non
     Args:
         checkpoints: Runs, ``RUN@STEP``, Hugging Face folders; in order for ``ema``.
         out: A new or empty folder.
-        config: The method and its numbers; the mean by default.
-        base: What all were continued from, for ``ties``.
+        config: The method and its parameters; the mean by default.
+        base: The checkpoint that all were continued from, for ``ties``.
 
     Raises:
-        ConfigError: for options that do not fit, or a folder that holds something.
-        ModelError: for a checkpoint that is not there, that has other tensors or another vocabulary than the first, or
+        ConfigError: for invalid options, or a folder that is not empty.
+        ModelError: for a checkpoint that does not exist, whose tensors or vocabulary differ from the first one's, or
             whose weights are not finite.
     """
     config = config or MergeConfig()
@@ -87,7 +87,7 @@ def merge(checkpoints: Sequence[str], out: str | Path, config: MergeConfig | Non
 
 
 def _folder_of(checkpoint: str, temporary: Path) -> Path:
-    """Give the Hugging Face folder of a checkpoint, made in ``temporary`` for a step of a run."""
+    """Find the Hugging Face folder of a checkpoint; for a step of a run it may be exported to ``temporary``."""
     run, at, step = checkpoint.rpartition("@")
     if at and step.isdecimal() and Path(run).is_dir():
         kept = kept_models(Path(run))
@@ -105,9 +105,9 @@ class _Weights:
     name: str
     folder: Path
     files: Mapping[Path, Any]
-    """Place below the folder to the open file."""
+    """Open files by path relative to the folder."""
     places: Mapping[str, Path]
-    """``FOLDER/TENSOR`` to its file: how a model is cut into files does not matter, what lies in which folder does."""
+    """File of each ``FOLDER/TENSOR``: models may be sharded differently, but subfolders must match."""
 
     @classmethod
     def open(cls, name: str, folder: Path, stack: ExitStack) -> _Weights:
@@ -132,12 +132,12 @@ class _Weights:
 
     @cached_property
     def computes(self) -> dict[str, Any]:
-        """What its configuration says of how it computes, and the shapes of tensors do not tell."""
+        """Configuration entries that determine what it computes but do not show in the shapes of its tensors."""
         config = config_of(str(self.folder)).to_dict()
         return {name: value for name, value in config.items() if _COMPUTES.search(name) and "drop" not in name}
 
     def is_floating(self, tensor: str) -> bool:
-        """Tell whether a tensor can be averaged, without reading it."""
+        """Whether a tensor can be averaged, without reading it."""
         kind: str = self.files[self.places[tensor]].get_slice(_own_name(tensor)).get_dtype()
         return kind.startswith(("F", "BF"))
 
@@ -187,7 +187,7 @@ def _check_alike(first: _Weights, other: _Weights) -> None:
 
 
 def _write(models: Sequence[_Weights], has_base: bool, config: MergeConfig, new: Path) -> dict[str, int]:
-    """Write the merged tensors into files like the first model's; count them."""
+    """Write the merged tensors into the same files as the first model's, and count them."""
     merged_from = models[:-1] if has_base else models
     shares = model_shares(config, len(merged_from))
     thresholds = _thresholds(merged_from, models[-1], config.density) if has_base else []
@@ -222,7 +222,7 @@ def _thresholds(models: Sequence[_Weights], base: _Weights, density: float) -> l
 
 
 def _describe(new: Path, checkpoints: Sequence[str], base: str, config: MergeConfig) -> None:
-    """Write the card: what was merged, and how."""
+    """Write the model card: which checkpoints were merged, and how."""
     use = Use("transformers", f'from transformers import AutoModel\n\nAutoModel.from_pretrained("{PLACE}")', ("merge",))
     numbers = {
         "mean": "",

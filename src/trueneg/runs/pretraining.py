@@ -74,16 +74,16 @@ from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
 
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard", PROVENANCE}
-"""Besides names with a dot in front: locks, and what is being written."""
+"""Names in a run's folder, besides those that start with a dot: locks, and files being written."""
 
 
 MUCH_WARMUP = 0.25
-"""Share of a run's steps beyond which its warm-up is remarked on."""
+"""Share of a run's steps above which a note about its warm-up is shown."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a run came to."""
+    """Outcome of a run."""
 
     folder: Path
     reason: Literal["finished", "time", "interrupted"]
@@ -91,13 +91,13 @@ class Pretrained:
     seconds: float
     num_parameters: int
     hugging_face: Path
-    """Where the model lies, as of the last save."""
+    """Folder of the model as of the last save."""
     held_out: Mapping[str, float] = field(default_factory=dict)
-    """Readings of the last evaluation on held-out rows, with its ``step``; empty if there was none."""
+    """Metrics of the last evaluation on held-out rows, with its ``step``; empty if there was none."""
 
 
 def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[nn.Module, Objective[Any, Any]]:
-    """Make the model and the objective that a configuration describes; weights follow from the seed."""
+    """Make the model and the objective that a configuration describes; weights are initialized from the seed."""
     torch.manual_seed(mixed_seed(config.train.seed))
     kind = objective_kind(config.objective.name)
     kind.options(config.objective)
@@ -122,9 +122,9 @@ def build(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> tuple[n
 def _build_again(
     config: PretrainConfig, folder: Path, tokenizer: PreTrainedTokenizerFast
 ) -> tuple[nn.Module, Objective[Any, Any]]:
-    """Make what a checkpoint of this run fits into.
+    """Make the model and the objective into which a checkpoint of this run is loaded.
 
-    What was continued may be gone by now, and the run's own ``hf/`` has the same shapes; that may be gone, too.
+    The continued checkpoint may no longer exist, so the run's own ``hf/``, with the same shapes, is used if it exists.
     """
     saved = folder / HUGGING_FACE
     if not (config.model.start_from and saved.is_dir()):
@@ -140,7 +140,7 @@ def _build_again(
 
 
 def reader_of(config: PretrainConfig, rows: NumberedRows, tokenizer: PreTrainedTokenizerFast) -> ReadRows:
-    """How rows of a corpus become what the objective is given.
+    """Make the reader that turns rows of a corpus into the objective's input.
 
     Args:
         config: The run's.
@@ -155,18 +155,18 @@ def pretrain(
 ) -> Pretrained:
     """Pre-train, or continue pre-training, an encoder.
 
-    Run under ``torchrun`` it trains on all processes; the curve is the same but for rounding, unless the objective
+    Under ``torchrun`` it trains on all processes; the loss curve is the same up to rounding, unless the objective
     depends on the rows of a micro-batch (``Objective.depends_on_micro_batch``). ``out`` receives
-    ``config.json`` (which re-runs it), ``metrics.jsonl``, ``checkpoints/``, with every checkpoint ``hf/``, and at the
-    steps of ``train.keep_at`` and ``train.keep_every`` a ``kept/step-N/``.
+    ``config.json`` (which can re-run it), ``metrics.jsonl``, ``checkpoints/``, ``hf/`` with every checkpoint, and
+    ``kept/step-N/`` at the steps of ``train.keep_at`` and ``train.keep_every``.
 
     Args:
         config: Everything that the result depends on.
         out: The run's folder.
-        resume: Continue from the last checkpoint in ``out``; start if there is none.
+        resume: Continue from the last checkpoint in ``out``; start a new run if there is none.
         quiet: Show no progress.
-        verify: Compare the files of the corpus, its tags and its annotations with their checksums before, those that
-            changed since that was last done; no part of what makes a run the same run.
+        verify: First verify the checksums of files of the corpus, its tags and its annotations that changed since they
+            were last verified; a resumed run may change it.
 
     Raises:
         TruenegError: for anything a user can fix; see the message.
@@ -197,7 +197,7 @@ def pretrain(
                 ending = _train_stage(session, number, found)
             if ending.reason != "finished" or number == num_stages - 1:
                 break
-            # A stage begins as a run is resumed: from the checkpoint that the one before it ended with.
+            # A stage begins like a resumed run: from the last checkpoint of the stage before it.
             session.begun = ending.begun
             gc.collect()
             found = latest_checkpoint(folder / CHECKPOINTS)
@@ -215,17 +215,17 @@ def pretrain(
 
 
 def rehearse(config: PretrainConfig, *, verify: bool = True) -> list[dict[str, Any]]:
-    """Check all that ``pretrain`` checks of a configuration before it trains, on one process, and train nothing.
+    """Run all checks that ``pretrain`` makes before training, on one process, without training.
 
     Args:
-        config: Of a run.
+        config: The run's.
         verify: Compare the files of corpora with their checksums.
 
     Returns:
-        What each stage is; of a run without stages its only one.
+        A description of each stage; a run without stages has one.
 
     Raises:
-        TruenegError: as ``pretrain``.
+        TruenegError: as for ``pretrain``.
     """
     _check(config)
     stages = stages_of(config)
@@ -237,15 +237,15 @@ def rehearse(config: PretrainConfig, *, verify: bool = True) -> list[dict[str, A
 
 @dataclass
 class _Session:
-    """What the stages of a run that this command trains have in common."""
+    """State shared by the stages that a command trains."""
 
     config: PretrainConfig
-    """The run's. What it leaves to the machine is settled by the first stage."""
+    """The run's. Its ``auto`` options are resolved by the first stage."""
     folder: Path
     processes: Processes
     device: torch.device
     opened: ExitStack
-    """Closes what is open at the end."""
+    """Closes files and trackers at the end."""
     quiet: bool
     verify: bool
     precision_note: str
@@ -257,7 +257,7 @@ class _Session:
     num_parameters: int = 0
 
     def settle(self, own: PretrainConfig) -> None:
-        """Record what a stage settled, for those that follow and for a resumed run."""
+        """Record the ``auto`` options that a stage resolved, for later stages and for a resumed run."""
         config = self.config
         if config.corpus.pack == "auto":
             config = replace(config, corpus=replace(config.corpus, pack=own.corpus.pack))
@@ -268,7 +268,7 @@ class _Session:
         self.config = config
 
     def open(self, step: int) -> Display:
-        """Show progress, and open what the main process writes, from a step on."""
+        """Show progress, and open the files that the main process writes, from a step on."""
         is_main = self.processes.is_main
         if is_main:
             self.metrics = self.opened.enter_context(closing(MetricsFile(self.folder / METRICS, step)))
@@ -284,9 +284,9 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     """Train a stage, from its first step or from a checkpoint within it.
 
     Args:
-        session: What it has in common with the other stages.
-        number: Of the stage, from 0.
-        found: The run's last checkpoint, if there is one: of a step of this stage, or of the end of the one before.
+        session: State shared with the other stages.
+        number: Index of the stage.
+        found: The run's last checkpoint, if there is one: within this stage, or at the end of the one before.
     """
     folder, processes, device = session.folder, session.processes, session.device
     stage = stages_of(session.config)[number]
@@ -301,7 +301,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         warn_of_another_language(correction.detector, corpus, tokenizer, correction.wordnet)
     model, objective = _build_again(own, folder, tokenizer) if found else build(own, tokenizer)
     if found and not is_begun:
-        load_model_weights(found[0], model)  # the objective sees what it will be trained on
+        load_model_weights(found[0], model)  # the objective must see the weights that training starts from
     encoders = kind.encoders(model)
     own, packing = with_packing(own, rows, device, encoders)
     if own.corpus.is_packed and not rows.is_packed:
@@ -347,16 +347,16 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         run.restore(*found)
     session.num_parameters = count_parameters(model)
     if is_first and processes.is_main:
-        session.tracker = _tracker(session.config, folder)  # one that is missing is named before anything is written
+        session.tracker = _tracker(session.config, folder)  # fails on a missing package before anything is written
         folder.mkdir(parents=True, exist_ok=True)
         save_config(session.config, folder / CONFIG)
         if not found:
             note_provenance(folder / PROVENANCE)
             keep_origin(folder / ORIGIN, own.model.start_from, model, tokenizer)
             _warn_of_sentence_encoder(own, folder)
-    display = session.display or session.open(run.step if found else -1)  # step 0 may be measured again
+    display = session.display or session.open(run.step if found else -1)  # step 0 may be evaluated again
     if is_first and found and processes.is_main:
-        # A kill between the checkpoint and its export left an older model, or none, in hf/.
+        # If the run was killed between a checkpoint and its export, hf/ holds an older model or none.
         _export(run, own, tokenizer, folder, folder / HUGGING_FACE)
         warn_of_steps_not_kept(session.config, run.step, folder)
     workload = _workload(own, encoders, device)
@@ -393,7 +393,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     try:
         with sound_kernels(device, rows.length):
             if evaluate is not None and len(held_out) > 1 and own.model.start_from and not found:
-                loop.measure(evaluate)  # what a run forgets is seen from where it began
+                loop.measure(evaluate)  # a baseline for measuring what the run forgets
             ending = loop.train()
         if processes.is_main and (ending.reason != "finished" or ending.step == own.train.steps):
             for line in ending_of(rows, read_metrics(folder / METRICS)):
@@ -404,7 +404,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
 
 
 def _check(config: PretrainConfig) -> None:
-    """Find mistakes before anything is loaded."""
+    """Check the configuration before anything is loaded."""
     check_stages(config)
     for stage in stages_of(config):
         with naming(stage):
@@ -412,11 +412,11 @@ def _check(config: PretrainConfig) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is no run's."""
+    """Refuse a folder that holds something other than a run."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"'{folder}' is a file: give another --out")
     if folder.is_dir() and not (folder / METRICS).exists() and not (folder / CHECKPOINTS).exists():
-        # A kill in the first write leaves a part of it.
+        # A run killed during its first write leaves a partial file.
         names = {path.name.removesuffix(PART) for path in folder.iterdir() if path.name[0] != "."}
         foreign = sorted(names - _OF_A_RUN)
         if foreign:
@@ -436,7 +436,7 @@ def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
 
 
 def _evaluate(run: Run, held_out: Sequence[HeldOut], num_rows: int, read: ReadRows) -> Mapping[str, float]:
-    """Readings on held-out rows: of the weights in training, and of their average where there is one."""
+    """Metrics on held-out rows: of the trained weights, and of their moving average if there is one."""
     found = held_out_by_source(run, held_out, num_rows, read)
     if run.average is None:
         return found
@@ -450,7 +450,7 @@ def _tracker(config: PretrainConfig, folder: Path) -> Tracker | None:
 
 
 def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, folder: Path, target: Path) -> None:
-    """Write the model as a Hugging Face folder anew, whole or not at all."""
+    """Write the model atomically as a Hugging Face folder, replacing an older one."""
     whole = f"step {run.step} itself is saved" if target.name == HUGGING_FACE else "checkpoints are untouched"
     with run.exported():
         write_folder(
@@ -473,13 +473,13 @@ def _introduction(stage: Stage, config: PretrainConfig, run: Run, rows: Numbered
 
 
 def _workload(config: PretrainConfig, encoders: Sequence[Encoder], device: torch.device) -> Workload:
-    """What a position costs, and what this device could do."""
+    """FLOPs per position, and the peak of this device."""
     flops = training_flops(encoders, config.corpus.length, config.objective.masking.rate, num_readings(config))
     return Workload(flops, peak_of(device, config.train.precision))
 
 
 def _warmup_note(stage: Stage) -> str:
-    """What is to be said of a warm-up that takes much of its steps: presets' are made for their own."""
+    """Note on a warm-up that takes a large share of the steps: presets' are made for their own lengths."""
     warmup, steps = stage.config.optimizer.warmup_steps, len(stage.steps)
     if warmup <= MUCH_WARMUP * steps:
         return ""

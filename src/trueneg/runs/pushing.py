@@ -1,4 +1,4 @@
-"""``push``: a run's model to a repository of the Hugging Face hub, and what it kept as revisions of that."""
+"""``push``: a run's model to a repository of the Hugging Face hub, and its kept steps as revisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueneg.runs.exporting import export
 from trueneg.training.folder import kept_models
 
 MAIN = "main"
-"""The revision that is loaded where none is named."""
+"""The revision that is loaded by default."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Pushed:
     repository: str
     revision: str
     step: int | None
-    """Of a run; None for its last model."""
+    """Step of the run; None for its last model."""
     commit: str
-    """Address of the commit."""
+    """URL of the commit."""
 
     @property
     def load(self) -> str:
-        """A line of Python."""
+        """Line of Python that loads it."""
         named = "" if self.revision == MAIN else f', revision="{self.revision}"'
         return f'AutoModel.from_pretrained("{self.repository}"{named})'
 
@@ -44,21 +44,21 @@ def push(
     private: bool = False,
     overwrite: bool = False,
 ) -> list[Pushed]:
-    """Write a checkpoint into a repository of the hub, which is made if it is not there.
+    """Upload a checkpoint to a repository of the hub, which is created if it does not exist.
 
-    Without ``steps`` and ``kept`` it is the run's ``hf/``, or the folder, on ``main``. A step is a revision
-    ``step-N``, which holds that model and nothing else. The token is the one of ``hf auth login``, or ``HF_TOKEN``.
+    Without ``steps`` and ``kept``, the run's ``hf/``, or the folder, is written to ``main``. A step is written to a
+    revision ``step-N`` that holds only that model. The token is that of ``hf auth login``, or ``HF_TOKEN``.
 
     Args:
         checkpoint: A run's folder or a Hugging Face folder.
         repository: ``OWNER/NAME``.
         steps: Steps that a run kept, or has a checkpoint of.
-        kept: All steps that it kept (``train.keep_at``, ``train.keep_every``).
-        private: Make the repository a private one, if it is made.
-        overwrite: Write revisions that are there already anew.
+        kept: Write all steps that it kept (``train.keep_at``, ``train.keep_every``).
+        private: Make the repository private if it is created.
+        overwrite: Overwrite existing revisions.
 
     Raises:
-        ConfigError: for steps of what is no run, none that are kept, or a revision that exists.
+        ConfigError: for steps of something other than a run, a run that kept none, or a revision that exists.
         ModelError: if there is no model, or the hub refuses.
     """
     from huggingface_hub import HfApi
@@ -81,7 +81,7 @@ def push(
             return [_write(api, repository, known, step, folder) for step, folder in folders.items()]
         except ConfigError:
             raise
-        except Exception as error:  # the library's own kinds, and those of its HTTP library of the day
+        except Exception as error:  # the library's own exceptions, and those of its current HTTP library
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ModelError(
                 f"the hub does not take '{repository}': {reason}; what is needed is a name OWNER/NAME, a token that "
@@ -107,7 +107,7 @@ def _write(api: object, repository: str, known: set[str], step: int | None, fold
         folder_path=folder,
         revision=revision,
         commit_message=message,
-        # A revision begins as a copy of another: of that nothing is to stay.
+        # A new branch starts as a copy of another, whose files are removed.
         delete_patterns="*",
     )
     return Pushed(repository, revision, step, str(done.commit_url))

@@ -1,4 +1,4 @@
-"""What a run says of its sources: shares and epochs before it begins, and what became of each when it ends."""
+"""Reports on a run's corpora: shares and epochs before it begins, and the outcome for each when it ends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trueneg.errors import TruenegWarning
 from trueneg.reporting.mixtures import changes
 
 MANY_EPOCHS = 4.0
-"""Up to so many, repeated text is nearly as good as new (Muennighoff et al. 2023, language models of one direction)."""
+"""Up to this many, repeated text is nearly as good as new (Muennighoff et al. 2023, for causal language models)."""
 
 
 def table_of(rows: NumberedRows, num_rows: int) -> list[str]:
-    """Say what share each source of a mixture has of so many rows, and how often it is read; nothing for one corpus."""
+    """Report each source's share of this many rows, and how often it is read; empty for a single corpus."""
     if not isinstance(rows, MixedRows):
         return []
     epochs = rows.epochs(num_rows)
@@ -30,7 +30,7 @@ def table_of(rows: NumberedRows, num_rows: int) -> list[str]:
 
 
 def warn_of_repetition(rows: NumberedRows, config: PretrainConfig, num_rows: int) -> None:
-    """Say which sources of a mixture will be read many times in so many rows."""
+    """Warn of sources of a mixture that are read many times in this many rows."""
     epochs = rows.epochs(num_rows)
     often = {name: value for name, value in epochs.items() if value > MANY_EPOCHS}
     if isinstance(rows, MixedRows) and often and not config.corpus.max_epochs:
@@ -44,10 +44,10 @@ def warn_of_repetition(rows: NumberedRows, config: PretrainConfig, num_rows: int
 
 
 def ending_of(rows: NumberedRows, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what became of each source: its share, and its held-out loss before and after; nothing for one corpus.
+    """Report each source's share, and its held-out loss before and after; empty for a single corpus.
 
     Args:
-        rows: What was read.
+        rows: Rows of the run.
         records: Of ``metrics.jsonl``.
     """
     trained = [record for record in records if record["kind"] == "train"]

@@ -1,4 +1,4 @@
-"""Stages as a run has them: put together of a file and settings, looked at before they come, and compared on resume."""
+"""Stages of a run: assembled from a file and settings, checked before training, and compared on resume."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PREFIX = "stages."
 
 
 def apart(settings: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part the settings of a run from those of its stages, ``stages.NAME.KEY=VALUE``."""
+    """Separate the settings of a run from those of its stages, ``stages.NAME.KEY=VALUE``."""
     of_stages = [setting for setting in settings if setting.strip().startswith(PREFIX)]
     return [setting for setting in settings if setting not in of_stages], of_stages
 
@@ -51,16 +51,16 @@ def staged(
     settings: Sequence[str],
     of_stages: Sequence[str],
 ) -> PretrainConfig:
-    """Give a configuration its stages.
+    """Add stages to a configuration.
 
     Args:
         config: With ``settings`` applied, and the stages of its preset.
-        stages: A file of stages, or stages, instead of those.
-        settings: Of the run.
-        of_stages: ``stages.NAME.KEY=VALUE``.
+        stages: A file of stages, or stages, which replace the preset's.
+        settings: Settings of the run.
+        of_stages: Settings ``stages.NAME.KEY=VALUE``.
 
     Raises:
-        ConfigError: for stages that cannot be, and for a setting that every stage sets itself.
+        ConfigError: for invalid stages, and for a setting that every stage overrides.
     """
     wanted = config.train.steps
     if isinstance(stages, str | Path):
@@ -87,11 +87,11 @@ def staged(
 
 
 def begun_stages(config: PretrainConfig, step: int) -> Mapping[str, Any]:
-    """Stages that have taken a step, by name, each as the configuration of a run of its own.
+    """Stages in which at least one step was taken, by name, each as the configuration of a separate run.
 
     Args:
         config: The run's.
-        step: How many steps are done.
+        step: Number of steps done.
     """
     return {
         stage.name: replace(stage.config, stages=(), train=replace(stage.config.train, steps=len(stage.steps)))
@@ -101,11 +101,11 @@ def begun_stages(config: PretrainConfig, step: int) -> Mapping[str, Any]:
 
 
 def check_places(before: PretrainConfig, now: PretrainConfig, where: Path) -> None:
-    """Refuse to resume where a stage would begin at another row than it was to: its corpus moved without the run's.
+    """Refuse to resume if a stage would begin at another row than planned: its corpus moved without the run's.
 
     Args:
-        before: The run's, as its checkpoint has it.
-        now: The one to resume with.
+        before: Configuration in the run's checkpoint.
+        now: Configuration to resume with.
         where: The run's folder.
 
     Raises:
@@ -130,13 +130,13 @@ def check_ahead(
     *,
     verify: bool = True,
 ) -> None:
-    """Find what would stop a stage before the ones before it are trained.
+    """Find errors in later stages before earlier ones are trained.
 
     Args:
-        stages: Those to come.
+        stages: Stages to check.
         model: Of the run.
         tokenizer: Of the first stage's corpus.
-        processes: Who shares a step.
+        processes: Those that share a step.
         verify: Compare files of corpora with their checksums.
 
     Raises:
@@ -159,7 +159,7 @@ def check_ahead(
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
-    """Make a table of what ``describe_stages`` says."""
+    """Make a table of what ``describe_stages`` yields."""
     shown = {"stage": "stage", "steps": "steps", "tokens": "tokens", "rows": "rows a step", "length": "length"}
     shown |= {"masked": "masked", "learning_rate": "learning rate", "schedule": "schedule", "corpus": "corpus"}
     texts = ("stage", "schedule", "corpus")

@@ -2,12 +2,12 @@
 
 A folder of results after a sweep of two learning rates::
 
-    OUT/sweep/optimizer.learning_rate=1e-05/TASK/seed-N/    every combination's results, a folder of results like any
+    OUT/sweep/optimizer.learning_rate=1e-05/TASK/seed-N/    results of each combination, in the usual layout
     OUT/sweep/optimizer.learning_rate=2e-05/TASK/seed-N/
-    OUT/TASK/seed-N/                                        those of the selected one, with how it was selected
-    OUT/TASK/selection.json                                 all figures that it was selected by
+    OUT/TASK/seed-N/                                        results of the selected one, and how it was selected
+    OUT/TASK/selection.json                                 all scores that the selection is based on
 
-What reads ``OUT`` finds the selected results only.
+Commands that read ``OUT`` find only the selected results.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _NOT_SWEPT = {
         "combinations would be selected by figures on other examples",
     ),
 }
-"""Options that no sweep is over, and why."""
+"""Options that cannot be swept, and why."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class Combination:
     """One combination of the swept options' values, for one task."""
 
     settings: dict[str, Any]
-    """Dotted names to values."""
+    """Values by dotted name."""
     folder: str
-    """Its results, below the sweep's ``--out``."""
+    """Folder of its results, relative to the sweep's ``--out``."""
     by_seed: dict[int, float]
-    """The figure that is selected by."""
+    """Selection score of each seed."""
     mean: float
-    """Over the seeds."""
+    """Mean over the seeds."""
     results: dict[str, dict[int, dict[str, float]]] = field(default_factory=dict)
     """All metrics, by split and seed."""
 
@@ -91,28 +91,28 @@ class Selection:
     """``held-out``, for a part of the training examples, or the name of a split."""
     metric: str
     rule: str
-    """In words."""
+    """The selection rule in words."""
     seeds: list[int]
     combinations: list[Combination]
     selected: int
-    """Number of the combination with the highest mean; the first, of equals."""
+    """Index of the combination with the highest mean; the first in case of ties."""
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep came to."""
+    """Outcome of a sweep."""
 
     runs: list[Finetuned]
-    """The selected ones of each task; the last is unfinished if the sweep stopped early."""
+    """The selected runs of each task; the last one is unfinished if the sweep stopped early."""
     selections: list[Selection]
 
 
 def read_sweep(sweeps: Sequence[str]) -> list[list[str]]:
-    """Read ``name=value,value`` into all combinations, each as ``name=value`` settings.
+    """Expand ``name=value,value`` into all combinations, each as ``name=value`` settings.
 
     Raises:
-        ConfigError: for an unknown option, with the closest name, one that no sweep is over, or too few values.
+        ConfigError: for an unknown option (suggesting the closest name), one that cannot be swept, or too few values.
 
     Example:
         >>> read_sweep(["learning_rate=1e-5,2e-5", "epochs=3,10"])[1]
@@ -152,33 +152,33 @@ def sweep(
     resume: bool = False,
     quiet: bool = False,
 ) -> Swept:
-    """Fine-tune with every combination of some options' values and every seed, and select one combination a task.
+    """Fine-tune with every combination of some options' values and every seed, and select one combination per task.
 
-    The one with the highest mean of the task's primary metric over seeds is selected, on what ``select_on`` says:
+    The one with the highest mean of the task's primary metric over seeds is selected, evaluated on ``select_on``:
 
-    - ``held-out``: a part of the training examples (``valid_fraction``) that no combination trains on, drawn by the
+    - ``held-out``: a part of the training examples (``valid_fraction``) that no combination trains on, drawn with the
       seed and so the same for all combinations;
-    - ``dev``: the first of the task's validation splits. Figures on it are then too high;
-    - ``contrast-set:FOLDER``: the revised examples of the task's contrast set, by accuracy, as CLINE's §4.3 does. That
-      is selecting on the test set.
+    - ``dev``: the first of the task's validation splits. Scores on it are then too high;
+    - ``contrast-set:FOLDER``: the revised examples of the task's contrast set, by accuracy, as in CLINE's §4.3. This
+      is selection on the test set.
 
-    Results say which (``selection``), and so does every table of them. What has finished is not trained again.
+    Results and all tables of them state which was used (``selection``). Finished runs are not trained again.
 
     Args:
         start_from: A run folder, a Hugging Face folder or a hub name.
         tasks: As ``tasks.tasks_named`` reads them.
-        sweeps: ``name=value,value``; of several, every combination.
+        sweeps: ``name=value,value``; several give every combination.
         out: The folder of results.
-        seeds: The runs' ``train.seed``; those that the selection in ``out`` has already are kept.
-        preset: One of ``finetune_presets``; by default the one of the encoder's kind.
+        seeds: Values of ``train.seed``; those of an existing selection in ``out`` are added.
+        preset: One of ``finetune_presets``; by default the one for the encoder's architecture.
         settings: ``key=value``, the same for all combinations.
         select_on: See above.
         resume: Continue an unfinished run; start if there is none.
         quiet: Show no progress.
 
     Raises:
-        ConfigError: before anything is trained, for an option that does not exist, a value of another type, or a folder
-            of results that no sweep made.
+        ConfigError: before anything is trained, for an unknown option, a value of another type, or a folder of results
+            that no sweep made.
         TruenegError: for anything else a user can fix; see the message.
     """
     kind, _, place = select_on.partition(":")
@@ -190,7 +190,7 @@ def sweep(
     if twice := [name for name in names if name in fixed]:
         raise ConfigError(f"{twice[0]} is set and swept: leave one of them out")
     given = [*settings, *(["hold_out=true"] if kind == HELD_OUT else [])]
-    # By task: every combination's configuration.
+    # For each task, the configurations of all combinations.
     per_combination = [configure_tasks(start_from, tasks, preset=preset, settings=[*given, *one]) for one in swept]
     combined = list(zip(*per_combination, strict=True))
     for configs in combined:
@@ -212,7 +212,7 @@ class _Task:
     """One task's part of a sweep.
 
     Raises:
-        ConfigError: for what would stop it later.
+        ConfigError: for errors that would stop it later.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class _Task:
         published = [_labelled_run(run, self.target, config, selected) for run in runs]
         if int(os.environ.get("RANK", "0")) == 0:
             self.target.mkdir(parents=True, exist_ok=True)
-            write_json(self.target / SELECTION, asdict(selected))  # first: a kill below is made good by the same again
+            write_json(self.target / SELECTION, asdict(selected))  # first: running again recovers from a kill below
             for run, shown in zip(runs, published, strict=True):
                 _publish(run.folder, shown.folder, config, selected)
         return published, selected
@@ -282,7 +282,7 @@ class _Task:
         return Selection(self.name, on, metric, rule, seeds, combinations, means.index(max(means)))
 
     def _figure(self, run: Finetuned) -> tuple[str, str, float]:
-        """What a run is selected by: where, by which metric, and the figure."""
+        """Score by which a run is selected: the split, the metric, and its value."""
         split, result = next(iter(run.results.items()))
         if self.kind == HELD_OUT:
             return HELD_OUT, result.primary, float(result.train["held_out"]["metrics"][result.primary])
@@ -296,10 +296,10 @@ class _Task:
 
 
 def _publish(source: Path, target: Path, config: FinetuneConfig, selected: Selection) -> None:
-    """Put a run's folder where results are looked for, its results saying how it was selected.
+    """Publish a run's folder as selected results, with a note in its results of how it was selected.
 
-    The same run, if it is there, stays: it may have been evaluated and attacked since. Files are linked, not copied,
-    where the disk can.
+    If the same run is already there, it stays, as it may have been evaluated and attacked since. Files are hard-linked
+    if possible, else copied.
     """
     is_same = target.is_dir() and (target / CONFIG).read_bytes() == (source / CONFIG).read_bytes()
     if is_same and {path.name for path in target.iterdir()} >= {path.name for path in source.iterdir()}:
@@ -334,7 +334,7 @@ def _labelled_run(run: Finetuned, target: Path, config: FinetuneConfig, selected
 
 
 def _labelled(result: Result, config: FinetuneConfig, selected: Selection) -> Result:
-    """Say in a result how its model was selected."""
+    """Record in a result how its model was selected."""
     swept = {
         "on": selected.on,
         "metric": selected.metric,
@@ -352,13 +352,13 @@ def read_selection(folder: str | Path) -> Selection:
         folder: ``<out>/<task>``.
 
     Raises:
-        TaskError: if no sweep selected them, or the file is damaged or of another version.
+        TaskError: if no sweep selected them, or the file is damaged or has another version.
     """
     return read_versioned(Selection, Path(folder) / SELECTION, SCHEMA, TaskError, "run the same sweep again")
 
 
 def _folder(values: Mapping[str, Any]) -> str:
-    """Name a combination's folder by its values, however they were written.
+    """Name a combination's folder by its values, independent of how they were written.
 
     Example:
         >>> _folder({"optimizer.learning_rate": 0.00002, "epochs": 3.0})

@@ -1,4 +1,4 @@
-"""Tasks, one family a file."""
+"""Tasks, one family per file."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ FAMILIES = Registry(
     },
     about=ABOUT,
 )
-"""First part of a task's name, or all of it, to its class, a ``Task``."""
+"""A task's name, or the first part of it, to its ``Task`` class."""
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "glue": tuple(f"glue/{name}" for name in ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")),
 }
-"""Name to the tasks that it stands for. GLUE without WNLI and the diagnostic set, as both papers have it."""
+"""Name of a group to its tasks. GLUE is without WNLI and the diagnostic set, as in both papers."""
 
 
 def tasks_named(names: str) -> list[str]:
-    """Return the tasks that ``--task`` names: one, several with commas between them, or a group's.
+    """Return the tasks that ``--task`` names: one, several separated by commas, or a group's.
 
     Raises:
         ConfigError: for a task that does not exist, naming the closest one, or that is named twice.
@@ -79,12 +79,12 @@ def tasks_named(names: str) -> list[str]:
 
 
 def known_tasks() -> list[str]:
-    """Return the names of all tasks, those of plugins among them; families such as ``glue`` are not tasks."""
+    """Return the names of all tasks, including those of plugins; families such as ``glue`` are not tasks."""
     return [name for name in FAMILIES.known() if name in ABOUT or name not in FAMILIES.builtin]
 
 
 def task_class(name: str) -> type[Task[Any]]:
-    """Find the class of a task, which says what is known without data: the kind of its examples, the preset family.
+    """Return the class of a task, which has what is known without data: the kind of its examples, the preset family.
 
     Raises:
         ConfigError: for a task that does not exist, naming the closest one.
@@ -100,7 +100,7 @@ def make_task(options: TaskConfig, labels: Sequence[str] | None = None) -> Task[
 
     Args:
         options: Name, data and columns.
-        labels: Those of a model that exists already; then one's own data needs no training split.
+        labels: Labels of an existing model; then your own data needs no training split.
 
     Raises:
         ConfigError: for an unknown name, or no data.

@@ -1,4 +1,4 @@
-"""The six tasks that CLINE is fine-tuned on (Wang et al. 2021, §4.2), read from the files they were released as.
+"""The six tasks that CLINE is fine-tuned on (Wang et al. 2021, §4.2), read from the released files.
 
 =============  ====================================  =============================================================
 task           looked for in ``--data``              files
@@ -11,12 +11,12 @@ ag             ``ag_news_csv/``                      ``<split>*.csv`` (Zhang et 
 mr             ``rt-polaritydata/``                  ``rt-polarity.{pos,neg}`` (Pang and Lee 2005)
 =============  ====================================  =============================================================
 
-All but perspectrum are read from the hub as well (``hub:stanfordnlp/imdb``, ``hub:stanfordnlp/snli``,
+All but perspectrum can also be read from the hub (``hub:stanfordnlp/imdb``, ``hub:stanfordnlp/snli``,
 ``hub:google/boolq``, ``hub:fancyzhx/ag_news``, ``hub:cornell-movie-review-data/rotten_tomatoes``), with its splits.
 
 Where no validation file was released (imdb, ag, mr), and for mr no test file either, a tenth of the training examples
-is set aside, the same for every seed of training. ``Split.counts`` says how many, how many a release has more than
-the files at hand (``missing_from_release``), and what is odd in them.
+is set aside, the same for every training seed. ``Split.counts`` has their number, the number of released examples that
+the files at hand lack (``missing_from_release``), and that of oddities.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trueneg.tasks.split import split_off
 from trueneg.tasks.text import TextColumns, TextExample, TextTask, examples_of, fingerprint, plain_review
 
 SET_ASIDE = 0.1
-"""Share of the training examples that makes a split which was not released."""
+"""Share of the training examples that serves as a split that was not released."""
 SET_ASIDE_SEED = 0
 
 _SENTIMENT = ("negative", "positive")
@@ -46,27 +46,27 @@ _SENTIMENT = ("negative", "positive")
 
 @dataclass(frozen=True)
 class ClineDataset:
-    """Where a task's files are, and what a release of them holds."""
+    """Where a task's files are, and what their release holds."""
 
     places: tuple[str, ...]
-    """Names its folder below the data folder may have."""
+    """Possible names of its folder below the data folder."""
     records: Callable[[Path, str], Records]
-    """Reads a split's rows, or all, of a place."""
+    """Reads the rows of a split, or all rows, from a folder."""
     columns: TextColumns
     labels: tuple[str, ...]
     """Class ``i`` is ``labels[i]``."""
     released: Mapping[str, int]
-    """Examples with a label of the official release, by the split they are read from."""
+    """Number of labelled examples in the official release, by the split they are read from."""
     hub: TextColumns | None = None
-    """The columns as the hub has them; None where it does not have the task."""
+    """The columns on the hub; None if it does not have the task."""
     hub_labels: tuple[str, ...] = ()
-    """The names of the same classes on the hub, where they are others."""
+    """The names of the same classes on the hub, if they differ."""
     set_aside: tuple[str, ...] = ()
     """Splits that are parts of the training examples."""
     dev_splits: tuple[str, ...] = ("dev", "test")
     undecided: str | None = None
     oddities: Mapping[str, str] = field(default_factory=dict)
-    """Name of a count to a regular expression: texts it is found in are kept as released, and counted."""
+    """Name of a count to a regular expression: texts that match are kept as released, and counted."""
 
 
 def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
@@ -79,7 +79,7 @@ def _place(name: str, dataset: ClineDataset, data: Path) -> Path:
 
 
 def _split_file(place: Path, split: str, suffix: str) -> Path:
-    """Find the file whose name has the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
+    """Find the file whose name contains the split's as a word: ``snli_1.0_dev.jsonl``, ``train.subset1886.jsonl``."""
     words = SPLIT_NAMES.get(split, (split,))
     files = [path for path in sorted(place.glob(f"*{suffix}")) if {*re.split(r"[-_.]", path.stem)} & {*words}]
     if not files:
@@ -171,7 +171,7 @@ def _mr(place: Path, split: str) -> Records:
         num_latin += is_latin
         lines = [line.strip() for line in text.split("\n")]
         rows += [(n, (f"{side}/{n}", line, label)) if line else (n, ("", "", "")) for n, line in enumerate(lines, 1)]
-        # What ends the last line is no line.
+        # The last newline starts no line.
         rows = rows[:-1] if not lines[-1] else rows
     records = as_records(place, ("key", "text", "label"), rows)
     return replace(records, counts={**records.counts, "latin1_files": num_latin})
@@ -212,11 +212,11 @@ class ClineTask(TextTask):
     """One of CLINE's tasks. The metric of all of them is accuracy.
 
     Originals of the validation and test contrast sets next to its files are not trained on, and are counted as
-    ``in_contrast_set``: all those of IMDb come from the reviews for training.
+    ``in_contrast_set``: those of IMDb all come from its training reviews.
 
     Args:
-        name: In ``CLINE``.
-        data: A folder that holds what the task is looked for in, or that itself; or ``hub:NAME``.
+        name: Name of the task in ``CLINE``.
+        data: The task's folder, or one that contains it; or ``hub:NAME``.
 
     Attributes:
         place: Folder that is read; None for a hub dataset.
@@ -251,7 +251,7 @@ class ClineTask(TextTask):
 
     @classmethod
     def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
-        """Make the task that a name of ``CLINE`` names; its labels are known."""
+        """Make the task of ``CLINE`` with this name; its labels are fixed."""
         return cls(options.name, options.data)
 
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
@@ -278,7 +278,7 @@ class ClineTask(TextTask):
         return replace(whole, examples=examples, counts={name: number for name, number in counts.items() if number > 0})
 
     def released(self, split: str) -> Sequence[TextExample]:
-        """Read all usable examples of a split as it was released, those of ``left_out`` among them."""
+        """Read all usable examples of a split as it was released, including those of ``left_out``."""
         return self._released(split, split).examples
 
     def _released(self, split: str, source: str) -> Split[TextExample]:
@@ -296,7 +296,7 @@ class ClineTask(TextTask):
         return replace(example, text=plain_review(example.text)) if self.name == "imdb" else example
 
     def _part(self, rest: list[TextExample], split: str) -> list[TextExample]:
-        """Return what is left of the training examples after each set aside, or that which the split is."""
+        """Return the part set aside for the split, or what remains of the training examples after all such parts."""
         for name in self.set_aside:
             if len(rest) < 2:
                 raise TaskError(f"{self.name}: {self.data} has too few examples to set '{name}' aside: add more")

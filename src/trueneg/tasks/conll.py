@@ -1,4 +1,4 @@
-"""Words with tags in columns (CoNLL), tagging schemes, and the entities that tags mean."""
+"""CoNLL files (words and tags in columns), tagging schemes, and the entities that tags encode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXTENSIONS = (".conll", ".conllu", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".tr
 OUTSIDE = "O"
 
 Scheme = Literal["IOB1", "IOB2", "IOBES", "none"]
-"""How tags mark entities; ``none`` where each word has a tag of its own (parts of speech)."""
+"""How tags mark entities; ``none`` if each word has a tag of its own (parts of speech)."""
 
 _MARKED = re.compile(r"([BIESLUM])-(.+)")
 _BEGINS = frozenset("BSU")
@@ -31,33 +31,34 @@ class Sentence:
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
     line: int
-    """The first word's, from 1."""
+    """Line of the first word, from 1."""
 
 
 Entity = tuple[str, int, int]
-"""Kind, first word, word after the last."""
+"""Type, first word, word after the last."""
 
 
 def read_conll(
     path: Path, word_column: int | None = None, tag_column: int | None = None
 ) -> tuple[list[Sentence], dict[str, int]]:
-    """Read words and tags, one word a line, a blank line after each sentence.
+    """Read words and tags, one word per line, with a blank line after each sentence.
 
-    Columns are separated by tabs if the line has any, else by spaces. ``-DOCSTART-`` lines are no words, nor are
-    comments: lines that begin with ``# id `` (MultiCoNER's), or with ``#`` and have not as many columns as the words.
-    In ``.conllu`` neither ranges (``3-4``) nor empty nodes (``3.1``) are words.
+    Columns are separated by tabs if the line has any, else by spaces. ``-DOCSTART-`` lines are skipped, and so are
+    comments: ``# id …`` (MultiCoNER's), ``# newdoc``, ``# newpar``, ``# key = value``, and other lines that begin with
+    ``#`` if they have not as many columns as words.
+    In ``.conllu``, ranges (``3-4``) and empty nodes (``3.1``) are skipped, too.
 
     Args:
-        path: A file of one column is unlabelled.
-        word_column: From 0, or from -1 backwards; by default the first (the second of ``.conllu``).
-        tag_column: By default the last (the fourth of ``.conllu``, the universal part of speech).
+        path: A file with one column is unlabelled.
+        word_column: From 0, or from -1 backwards; by default the first (in ``.conllu`` the second).
+        tag_column: By default the last (in ``.conllu`` the fourth, the universal part of speech).
 
     Returns:
         The sentences, and counts of ``docstarts`` and ``comments``.
 
     Raises:
         TaskError: naming file and line: for a line of more or fewer columns than those before, an empty file, or a
-            column that is not there.
+            column that does not exist.
     """
     is_conllu = path.suffix.lower() == ".conllu"
     word_at = (1 if is_conllu else 0) if word_column is None else word_column
@@ -110,7 +111,7 @@ def read_conll(
 
 
 _COMMENT = re.compile(r"# (?:id |newdoc\b|newpar\b|\S+ = )(?!.*\t)")
-"""Of CoNLL-U and what is written like it, in files of any other columns, too."""
+"""Comments as in CoNLL-U, which other files may have as well."""
 
 
 def _columns(line: str) -> list[str]:
@@ -120,10 +121,10 @@ def _columns(line: str) -> list[str]:
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """Tell which scheme tags follow.
+    """Detect the tagging scheme.
 
-    ``IOBES`` (also as BILOU or BMES) marks ends; in ``IOB1`` a B is only between two entities of one kind; in
-    ``IOB2`` each entity has one. A file without any entity that begins with I is IOB2.
+    ``IOBES`` (also as BILOU or BMES) marks ends; in ``IOB1``, B only separates two adjacent entities of one type; in
+    ``IOB2``, each entity begins with B. A file without any entity that begins with I is IOB2.
 
     Raises:
         TaskError: naming the tag: if some are marked (``B-PER``) and others neither marked nor ``O``.
@@ -153,10 +154,10 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def to_iob2(tags: Sequence[str]) -> list[str]:
-    """Write a sentence's tags of any scheme so that each entity begins with B and goes on with I.
+    """Convert a sentence's tags from any scheme to IOB2: each entity begins with B and continues with I.
 
-    An entity begins where ``conlleval`` has it begin: at a B (or S, U), after an end (E, S, L, U), after ``O`` and
-    where the kind changes. So a stray I begins one.
+    Entities begin where they do in ``conlleval``: at a B (or S, U), after an end (E, S, L, U), after ``O`` and where
+    the type changes. So a stray I begins one.
 
     Example:
         >>> to_iob2(["I-PER", "I-PER", "B-PER", "O", "S-LOC", "B-ORG", "E-ORG"])
@@ -174,7 +175,7 @@ def to_iob2(tags: Sequence[str]) -> list[str]:
 
 
 def entities(tags: Sequence[str]) -> set[Entity]:
-    """Find the entities that a sentence's tags mean, of any scheme, valid or not, as ``conlleval`` finds them.
+    """Find the entities in a sentence's tags, of any scheme, valid or not, as ``conlleval`` does.
 
     Example:
         >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC", "I-PER"]))

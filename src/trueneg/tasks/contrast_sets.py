@@ -1,17 +1,17 @@
-"""Contrast sets: test examples, each with revisions that change little of the text and, mostly, the answer.
+"""Contrast sets: test examples with revisions that change little of the text but, mostly, the answer.
 
-Of the *originals* and the *revised* examples an accuracy is reported each, and how often a model is right throughout:
-of *pairs* (an original and one revision: what CLINE's figures for BoolQ and SNLI fit, Wang et al. 2021, Table 4) and of
-*groups* (an original and all its revisions: contrast consistency as Gardner et al. 2020, §2.4, define it).
+Accuracy is reported on the *originals* and on the *revised* examples, and how often a model is right throughout: on
+*pairs* (an original and one revision: this fits CLINE's figures for BoolQ and SNLI, Wang et al. 2021, Table 4) and on
+*groups* (an original and all its revisions: contrast consistency as defined by Gardner et al. 2020, §2.4).
 
 ============  ==============================================  ======================================================
 task          looked for in the data folder                   groups of the test set as released
 ============  ==============================================  ======================================================
-imdb          ``contrast-sets/IMDb/data/``, then              488 of a review and a revision
+imdb          ``contrast-sets/IMDb/data/``, then              488, each a review and a revision
               ``counterfactually-augmented-data/sentiment/``
 boolq         ``contrast-sets/BoolQ/``                        69 questions, 335 revisions (none for one question)
 perspectrum   ``contrast-sets/perspectrum/``                  217 claims with a perspective that takes a stance
-snli          ``counterfactually-augmented-data/NLI/``        400 of a pair of sentences and 4 revisions
+snli          ``counterfactually-augmented-data/NLI/``        400, each a pair of sentences and 4 revisions
 ============  ==============================================  ======================================================
 
 Sources: Gardner et al. 2020 (contrast-sets), Kaushik et al. 2020 (counterfactually-augmented-data).
@@ -40,7 +40,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ContrastSet:
-    """Original examples and their revisions; what belongs together has the same ``group``."""
+    """Original examples and their revisions; an original and its revisions have the same ``group``."""
 
     task: str
     """The task it belongs to."""
@@ -49,7 +49,7 @@ class ContrastSet:
     original: Split[TextExample]
     revised: Split[TextExample]
     clusters: Mapping[str, str] = field(default_factory=dict)
-    """Group to what a bootstrap draws as a whole, where that is more than the group: a claim with several
+    """Group to the larger cluster that a bootstrap draws as a whole, if there is one: a claim with several
     perspectives."""
 
     @property
@@ -59,7 +59,7 @@ class ContrastSet:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Sum of what was counted in both splits."""
+        """Sum of both splits' counts."""
         return dict(Counter(self.original.counts) + Counter(self.revised.counts))
 
 
@@ -82,19 +82,19 @@ def read_contrast_set(task: str, data: str | Path, split: str = "test") -> Contr
 
     Args:
         task: One of ``CONTRAST_SETS``.
-        data: A folder that holds the set's, or that folder. Of a folder that holds several sets, the first in the
+        data: The set's folder, or one that contains it. If it contains several of the task's sets, the first in the
             table above is read.
-        split: ``test``; of imdb and snli there is ``dev`` as well, and ``train`` of the counterfactual data.
+        split: ``test``; for imdb and snli also ``dev``, and ``train`` for the counterfactual data.
 
     Returns:
         All originals, and revisions with a label. Counts: ``unusable`` rows, left out (BoolQ's template and empty
-        revisions; perspectives without a stance); ``without_revision`` originals; revisions whose text is that of
-        their original but for case and punctuation (``unchanged_texts``), that have the original's label
-        (``same_labels``), or that come twice (``repeated``), all kept.
+        revisions; perspectives without a stance); ``without_revision`` originals; revisions whose text differs
+        from the original's at most in case and punctuation (``unchanged_texts``), that have the original's label
+        (``same_labels``), or that occur twice (``repeated``), all kept.
 
     Raises:
         ConfigError: for an unknown task.
-        TaskError: naming the file: if there is no set, or it is not as it was released.
+        TaskError: naming the file: if there is no set, or it is not as released.
     """
     if task not in CONTRAST_SETS:
         raise ConfigError(unknown_name("contrast set", task, CONTRAST_SETS))
@@ -114,7 +114,7 @@ def read_contrast_set(task: str, data: str | Path, split: str = "test") -> Contr
 
 
 def originals_next_to(task: str, place: Path) -> frozenset[str]:
-    """Collect the ``fingerprint``s of originals of a task's validation and test contrast sets next to its files."""
+    """Collect ``fingerprint``s of the originals in a task's validation and test contrast sets next to its files."""
     found: set[str] = set()
     for source, file, read in CONTRAST_SETS.get(task, ()):
         folder = place.parent / source
@@ -155,12 +155,12 @@ def _contrast_set(task: str, source: Path, split: str, rows: Sequence[_Row], cou
 
 
 def _splits(file: str) -> tuple[str, ...]:
-    """List the splits that files of a name can be of."""
+    """List the splits that a file name pattern covers."""
     return ("train", "dev", "test") if "{split}" in file else ("test",)
 
 
 def _find(data: Path, place: str, file: str) -> Path | None:
-    """Find the folder of a set's file, in ``data`` or any of the folders that its place goes through."""
+    """Find the folder of a set's file; ``data`` may be any of the folders on the way to it."""
     if data.is_file():
         return data.parent if data.name == file else None
     parts = PurePath(place).parts
@@ -178,7 +178,7 @@ _SENTIMENT = {"Negative": "negative", "Positive": "positive"}
 
 
 def _imdb(folder: Path, split: str) -> _Rows:
-    """Read two files of the same rows."""
+    """Read two files with corresponding rows."""
     files = [read_records(folder / f"{split}_{kind}.tsv", is_quoted=True) for kind in ("original", "contrast")]
     _same_rows(*files)
     sides = [_reviews(records) for records in files]
@@ -190,7 +190,7 @@ def _imdb(folder: Path, split: str) -> _Rows:
 
 
 def _paired_imdb(folder: Path, split: str) -> _Rows:
-    """Read one file in which an original and its revision have a number in common, the original first.
+    """Read one file in which an original and its revision share a number, the original first.
 
     (The files of originals and of revisions are not in the same order.)
     """
@@ -240,7 +240,7 @@ def _boolq(folder: Path, split: str) -> _Rows:
 
 
 def _perspectrum(folder: Path, split: str) -> _Rows:
-    """Read negated claims: the perspective stays. Perspectives on one claim are a cluster."""
+    """Read negated claims with unchanged perspectives. Perspectives on one claim form a cluster."""
     records = read_records(folder / "perspectrum_contrast_sets.csv")
     names = ("original_claim", "contrast_claim", "perspective", "original_stance_label", "contrast_stance_label")
     claim, other, perspective, stance, turned = (records.column(name) for name in names)
@@ -297,7 +297,7 @@ def _letters(text: str) -> str:
 
 
 def _same_rows(*files: Records) -> None:
-    """Check that rows at the same place belong together, which a row left out of one file would undo."""
+    """Check that rows at the same index belong together, which fails if a row was left out of one file."""
     if len({tuple(records.lines) for records in files}) > 1:
         sizes = " and ".join(f"{records.path} {len(records.rows)}" for records in files)
         raise TaskError(f"{sizes} rows, which have to be the same ones: get the files again")
@@ -316,4 +316,4 @@ CONTRAST_SETS: Mapping[str, Sequence[tuple[str, str, Callable[[Path, str], _Rows
     "perspectrum": (("contrast-sets/perspectrum", "perspectrum_contrast_sets.csv", _perspectrum),),
     "snli": (("counterfactually-augmented-data/NLI", "original/{split}.tsv", _snli),),
 }
-"""Task to where its sets lie, a file of each, and what reads it."""
+"""Task to its sets: a folder, a file in it, and the function that reads it."""

@@ -26,24 +26,24 @@ class GlueDataset:
     """Where a task's files are and what they hold. Quote characters in them are text."""
 
     folders: tuple[str, ...]
-    """Names its folder below the data folder may have, however they are cased and hyphenated."""
+    """Possible names of its folder below the data folder, ignoring case and hyphens."""
     header: tuple[str, ...]
-    """The official training file's; how a file without a header is read."""
+    """Header of the official training file, also used for files without a header."""
     columns: TextColumns
     hub: TextColumns
-    """The columns as the hub has them."""
+    """The columns on the hub."""
     labels: tuple[str, ...] = _BINARY
     """Class ``i`` is ``labels[i]``: in alphabetical order, which is the order of the official code (``MnliProcessor``
     and others), not that of the Hugging Face dataset (entailment, neutral, contradiction)."""
     hub_labels: tuple[str, ...] = ()
-    """The names of the same classes on the hub, where they are others."""
+    """The names of the same classes on the hub, if they differ."""
     metrics: tuple[str, ...] = ("accuracy",)
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Split to the names its file may have, where that is not ``<split>.tsv`` alone."""
+    """Split to the possible names of its file, if not only ``<split>.tsv``."""
     dev_splits: tuple[str, ...] = ("dev",)
     bounds: tuple[float, float] | None = None
     is_unordered: bool = False
-    """Whether the two texts mean the same in either order. ELECTRA trains on MRPC's and STS-B's in both."""
+    """Whether the order of the two texts does not matter. ELECTRA trains on MRPC's and STS-B's pairs in both orders."""
 
 
 def _pair(first: str, second: str, label: str = "label", key: str = "index") -> TextColumns:
@@ -69,7 +69,7 @@ GLUE: Mapping[str, GlueDataset] = {
         ("MRPC",), ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
         _pair("#1 String", "#2 String", "Quality"), _HUB_PAIR,
         hub_labels=("not_equivalent", "equivalent"), metrics=("accuracy", "f1"), is_unordered=True,
-        # The msr files are the originals: train holds dev as well, test has its labels.
+        # The msr files are the originals: train includes dev, and test has labels.
         files={"train": ("train.tsv", _MRPC_ORIGINAL), "test": ("test.tsv", "msr_paraphrase_test.txt")},
     ),
     "stsb": GlueDataset(
@@ -106,7 +106,7 @@ GLUE: Mapping[str, GlueDataset] = {
         files={"train": (), "test": ("diagnostic.tsv", "AX.tsv", "test.tsv")},
     ),
 }  # fmt: skip
-"""Name to task; ``ax`` is the diagnostic set, for a model of MNLI to predict. Test splits come without labels."""
+"""Name to task; ``ax`` is the diagnostic set, to be predicted by an MNLI model. Test splits have no labels."""
 
 _UNDECIDED = "-"
 """Gold label of MNLI pairs that annotators did not agree on."""
@@ -116,7 +116,7 @@ class GlueTask(TextTask):
     """One of GLUE's tasks.
 
     Args:
-        dataset: Its name in ``GLUE``.
+        dataset: Name of the task in ``GLUE``.
         data: The folder that holds ``CoLA/``, ``SST-2/``, …, or the task's files; or ``hub:nyu-mll/glue``, whose
             configuration is the task's name.
 
@@ -147,11 +147,11 @@ class GlueTask(TextTask):
 
     @classmethod
     def from_config(cls, options: TaskConfig, labels: Sequence[str] | None = None) -> Self:
-        """Make the task that ``glue/<name>`` names; its labels are known."""
+        """Make the task named ``glue/<name>``; its labels are fixed."""
         return cls(options.name.removeprefix("glue/"), options.data)
 
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
-        """Read a split; any ``<split>.tsv`` of the same columns will do.
+        """Read a split; any ``<split>.tsv`` with the same columns can be read.
 
         Raises:
             TaskError: as ``Task.read``; up to 1 % of malformed lines are left out and counted.
@@ -173,7 +173,7 @@ class GlueTask(TextTask):
         return found
 
     def _without_dev(self, records: Records) -> Records:
-        """Leave out the pairs of MRPC's dev.tsv, which the original training file holds as well."""
+        """Leave out the pairs of MRPC's dev.tsv, which the original training file also contains."""
         dev = self.folder / "dev.tsv"
         if Path(records.path).name != _MRPC_ORIGINAL or not dev.is_file():
             return records

@@ -16,15 +16,15 @@ PREFIX = "hub:"
 class Hub:
     """A Hugging Face dataset that any text task can read: ``--data hub:NAME`` or ``hub:NAME:CONFIGURATION``.
 
-    Splits have the names that files have: ``validation`` is ``dev``, MNLI's ``validation_matched`` ``dev_matched``.
+    Splits are named as for files: ``validation`` is ``dev``, MNLI's ``validation_matched`` ``dev_matched``.
 
     Args:
-        data: As after ``--data``. The name may be a local folder, of files or as ``save_to_disk`` writes it.
-        configuration: For a dataset that has several, where ``data`` names none; of a local folder the sub-folder of
-            this name is read, if there is one.
+        data: Value of ``--data``. The name may be a local folder, of files or written by ``save_to_disk``.
+        configuration: Configuration to read if ``data`` names none; in a local folder, the sub-folder of this name, if
+            there is one.
 
     Attributes:
-        splits: Name of each split to the dataset's name of it.
+        splits: Name of each split to the dataset's name for it.
 
     Raises:
         TaskError: if the dataset cannot be loaded, or two of its splits mean the same.
@@ -43,23 +43,23 @@ class Hub:
             self.splits[split] = given
 
     def rows(self, split: str) -> Any:
-        """Return a split's rows, as ``datasets`` has them.
+        """Return a split's rows, as ``datasets`` returns them.
 
         Raises:
-            TaskError: naming the splits there are.
+            TaskError: naming the available splits.
         """
         if split not in self.splits:
             raise TaskError(f"{self.data}: {unknown_name('split', split, self.splits)}")
         return self._dataset[self.splits[split]]
 
     def records(self, split: str) -> Records:
-        """Read a split's rows as text; columns that are neither text, numbers nor truths are left out.
+        """Read a split's rows as text; columns other than text, numbers or booleans are left out.
 
-        Classes that the dataset names have their names. A class of -1 is ``WITHHELD``; a column that has nothing but -1
-        is empty, as the labels of a test split.
+        Classes are given by the dataset's names for them. A class of -1 is ``WITHHELD``; a column with nothing but -1
+        is empty, such as the labels of a test split.
 
         Raises:
-            TaskError: naming the splits there are.
+            TaskError: naming the available splits.
         """
         from datasets import ClassLabel, Value
 
@@ -84,7 +84,7 @@ def open_hub(data: str | Path, configuration: str = "") -> Hub | None:
 
 
 def as_articles(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Nest questions with their contexts, as the hub has SQuAD, the way SQuAD's files are nested.
+    """Nest SQuAD's flat rows on the hub (a question with its context) as in SQuAD's files.
 
     Example:
         >>> question = {"id": "q", "question": "Who?", "answers": {"text": ["I"], "answer_start": [0]}}
@@ -96,7 +96,7 @@ def as_articles(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         question = {name: row[name] for name in ("id", "question") if name in row}
         answers = row.get("answers")
-        if isinstance(answers, Mapping):  # a list of texts, and one of places
+        if isinstance(answers, Mapping):  # a list of texts, and one of offsets
             names = list(answers)
             answers = [dict(zip(names, values, strict=True)) for values in zip(*answers.values(), strict=True)]
         if answers is not None:

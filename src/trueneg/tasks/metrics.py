@@ -1,9 +1,10 @@
-"""Metrics of predictions: shares in [0, 1] and correlations in [-1, 1], higher is better unless they say otherwise.
+"""Metrics of predictions: shares in [0, 1] and correlations in [-1, 1], higher is better unless stated otherwise.
 
-A metric reads columns of predictions and weighs each example, so that one formula gives a task's figure (all weights
-one) and those of thousands of bootstrap samples at once (how often each example was drawn); SciPy and scikit-learn, to
-which tests hold them, measure one sample at a time. What is undefined, a correlation with a constant or a share of
-nothing, is 0, as in scikit-learn's MCC and F1 and as GLUE counts a model that predicts the same for everything.
+A metric reads columns of predictions and weights each example, so that one formula computes a task's score (all weights
+one) and those of thousands of bootstrap samples at once (how often each example was drawn); SciPy and scikit-learn,
+which the tests compare with, compute one sample at a time. Undefined values, such as a correlation with a constant or a
+ratio with denominator zero, are 0, as in scikit-learn's MCC and F1 and as GLUE counts a model that predicts the same
+for everything.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of many examples, and each example's own score.
+    """A metric of many examples, and each example's own score.
 
     Example:
         >>> METRICS["accuracy"]({"gold": np.array([1, 0, 1, 1]), "predicted": np.array([1, 0, 0, 1])})
@@ -35,26 +36,26 @@ class Metric:
     columns: tuple[str, ...]
     """Columns that it reads."""
     formula: Callable[[Columns, Floats], Floats]
-    """Columns ``[examples]`` and weights ``[samples, examples]`` to figures ``[samples]``."""
+    """Maps columns ``[examples]`` and weights ``[samples, examples]`` to values ``[samples]``."""
     score: Callable[[Columns], Floats]
     """For sign tests: a number per example, ``[examples]``, higher for the better prediction."""
     takes_words: bool = False
-    """Whether its columns may hold labels in words; else numbers."""
+    """Whether its columns may hold labels as text; otherwise numbers only."""
     less_is_better: bool = False
 
     def __call__(self, columns: Columns) -> float:
-        """Measure all examples.
+        """Compute the metric of all examples.
 
         Raises:
-            TaskError: for no examples, a column that is not there, or numbers that are not finite.
+            TaskError: for no examples, a missing column, or numbers that are not finite.
         """
         return float(self.weighted(columns, np.ones((1, len(self._checked(columns)))))[0])
 
     def weighted(self, columns: Columns, weights: NDArray[np.number[Any]]) -> Floats:
-        """Measure samples, ``[samples]``, in which example ``i`` comes ``weights[:, i]`` times.
+        """Compute the metric of samples in which example ``i`` occurs ``weights[:, i]`` times: ``[samples]``.
 
         Raises:
-            TaskError: as when it is called.
+            TaskError: as ``__call__``.
         """
         self._checked(columns)
         return self.formula(columns, np.asarray(weights, dtype=np.float64))
@@ -63,7 +64,7 @@ class Metric:
         """Score each prediction by itself, ``[examples]``: see ``score``.
 
         Raises:
-            TaskError: as when it is called.
+            TaskError: as ``__call__``.
         """
         self._checked(columns)
         return np.asarray(self.score(columns), dtype=np.float64)
@@ -82,7 +83,7 @@ class Metric:
 
 
 def _share(over: Floats, under: Floats) -> Floats:
-    """Divide, giving 0 where there is nothing to divide by."""
+    """Divide; 0 where the denominator is zero."""
     return np.divide(over, under, out=np.zeros_like(over), where=under > 0)
 
 
@@ -157,7 +158,7 @@ def _spearman(columns: Columns, weights: Floats) -> Floats:
 
 
 def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
-    """Rank values, with mean ``total / 2``: the weight below, plus half the weight of the same value."""
+    """Rank values, with mean ``total / 2``: the weight of lower values, plus half that of equal ones."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -170,14 +171,14 @@ def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
 
 
 def _standard(values: NDArray[Any]) -> Floats:
-    """Shift and scale, so that sums of squares lose no digits; zeros for a constant."""
+    """Shift and scale, so that sums of squares lose no precision; zeros for a constant."""
     numbers = np.asarray(values, dtype=np.float64)
     spread = float(np.ptp(numbers))
     return (numbers - numbers.mean()) / spread if spread else np.zeros_like(numbers)
 
 
 def _correlation(xx: Floats, yy: Floats, xy: Floats) -> Floats:
-    is_constant = (xx < 1e-14) | (yy < 1e-14)  # what rounding leaves of a constant
+    is_constant = (xx < 1e-14) | (yy < 1e-14)  # constant up to rounding
     correlation: Floats = np.where(is_constant, 0.0, xy / np.sqrt(np.where(is_constant, 1.0, xx * yy)))
     return np.clip(correlation, -1.0, 1.0)
 
@@ -188,7 +189,7 @@ def _span_f1(columns: Columns, weights: Floats) -> Floats:
 
 
 def _ratio(name: str, over: str, under: str) -> Metric:
-    """Make a metric of sums over all examples."""
+    """Make a ratio of sums over all examples."""
     return Metric(
         name,
         (over, under),
@@ -205,14 +206,14 @@ SUBSTITUTION_LEVELS: Mapping[str, Callable[[float], bool]] = {
     "acceptable": lambda share: share > 0.5,
     "conceivable": lambda share: share >= 0.1 - 1e-9,
 }
-"""Level to whether a substitute is right by the share of annotators that accept it, as in SWORDS (Lee et al. 2021)."""
+"""Level to whether a substitute accepted by a share of annotators is right, as in SWORDS (Lee et al. 2021)."""
 
 SUBSTITUTION_LISTS = ("lenient", "strict")
-"""Words that people judged, or all that a system gives."""
+"""Only words that people judged, or all words that a system gives."""
 
 
 def _f10(right: str, given: str, possible: str) -> Metric:
-    """Make F1 of the ten best words, of sums over all targets: ``2 right / (given + possible)``."""
+    """Make F1 of the ten best words, from sums over all targets: ``2 right / (given + possible)``."""
     return Metric(
         right.replace("num_", "f10_").removesuffix("_10"),
         (right, given, possible),
@@ -235,11 +236,10 @@ _SUBSTITUTION = [
 ]
 
 SUBSTITUTION_METRICS = tuple(metric.name for metric in _SUBSTITUTION)
-"""Of words that are written in a target's place: F10 and precision at 1, ``<figure>_<list>_<level>``."""
+"""Metrics of words predicted in a target's place: F10 and precision at 1, ``<metric>_<list>_<level>``."""
 
 GAP = "gap"
-"""Of the words that people judged, ranked by a model: generalized average precision, the mean over targets of which
-anybody accepts one."""
+"""Generalized average precision of the judged words, ranked by a model: the mean over targets with an accepted word."""
 
 _LABELS = ("gold", "predicted")
 
@@ -258,7 +258,7 @@ METRICS: Mapping[str, Metric] = {
             "span_f1",
             ("num_gold", "num_predicted", "num_right"),
             _span_f1,
-            # Spans too many or too few: an example's own F1 has no value where it has no spans.
+            # Minus the number of extra and missing spans: F1 is undefined for an example without spans.
             lambda columns: 2.0 * columns["num_right"] - columns["num_gold"] - columns["num_predicted"],
         ),
         _ratio("token_accuracy", "num_tokens_right", "num_tokens"),
@@ -284,8 +284,8 @@ METRICS: Mapping[str, Metric] = {
         _ratio(GAP, "gap", "has_gain"),
     )
 }
-"""By name. ``f1`` is of class 1; ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are means of the
-columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` are of sums over all examples ("micro"). Of contrast
-sets are groups and pairs that are right as a whole, originals, and revised examples; of attacks, figures on the same
-examples ``before`` and ``under_attack``, and ``attack_success_rate``: the share of the examples that were right before
-and are wrong after (TextAttack's definition). Of words in a target's place: ``SUBSTITUTION_METRICS`` and ``GAP``."""
+"""Metrics by name. ``f1`` is that of class 1, ``macro_f1`` the mean over classes; ``exact_match`` and ``squad_f1`` are
+means of the columns ``exact`` and ``f1``; ``span_f1`` and ``token_accuracy`` use sums over all examples ("micro"). For
+contrast sets: groups and pairs that are right as a whole, originals, and revised examples. For attacks: metrics on the
+same examples ``before`` and ``under_attack``, and ``attack_success_rate``, the share of the examples right before that
+are wrong after (TextAttack's definition). For words in a target's place: ``SUBSTITUTION_METRICS`` and ``GAP``."""

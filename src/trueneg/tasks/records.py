@@ -21,13 +21,13 @@ SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val", "eval", "testa"),
     "test": ("test", "testb"),
 }
-"""Split to what its file may be called (testa and testb: CoNLL-2003)."""
+"""Split to the names that its file may have (testa and testb: CoNLL-2003)."""
 
 MALFORMED_SHARE = 0.01
-"""Share of a file's lines up to which malformed ones are left out and counted; beyond it the file is refused."""
+"""Maximum share of malformed lines in a file: they are left out and counted; with more, the file is refused."""
 
 WITHHELD = "\0"
-"""The cell of a label that a hub dataset does not have among ones that it has (-1 among named classes)."""
+"""Cell for a missing label in a hub column that has other labels (-1 among named classes)."""
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -38,20 +38,20 @@ class Records:
 
     path: Path | str
     names: tuple[str, ...]
-    """The columns'."""
+    """Names of the columns."""
     rows: Sequence[tuple[str, ...]]
     lines: Sequence[int]
-    """Where each row begins in its file, from 1."""
+    """Line at which each row begins in its file, from 1."""
     delimiter: str | None = None
-    """Between the cells of CSV or TSV."""
+    """Delimiter of CSV or TSV."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """``malformed_lines`` and ``blank_lines``, where there are any: they are no rows."""
+    """Number of ``malformed_lines`` and ``blank_lines``, if any: they are not in ``rows``."""
 
     def column(self, name: str) -> int:
-        """Find the number of a column.
+        """Return the index of a column.
 
         Raises:
-            TaskError: naming the file, what is there and the closest name.
+            TaskError: naming the file, its columns and the closest name.
         """
         if name not in self.names:
             raise TaskError(f"{self.path}: {unknown_name('column', name, self.names)}")
@@ -63,7 +63,7 @@ class Records:
 
 
 class Files:
-    """One's own data: a file, or a folder with a file for each split.
+    """Your own data: a file, or a folder with a file for each split.
 
     Args:
         data: See ``split_files``.
@@ -81,7 +81,7 @@ class Files:
         """Find the file of a split.
 
         Raises:
-            TaskError: naming the splits there are.
+            TaskError: naming the available splits.
         """
         if split not in self.splits:
             raise TaskError(f"--data {self.data}: {unknown_name('split', split, self.splits)}")
@@ -93,12 +93,12 @@ class Files:
 
 
 def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
-    """Tell which file is which split.
+    """Map splits to their files.
 
     Args:
         data: A folder or one file. A file's split is the last word of its stem (``train.csv``, ``imdb-train.csv``) or
-            its ending (``eng.train``), if in ``SPLIT_NAMES``; else ``train`` if it is the one file, else its stem.
-        extensions: That count, in lower case, with the dot.
+            its extension (``eng.train``), if in ``SPLIT_NAMES``; else ``train`` for a single file, or its stem.
+        extensions: Extensions to consider, in lower case, with the dot.
 
     Raises:
         TaskError: if there is no such file or folder, no file in it, or two for one split.
@@ -121,10 +121,10 @@ def split_files(data: Path, extensions: Sequence[str]) -> dict[str, Path]:
 
 
 def name_of(data: str) -> str:
-    """Name a task over one's own data: as the file without its ending, as the folder, or as the hub dataset.
+    """Name a task on your own data after the file without its extension, the folder, or the hub dataset.
 
     Raises:
-        TaskError: for a name that no folder of results can have, as of a file "...csv".
+        TaskError: for a name that a folder of results cannot have, as for a file "...csv".
 
     Example:
         >>> name_of("data/films.v2.csv"), name_of("hub:nyu-mll/glue:mrpc")
@@ -135,7 +135,7 @@ def name_of(data: str) -> str:
         name = "-".join(filter(None, (PurePath(dataset).name, configuration)))
     else:
         place = Path(data).resolve()
-        # Path.stem has been another for a name like "...csv" since Python 3.14.
+        # Path.stem of a name like "...csv" changed in Python 3.14.
         stem, _, _ = place.name.rpartition(".")
         name = place.name if place.is_dir() or not stem else stem
     if not name.strip("."):
@@ -144,7 +144,7 @@ def name_of(data: str) -> str:
 
 
 def listing(folder: Path, max_names: int = 12) -> str:
-    """Name what a folder holds, for a message."""
+    """List the contents of a folder, for a message."""
     names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     return (
         ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
@@ -155,16 +155,16 @@ def listing(folder: Path, max_names: int = 12) -> str:
 def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
     """Read a CSV, TSV, JSONL or Parquet file whose first line, or whose keys, name its columns.
 
-    CSV is separated by commas, or by what its first line has instead: semicolons, tabs or bars.
+    CSV is separated by commas, or by semicolons, tabs or bars if its first line has those instead.
 
     Args:
-        path: Its ending says what it is.
-        is_quoted: Whether a cell in quote characters is what is between them, as spreadsheets write it. By default so
-            in CSV, and in TSV if every cell that begins with a quote character is written so and one of them has a
-            doubled one inside; ``quoted_cells`` counts them then.
+        path: File, whose extension determines the format.
+        is_quoted: Whether quote characters around a cell are not part of its text, as spreadsheets write them. By
+            default True for CSV, and for TSV if every cell that begins with a quote character is well formed and one
+            of them contains a doubled quote; ``quoted_cells`` then counts them.
 
     Raises:
-        TaskError: naming file and line: for text that is not UTF-8, a file without rows, names that repeat, or more
+        TaskError: naming file and line: for text that is not UTF-8, a file without rows, repeated names, or more
             malformed lines than ``MALFORMED_SHARE``.
     """
     suffix = path.suffix.lower()
@@ -184,7 +184,7 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, line) of a file, without the ends of lines.
+    """Yield (number from 1, line) of a file, without line endings.
 
     Raises:
         TaskError: for a file that cannot be read or is not UTF-8.
@@ -199,7 +199,7 @@ def read_json(path: Path) -> Any:
     """Read a file of JSON.
 
     Raises:
-        TaskError: if it cannot be read, naming the line where it is torn.
+        TaskError: if it cannot be read, naming the line of the error.
     """
     return parse_json("\n".join(line for _, line in read_lines(path)), str(path), TaskError, "get the file again")
 
@@ -222,13 +222,13 @@ def as_records(
     """Keep the rows that have as many cells as there are names, and count the others.
 
     Args:
-        path: For messages.
-        names: Of the columns.
+        path: File, for messages.
+        names: Names of the columns.
         cells: (line number, cells) of each line.
-        delimiter: Between cells, where there is one.
+        delimiter: Delimiter, if there is one.
 
     Raises:
-        TaskError: naming file and line: for no rows, names that repeat, or too many malformed lines.
+        TaskError: naming file and line: for no rows, repeated names, or too many malformed lines.
     """
     if repeated := next((name for at, name in enumerate(names) if name in names[:at]), None):
         raise TaskError(f"{path}: two columns are called {repeated!r}: rename one")
@@ -250,7 +250,7 @@ def as_records(
 
 
 def cell(value: object) -> str | None:
-    """Write a JSON value as a cell; None for what is neither text, number, truth nor nothing.
+    """Write a JSON value as a cell; None for anything but text, numbers, booleans and null.
 
     Example:
         >>> [cell(value) for value in ("a", 1, 0.5, True, None, [1])]
@@ -262,7 +262,7 @@ def cell(value: object) -> str | None:
 
 
 def column_cells(values: Iterable[object], kind: str = "") -> list[str | None]:
-    """Write the values of a column as cells; of float32 (Arrow: float) and half by their shortest form.
+    """Write the values of a column as cells; float32 (Arrow: float) and half in their shortest form.
 
     Example:
         >>> column_cells([2.4000000953674316, None], "float32")
@@ -302,7 +302,7 @@ def _plain(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _num_quoted(path: Path) -> int:
-    """Cells of a TSV file in quote characters, if all that begin with one are well formed and one shows it inside."""
+    """Count quoted cells of a TSV file, if all that begin with a quote are well formed and one has a doubled quote."""
     quoted = [cell for _, row in _plain(path, "\t") for cell in row if cell.startswith('"')]
     is_shown = any('""' in cell[1:-1] for cell in quoted)
     return len(quoted) if is_shown and all(_QUOTED.fullmatch(cell) for cell in quoted) else 0
@@ -314,7 +314,7 @@ def _quoted(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]
 
 
 def _read_parquet(path: Path) -> Records:
-    """Rows of a Parquet file, counted from 1; columns that are no text, numbers or truths are left out."""
+    """Read a Parquet file, rows numbered from 1; columns other than text, numbers or booleans are left out."""
     import pyarrow
     import pyarrow.parquet
 
@@ -353,7 +353,7 @@ def _read_json_lines(path: Path) -> Records:
         raise TaskError(f"{path}: a JSON array: write one object a line (jq -c '.[]' FILE > {path.stem}.jsonl)")
     if len(broken) > MALFORMED_SHARE * num_lines:
         raise TaskError(f"{path}:{broken[0][0]}: {broken[0][1]}, and so in {len(broken)} of {num_lines} lines")
-    # What is a list or an object wherever it is something is no column; one that some rows lack has empty cells there.
+    # Keys whose values are all lists, objects or null are no columns; rows that lack a column have an empty cell there.
     there = {(name, type(value)) for _, row in rows for name, value in row.items()}
     are_nested = {name for name, kind in there if kind in (list, dict)}
     are_text = {name for name, kind in there if kind not in (list, dict, type(None))}

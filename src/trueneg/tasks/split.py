@@ -1,4 +1,4 @@
-"""Parts of labelled data, the same for the same seed, in which each label keeps its share."""
+"""Stratified parts of labelled data, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ E = TypeVar("E")
 
 
 def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]:
-    """Order examples so that every beginning of the order holds each label's share.
+    """Order examples so that every prefix of the order preserves each label's share.
 
-    Within a label the order is drawn; its ``k``-th example is at ``(k + 1/2) / n`` of the way, and the first of
-    each label before all others, so that a beginning as long as there are labels has all of them.
+    Within a label the order is random; its ``k``-th example is at ``(k + 1/2) / n`` of the way, and the first of
+    each label precedes all others, so that a prefix with as many examples as labels has all of them.
 
     Args:
-        labels: ``[examples]``; equal ones for examples that need no share.
+        labels: ``[examples]``; equal labels for no stratification.
         seed: Seed of the draw.
 
     Returns:
-        Numbers of all examples, ``[examples]``.
+        Indices of all examples, ``[examples]``.
 
     Example:
         >>> labels = ["a"] * 6 + ["b"] * 3
@@ -43,15 +43,15 @@ def stratified_order(labels: Sequence[Hashable], seed: int) -> NDArray[np.int64]
         members = drawn[label[drawn] == code]
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
         place[members[:1]] = 0.0
-    # Frequent labels first where places are equal, then as drawn: never as the file has them.
+    # Ties: frequent labels first, then in the drawn order, never in that of the file.
     return drawn[np.lexsort((-size[label[drawn]], place[drawn]))]
 
 
 def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArray[np.int64]:
-    """Choose ``num`` examples: the smaller choice of a seed is part of the larger one.
+    """Choose ``num`` examples; with the same seed, a smaller choice is part of a larger one.
 
     Returns:
-        Their numbers in ascending order, ``[min(num, examples)]``.
+        Their indices in ascending order, ``[min(num, examples)]``.
     """
     return np.sort(stratified_order(labels, seed)[:num])
 
@@ -59,7 +59,7 @@ def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArra
 def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split a validation part off.
 
-    What is split off has at least one example; what stays keeps one of each label, where there are enough.
+    It has at least one example; the rest keeps one of each label, if there are enough.
 
     Args:
         labels: ``[examples]``, two or more.
@@ -67,7 +67,7 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
         seed: Seed of the draw.
 
     Returns:
-        Numbers of what stays and of what is split off, each in ascending order.
+        Indices of the rest and of the validation part, each in ascending order.
 
     Raises:
         ConfigError: for a fraction that is not between 0 and 1.
@@ -81,25 +81,25 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
 
 @dataclass(frozen=True)
 class ValidationPart:
-    """A part of one's own training split that is ``dev`` where no validation split was given."""
+    """The part of a training split that serves as ``dev`` if no validation split was given."""
 
     fraction: float
     seed: int
 
     def __str__(self) -> str:
-        """Say it in a note."""
+        """Describe it in a note."""
         return f"{self.fraction:.0%} of the training split is set aside as 'dev' (seed {self.seed})"
 
     def of(self, whole: Split[E], labels: Sequence[Hashable], where: str) -> Split[E]:
-        """Keep what is set aside of a training split if it is read as ``dev``, else the rest.
+        """Return the part set aside of a training split if it is read as ``dev``, else the rest.
 
         Args:
             whole: All examples; ``in_other_part`` is added to its counts.
-            labels: Theirs, whose shares are kept.
+            labels: Their labels, whose shares are kept.
             where: The data, for a message.
 
         Raises:
-            TaskError: if there is but one example.
+            TaskError: if there is only one example.
         """
         if len(labels) < 2:
             raise TaskError(f"--data {where}: one example is too few to set a part aside: give a validation file")
@@ -111,10 +111,10 @@ class ValidationPart:
 def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: int) -> list[E]:
     """Keep a share of the training examples, and at least as many as the task has labels.
 
-    The 1 % of a seed is part of its 10 %, for tasks whose ``subset`` does what ``stratified_subset`` does.
+    With the same seed, 1 % is part of 10 %, for tasks whose ``subset`` behaves like ``stratified_subset``.
 
     Raises:
-        ConfigError: for a fraction that is not above 0 and up to 1.
+        ConfigError: for a fraction outside (0, 1].
     """
     if not 0 < fraction <= 1:
         raise ConfigError(f"train_fraction must be in (0, 1], got {fraction}")

@@ -1,4 +1,4 @@
-"""SQuAD: answer a question by a span of a paragraph, or say that it has none."""
+"""SQuAD: answer a question with a span of a paragraph, or predict that it has no answer."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _ARTICLE = re.compile(r"\b(a|an|the)\b")
 
 
 class SquadTask(Task[SquadExample]):
-    """SQuAD 1.1, where each question has an answer (Rajpurkar et al. 2016), or 2.0, where not (2018).
+    """SQuAD 1.1, where each question has an answer (Rajpurkar et al. 2016), or 2.0, where some have none (2018).
 
     Args:
         data: A folder with ``train-v1.1.json`` and ``dev-v1.1.json`` (or ``v2.0``), one file, which is ``dev``, or
             ``hub:rajpurkar/squad`` (``squad_v2``).
         version: One of ``VERSIONS``.
-        doc_stride: Tokens of the context from the start of a window to the start of the next.
+        doc_stride: Context tokens from the start of a window to the start of the next.
         max_query: Maximum number of tokens of a question.
         max_answer: Maximum number of tokens of an answer.
-        num_best: How many spans share the probability of a question's answer.
-        null_threshold: Version 2.0 says "no answer" where its score exceeds that of the best span by more than this;
-            to be chosen on other data than it is reported on.
+        num_best: Number of spans over which a question's answer probability is normalized.
+        null_threshold: Version 2.0 predicts "no answer" if its score exceeds that of the best span by more than this;
+            choose it on other data than you report.
 
     Raises:
         ConfigError: for an unknown version, or a number that is not positive.
@@ -90,7 +90,7 @@ class SquadTask(Task[SquadExample]):
 
     @property
     def num_outputs(self) -> int:
-        """Two for each token: being the start, and being the end."""
+        """Two logits per token: start and end."""
         return 2
 
     @property
@@ -99,7 +99,7 @@ class SquadTask(Task[SquadExample]):
         return self.version == "2.0"
 
     def read(self, split: str, *, is_whole: bool = False) -> Split[SquadExample]:
-        """Read ``<data>/<split>-v<version>.json``, or the one file as ``dev``; see ``squad_split`` for the counts."""
+        """Read ``<data>/<split>-v<version>.json``, or a single file as ``dev``; see ``squad_split`` for the counts."""
         if self.hub is not None:
             articles = as_articles(self.hub.rows(split))
             return squad_split(articles, str(self.data), split, with_impossible=self.has_impossible)
@@ -121,18 +121,18 @@ class SquadTask(Task[SquadExample]):
         return make_windows(examples, tokenizer, length, **sizes, is_training=is_training)
 
     def objective(self) -> SpanExtraction:
-        """Make the cross-entropies of start and end."""
+        """Make the objective: cross-entropies of start and end."""
         return SpanExtraction()
 
     def predictions(
         self, examples: Sequence[SquadExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
-        """Find the best span of each question, in the words of its context.
+        """Find the best span of each question, as text of its context.
 
         ``predicted`` is a text ("" for "no answer"), ``gold`` a list of texts; ``exact`` and ``f1`` in [0, 1] are the
-        best over these; ``is_missing`` says that nothing could be predicted (a context without text), which counts as
+        best over these; ``is_missing`` is True if nothing could be predicted (a context without text), which counts as
         wrong; ``probability`` is the best span's share among the ``num_best`` best, in version 2.0 with "no answer".
-        Version 2.0 adds ``is_impossible`` and ``null_odds``, the score of "no answer" less that of the best span (0 if
+        Version 2.0 adds ``is_impossible`` and ``null_odds``, the score of "no answer" minus that of the best span (0 if
         there is none).
         """
         assert isinstance(encoded, Windows), "encoded by another task"
@@ -159,10 +159,10 @@ class SquadTask(Task[SquadExample]):
         return predictions
 
     def subset(self, examples: Sequence[SquadExample], num: int, seed: int) -> list[SquadExample]:
-        """Choose questions, in their order, with the share of impossible ones kept.
+        """Choose questions, in their order, preserving the share of impossible ones.
 
-        Questions and not paragraphs: so many of them have more different contexts, and the number is met. With the same
-        seed a larger choice holds a smaller one, but for a question on either side where shares are rounded.
+        Questions are drawn, not paragraphs: they cover more contexts, and the number is exact. With the same seed, a
+        larger choice contains a smaller one, up to one question of each kind where shares are rounded.
         """
         if num >= len(examples):
             return list(examples)
@@ -182,9 +182,9 @@ def _share_of_first(scores: NDArray[np.float32], null: float) -> float:
 
 
 def normalized(text: str) -> str:
-    """Lower-case, remove ASCII punctuation, then articles that are whole words, then needless whitespace.
+    """Lower-case, remove ASCII punctuation, then articles that are whole words, then superfluous whitespace.
 
-    The order matters: a hyphen joins the words around it before articles are looked for.
+    The order matters: removing a hyphen joins the words around it before articles are searched for.
 
     Example:
         >>> normalized("The  Cat's  (a) pyjamas!")
@@ -196,18 +196,18 @@ def normalized(text: str) -> str:
 
 
 def best_scores(predicted: str | None, golds: Iterable[str], *, may_be_empty: bool = False) -> tuple[float, float]:
-    """Score an answer by exact match and F1 as SQuAD's own scripts do, each by the gold answer that it fits best.
+    """Score an answer by exact match and F1 as SQuAD's own scripts do, each against its best-matching gold answer.
 
     F1 is the harmonic mean of precision and recall of the words, each counted as often as it occurs.
 
     Args:
-        predicted: The model's; None where it gave no answer at all, which counts as wrong.
+        predicted: The model's answer; None if it gave none at all, which counts as wrong.
         golds: All answers that annotators gave.
         may_be_empty: Score as version 2.0 does: no gold answer means that "" is right, and gold answers that
-            normalize to nothing are not looked at.
+            normalize to nothing are ignored.
 
     Raises:
-        ValueError: if there are no gold answers and there must be.
+        ValueError: if there are no gold answers and ``may_be_empty`` is False.
 
     Example:
         >>> best_scores("Denver", ["the Broncos", "Denver Broncos"])
@@ -234,6 +234,6 @@ def _f1(predicted: list[str], gold: list[str], empty_matches: bool) -> float:
     num_same = (Counter(predicted) & Counter(gold)).total()
     if num_same == 0:
         return 0.0
-    # By precision and recall, as in the official scripts: the last digit depends on it.
+    # From precision and recall, as in the official scripts: the last digit depends on it.
     precision, recall = num_same / len(predicted), num_same / len(gold)
     return 2 * precision * recall / (precision + recall)

@@ -27,7 +27,7 @@ class SquadAnswer:
 
     text: str
     start: int | None
-    """Offset of its first character in the context; None where the context does not have it."""
+    """Offset of its first character in the context; None if the context does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class SquadExample:
     key: str
     """The question's id."""
     group: str
-    """The paragraph, which other questions are about too: title and number."""
+    """The paragraph, shared with other questions: title and number."""
     question: str
     context: str
     answers: tuple[SquadAnswer, ...]
-    """All annotators'; empty for an impossible question and where answers are withheld."""
+    """All annotators' answers; empty for an impossible question, or if answers are withheld."""
     is_impossible: bool = False
     """Whether the context is known to have no answer."""
 
@@ -56,11 +56,11 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
 
     Args:
         path: The file.
-        split: Its name.
+        split: Name of the split.
         with_impossible: Whether a question may have no answer, as in version 2.0.
 
     Raises:
-        TaskError: for a file that is missing or not in the format, with the place of the entry at fault.
+        TaskError: for a file that is missing or not in the format, with the location of the faulty entry.
     """
     try:
         content = path.read_bytes()
@@ -70,21 +70,21 @@ def read_squad(path: Path, split: str, *, with_impossible: bool) -> Split[SquadE
 
 
 def squad_split(data: Any, source: Path | str, split: str, *, with_impossible: bool) -> Split[SquadExample]:
-    """Make a split of what a file holds.
+    """Make a split from a file's contents.
 
-    What does not fit is counted: ``answers_moved`` (the text is elsewhere in the context, and taken from the place
-    nearest to its offset), ``answers_misaligned`` (it is nowhere: nothing to train on, but still right),
-    ``empty_contexts``, ``empty_questions``, ``unanswerable_left_out`` (questions without an answer where there must be
-    one) and ``contradictory`` (questions whose ``is_impossible`` is not what their answers say; the answers count).
+    Irregularities are counted: ``answers_moved`` (the text is elsewhere in the context: the occurrence nearest to its
+    offset is used), ``answers_misaligned`` (it is nowhere: not trained on, but still a right answer),
+    ``empty_contexts``, ``empty_questions``, ``unanswerable_left_out`` (questions without an answer where one is
+    required) and ``contradictory`` (questions whose ``is_impossible`` contradicts their answers; the answers count).
 
     Args:
-        data: As in the file.
+        data: Contents of the file.
         source: The file or data set, for messages.
-        split: Its name.
+        split: Name of the split.
         with_impossible: Whether a question may have no answer, as in version 2.0.
 
     Raises:
-        TaskError: for data that is not in the format, with the place of the entry at fault.
+        TaskError: for data that is not in the format, with the location of the faulty entry.
     """
     counts: Counter[str] = Counter()
     questions = list(_questions(_Entry(source, "", data), counts))
@@ -107,7 +107,7 @@ def squad_split(data: Any, source: Path | str, split: str, *, with_impossible: b
 
 @dataclass(frozen=True)
 class _Entry:
-    """A value in a file, and how it is reached."""
+    """A value in a file, and the path to it."""
 
     source: Path | str
     place: str
@@ -118,7 +118,7 @@ class _Entry:
 
     def get(self, name: str, kind: type[T]) -> T:
         value: Any = self.value.get(name) if isinstance(self.value, dict) else None
-        if type(value) is not kind:  # a bool is no int here
+        if type(value) is not kind:  # a bool does not count as an int
             raise self.fault(f"has no '{name}' ({kind.__name__}): {FORMAT}")
         try:
             str(value if kind is str else "").encode()

@@ -1,4 +1,4 @@
-"""Questions with windows of their contexts, as rows of tokens with the characters they cover; their best spans."""
+"""Tokenized rows of a question and a window of its context, with character offsets; search for the best spans."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ NULL = 0
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
-_TEXTS_AT_ONCE = 1000  # Offsets come as Python objects, some 120 bytes a token, before they are packed.
-_ROWS_AT_ONCE = 128  # What is searched at a time, some 6 MB, stays near the processor.
+_TEXTS_AT_ONCE = 1000  # Offsets are Python objects, about 120 bytes per token, before they are packed.
+_ROWS_AT_ONCE = 128  # About 6 MB are searched at a time, which stay in the processor's cache.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Windows(Encoded):
-    """Rows of a question and a window of its context: the rows of an example stand together, in order."""
+    """Rows of a question and a window of its context: the rows of an example are consecutive, in order."""
 
     example: NDArray[np.int64]
-    """Number of each row's example, ``[rows]``."""
+    """Index of each row's example, ``[rows]``."""
     offsets: NDArray[np.int32]
-    """First character of each token and the one behind its last, in its context, ``[tokens, 2]``; -1 where a token is
-    not of the context. Empty for training rows."""
+    """First character of each token and the one after its last, in its context, ``[tokens, 2]``; -1 for tokens outside
+    the context. Empty for training rows."""
     has_most_context: NDArray[np.bool_]
-    """``[tokens]``: whether no other window has more context on the narrower side of the token, so that each token of
-    a context is true in one row. Empty for training rows."""
+    """``[tokens]``: whether no other window has more context on the token's shorter side; each context token is True in
+    exactly one row. Empty for training rows."""
 
 
 def make_windows(
@@ -49,20 +49,20 @@ def make_windows(
     max_question: int,
     is_training: bool,
 ) -> Windows:
-    """Cut contexts into windows that begin ``stride`` tokens after each other, as BERT's code does.
+    """Split contexts into windows that start ``stride`` tokens apart, as BERT's code does.
 
     Each text is tokenized once, however many examples share it. Training rows have targets ``start`` and ``end``: the
-    columns of the first and last token that the first answer shares a character with, or ``NULL`` where the window
-    has not the whole answer. Counted: ``questions_truncated``; in training also ``left_out`` (examples whose answers
+    columns of the first and last token that overlap the first answer, or ``NULL`` if the window does not contain the
+    whole answer. Counted: ``questions_truncated``; in training also ``left_out`` (examples whose answers
     are not in their context) and ``answers_in_no_window`` (examples all of whose windows have ``NULL``).
 
     Args:
-        examples: Any.
-        tokenizer: Any fast one; special tokens and token types are as it puts them for a pair of texts.
+        examples: Examples to encode.
+        tokenizer: Any fast tokenizer; special tokens and token types are those of a pair of texts.
         length: Maximum number of tokens of a row.
-        stride: Tokens of the context from the start of a window to the start of the next.
+        stride: Context tokens from the start of a window to the start of the next.
         max_question: Maximum number of tokens of a question.
-        is_training: Whether to make targets, or to remember characters.
+        is_training: Whether to make targets; otherwise character offsets are kept.
 
     Raises:
         ConfigError: if a question leaves no room for its context.
@@ -119,7 +119,7 @@ class _Tokens:
 def _tokenize(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[str, _Tokens]:
     """Tokenize each text once, without special tokens.
 
-    Fast tokenizers treat the two texts of a pair each by itself, so these are the tokens of a pair.
+    Fast tokenizers tokenize the two texts of a pair separately, so these are the tokens of a pair.
     """
     found: dict[str, _Tokens] = {}
     unique = list(dict.fromkeys(texts))
@@ -132,7 +132,7 @@ def _tokenize(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> dict[
             return_attention_mask=False,
             return_token_type_ids=False,
             return_offsets_mapping=True,
-            verbose=False,  # That a context is longer than the model reads is what windows are for.
+            verbose=False,  # Windows handle contexts that are longer than the model reads.
         )
         for text, ids, offsets in zip(some, encoded["input_ids"], encoded["offset_mapping"], strict=True):
             found[text] = _Tokens(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
@@ -175,7 +175,7 @@ def _cut(
     stride: int,
     answer: tuple[int, int] | None,
 ) -> list[_Window]:
-    """Cut a context into windows of at most ``room`` tokens; one without tokens has one window too."""
+    """Cut a context into windows of at most ``room`` tokens; one without tokens also has one window."""
     size, step = len(context.ids), min(stride, room)
     firsts = range(0, max(0, size - room) + step, step)
     bounds = [(first, min(first + room, size)) for first in firsts]
@@ -195,9 +195,9 @@ def _cut(
 
 
 def _best_windows(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the window that has most context of each token, ``[tokens]``; among equal ones the first.
+    """Find the window with the most context of each token, ``[tokens]``; the first if tied.
 
-    As BERT's code counts: the tokens on its shorter side, and 0.01 of the window's size.
+    As in BERT's code, context is the tokens on the shorter side plus 0.01 of the window's size.
     """
     firsts, ends = bounds[:, :1], bounds[:, 1:]
     tokens = np.arange(ends[-1, 0])
@@ -208,20 +208,20 @@ def _best_windows(bounds: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Template:
-    """How a tokenizer puts a pair of texts: what comes before, between and after them."""
+    """How a tokenizer formats a pair of texts: the special tokens before, between and after them."""
 
     before: NDArray[np.int32]
     between: NDArray[np.int32]
     after: NDArray[np.int32]
     types: tuple[NDArray[np.int8], ...] | None
-    """Of these three and, one token each, of the first and second text."""
+    """Token types of these three and, one token each, of the first and second text."""
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerFast) -> _Template:
-        """Find out from a probe pair.
+        """Derive the template from a probe pair.
 
         Raises:
-            ModelError: if the tokenizer makes no pair.
+            ModelError: if the tokenizer cannot encode a pair.
         """
         probe = tokenizer("a", "a")
         texts = probe.sequence_ids()
@@ -269,24 +269,24 @@ class _Template:
 
 @dataclass(frozen=True)
 class Spans:
-    """The best spans of each example, best first; among equal ones the first, then the shorter."""
+    """The best spans of each example, best first; if tied, the earlier first, then the shorter."""
 
     scores: Floats
-    """Sum of both logits, ``[examples, num_best]``; -inf where there are no more."""
+    """Sum of both logits, ``[examples, num_best]``; -inf if there are no more."""
     characters: NDArray[np.int32]
-    """First character, and the one behind the last, ``[examples, num_best, 2]``."""
+    """First character, and the one after the last, ``[examples, num_best, 2]``."""
 
 
 def best_spans(windows: Windows, outputs: Sequence[Floats], *, num_best: int, max_length: int) -> Spans:
     """Search all spans that lie in the context, are no longer than allowed and start where they have most context.
 
-    BERT's code pairs the ``num_best`` best starts of a row with its ``num_best`` best ends and then leaves out what
-    is no span; here no span is missed.
+    BERT's code pairs the ``num_best`` best starts of a row with its ``num_best`` best ends and then drops invalid
+    spans; here no valid span is missed.
 
     Args:
-        windows: Of examples, with offsets.
-        outputs: Logits of being start and end, ``[tokens of the row, 2]`` for each row.
-        num_best: Number of spans of each example.
+        windows: Windows of examples, with offsets.
+        outputs: Start and end logits, ``[tokens of the row, 2]`` for each row.
+        num_best: Number of spans per example.
         max_length: Maximum number of tokens of a span.
     """
     logits = np.concatenate([np.zeros((0, 2), np.float32), *outputs])
@@ -310,14 +310,14 @@ def best_spans(windows: Windows, outputs: Sequence[Floats], *, num_best: int, ma
 
 
 def null_scores(windows: Windows, outputs: Sequence[Floats]) -> Floats:
-    """Score "no answer", ``[examples]``, by the window that is surest of having one (as BERT's code)."""
+    """Score "no answer", ``[examples]``: the lowest score over an example's windows, as in BERT's code."""
     scores = np.full(_num_examples(windows), np.inf, np.float32)
     np.minimum.at(scores, windows.example, np.array([row[NULL].sum() for row in outputs], np.float32))
     return scores
 
 
 _Found = tuple[Numbers, Floats, Numbers, Numbers]
-"""Of spans: the number of its example, its score, first and last token among all rows', ``[spans]`` each."""
+"""Of each span: index of its example, score, first and last token among those of all rows, ``[spans]`` each."""
 
 
 def _num_examples(windows: Windows) -> int:
@@ -327,7 +327,7 @@ def _num_examples(windows: Windows) -> int:
 def _best_of_rows(start: Floats, end: Floats, num_best: int, max_length: int) -> tuple[Floats, Numbers, Numbers]:
     """Find scores, first and last columns of the best spans of each row, ``[rows, at most num_best]``.
 
-    The best so many spans have the best so many starts, each with its best end: all others need not be sorted.
+    The ``num_best`` best spans start at the ``num_best`` best starts, rated with their best ends: others need no sort.
     """
     rows = np.arange(len(start))[:, None]
     beyond = np.pad(end, ((0, 0), (0, max_length - 1)), constant_values=-np.inf)

@@ -30,31 +30,31 @@ _TEXTS = ("text", "sentence", "content", "review", "document", "comment", "body"
 _LABELS = ("label", "labels", "gold_label", "class", "target", "category", "score", "sentiment", "is_duplicate")
 _KEYS = ("id", "idx", "index", "key", "guid", "")
 _MAX_RARE_LABELS = 100
-"""Above this many labels, each should occur at least twice: otherwise they look like numbers or names."""
+"""Above this many labels, each should occur twice or more on average: otherwise they look like numbers or names."""
 _FEW_LABELS = 5
-"""Up to this many labels are likely to be meant, however rare some are."""
+"""Up to this many labels are assumed to be intended, however rare some are."""
 
 
 class TabularTask(TextTask):
     """Texts or pairs of texts with one column for the label, or for the value of a regression task.
 
     The labels are those of the training split, sorted by name (numbers by value). Without a validation split, a part
-    of the training split is set aside. What was guessed is written down in ``notes``.
+    of the training split is set aside. Guesses are recorded in ``notes``.
 
     Args:
-        name: The task's, for the result files.
+        name: Name of the task, for the result files.
         data: A file, a folder with ``train.*``, ``dev.*`` (or ``valid``, ``validation``) and ``test.*``, or
             ``hub:NAME``.
         text_column: Column of the text, or of the first of two.
         second_column: Column of the second text.
         label_column: Column of the label.
         is_regression: Whether labels are numbers to predict.
-        labels: Names of the classes in order, where a model has them already; then no training split is needed.
-        validation_fraction: Share of the training split that is set aside where there is no validation split.
+        labels: Names of the classes in order, if a model already has them; then no training split is needed.
+        validation_fraction: Share of the training split that is set aside if there is no validation split.
         seed: Seed of that choice.
 
     Raises:
-        TaskError: naming the file: if a column is missing or cannot be guessed, or the labels make no classes.
+        TaskError: naming the file: if a column is missing or cannot be guessed, or the labels do not form classes.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TabularTask(TextTask):
             name,
             metrics=("spearman", "pearson") if is_regression else ("accuracy", "macro_f1"),
             labels=() if is_regression else labels or (),
-            is_unordered=self.columns.second is not None,  # whoever sets swap_pairs for their own pairs knows
+            is_unordered=self.columns.second is not None,  # users decide by setting swap_pairs
         )
         if first.delimiter not in (None, ",") and str(first.path).lower().endswith(".csv"):
             notes.append(f"columns are separated by {first.delimiter!r}")
@@ -109,7 +109,7 @@ class TabularTask(TextTask):
         )
 
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
-        """Read a split; ``dev`` is the part of ``train`` that was set aside, where it has no file.
+        """Read a split; without a file of its own, ``dev`` is the part of ``train`` that was set aside.
 
         ``in_other_part`` counts the examples of the other part; the other counts are of the whole file.
 
@@ -129,7 +129,7 @@ class TabularTask(TextTask):
 
 
 def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[str]]:
-    """Find the columns that were not named (an empty ``text``); and say which were guessed."""
+    """Find the columns that were not named (``text`` is then empty), and note which were guessed."""
     names, notes = records.names, []
     for option, name in (("text", given.text), ("second", given.second), ("label", given.label)):
         if name and name not in names:
@@ -158,13 +158,13 @@ def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[st
 
 
 def _texts(records: Records, rest: Sequence[str], second: str | None) -> tuple[str, str | None]:
-    """Find the column of the text, or those of a pair, among those with no other meaning."""
+    """Find the column of the text, or those of a pair, among those with no other role."""
     lower = {name.lower(): name for name in rest}
     pairs = [pair for pair in _PAIRS if second is None and lower.keys() >= {*pair}]
     in_pairs = {name for pair in pairs for name in pair}
     singles = [name for name in _TEXTS if name in lower and name not in in_pairs]
     if not pairs and not singles:
-        singles = list(lower)  # what is left, whatever it is called
+        singles = list(lower)  # the remaining columns, whatever their names
     if len(pairs) + len(singles) != 1:
         raise TaskError(f"{records.path}: --text-column is needed: {_columns(records)}")
     return (lower[pairs[0][0]], lower[pairs[0][1]]) if pairs else (lower[singles[0]], second)

@@ -1,4 +1,4 @@
-"""Tagging of words: names of people and places, parts of speech."""
+"""Token classification: named entities, parts of speech."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _CHUNK = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedRows(Encoded):
-    """Rows of words; a sentence that is too long for one goes on in another."""
+    """Rows of words; a sentence that is too long for one continues in another."""
 
     row_examples: NDArray[np.int64]
-    """Number of each row's sentence, ``[rows]``."""
+    """Index of each row's sentence, ``[rows]``."""
     words: NDArray[np.int32]
-    """Number in its sentence of the word whose first token a token is, -1 at all others, ``[tokens]``."""
+    """At a word's first token, the index of the word in its sentence; -1 at all other tokens, ``[tokens]``."""
 
 
 class TaggingTask(Task[Sentence]):
-    """Tags of words, read from CoNLL's columns.
+    """Tagging of words, read from CoNLL files.
 
-    Tags that mark entities (IOB1, IOB2, IOBES, recognised from the training split) are scored by ``span_f1`` of whole
-    entities, written as IOB2; other tags by ``token_accuracy``. The tags are those of the training split.
+    Tags that mark entities (IOB1, IOB2, IOBES, detected in the training split) are converted to IOB2 and scored by
+    ``span_f1`` of whole entities; other tags by ``token_accuracy``. The tags are those of the training split.
 
     Args:
-        name: The task's, for the result files.
+        name: Name of the task, for the result files.
         data: A file, or a folder with ``train.*``, ``dev.*`` (or ``valid``, ``testa``) and ``test.*`` (``testb``).
         word_column: See ``read_conll``.
         tag_column: See ``read_conll``.
-        labels: The tags in order, where a model has them already; then no training split is needed.
-        validation_fraction: Share of the training split that is set aside where there is no validation file.
+        labels: The tags in order, if a model already has them; then no training split is needed.
+        validation_fraction: Share of the training split that is set aside if there is no validation file.
         seed: Seed of that choice.
 
     Raises:
@@ -96,7 +96,7 @@ class TaggingTask(Task[Sentence]):
             self.scheme = "IOB2" if any(label.startswith("B-") for label in labels) else "none"
         self.labels = tuple(labels or _labels(frequency, self.is_of_entities))
         self.metrics = ("span_f1", "token_accuracy") if self.is_of_entities else ("token_accuracy",)
-        # For words that a tokenizer makes nothing of.
+        # For words that a tokenizer turns into no tokens.
         self.fallback = OUTSIDE if self.is_of_entities else max(self.labels, key=lambda tag: frequency[tag])
         notes = [f"tags mark entities as {self.scheme} does"] if self.is_of_entities else ["tags mark no entities"]
         if self.is_split_off:
@@ -108,7 +108,7 @@ class TaggingTask(Task[Sentence]):
         """Make ``tagging``, named after its data; its columns are numbers, from 0 or from -1 backwards.
 
         Raises:
-            ConfigError: for a column that is no number.
+            ConfigError: for a column that is not a number.
         """
         return cls(
             name_of(options.data),
@@ -126,8 +126,8 @@ class TaggingTask(Task[Sentence]):
     def read(self, split: str, *, is_whole: bool = False) -> Split[Sentence]:
         """Read a split.
 
-        Counts ``repaired_tags``, an I that begins an entity where the scheme wants a B, and ``in_other_part``,
-        sentences of a file of which a part is set aside.
+        Counts ``repaired_tags``, an I that begins an entity where the scheme requires a B, and ``in_other_part``,
+        sentences in the other part of a file that is split.
 
         Raises:
             TaskError: as ``Task.read``.
@@ -135,7 +135,7 @@ class TaggingTask(Task[Sentence]):
         is_of_train = self.is_split_off and split in (self.train_split, "dev")
         path = self.source.path(self.train_split if is_of_train else split)
         sentences, counts = self._sentences(path)
-        is_labelled = sentences[0].tags is not None  # a file's lines have as many columns each
+        is_labelled = sentences[0].tags is not None  # all lines of a file have the same number of columns
         if is_labelled:
             if self.scheme in ("IOB2", "IOBES"):
                 counts["repaired_tags"] = sum(_num_repaired(sentence.tags or ()) for sentence in sentences)
@@ -149,10 +149,10 @@ class TaggingTask(Task[Sentence]):
     def encode(
         self, examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
     ) -> TaggedRows:
-        """Make rows of words. A sentence that is too long goes on in further rows, from a word's beginning.
+        """Tokenize sentences into rows. One that is too long continues in further rows, from the start of a word.
 
         A word's tag is at its first token. ``split_sentences`` counts sentences of several rows,
-        ``words_without_pieces`` words that the tokenizer makes no token of (their tag is then ``fallback``).
+        ``words_without_pieces`` words that the tokenizer turns into no tokens (their tag is then ``fallback``).
 
         Raises:
             ConfigError: for a length that leaves no room for text.
@@ -183,7 +183,7 @@ class TaggingTask(Task[Sentence]):
     def predictions(
         self, examples: Sequence[Sentence], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
-        """Turn outputs into tags, and count words and entities that are right.
+        """Turn outputs into tags, and count right words and entities.
 
         Raises:
             ModelError: for outputs that are not finite.
@@ -204,14 +204,14 @@ class TaggingTask(Task[Sentence]):
         return [self._prediction(sentence, tags) for sentence, tags in zip(examples, predicted, strict=True)]
 
     def subset(self, examples: Sequence[Sentence], num: int, seed: int) -> list[Sentence]:
-        """Choose ``num`` sentences: see ``stratified_subset``; a sentence stands for its rarest tag."""
+        """Choose ``num`` sentences: see ``stratified_subset``; a sentence's label is its rarest tag."""
         return [examples[number] for number in stratified_subset(_rarest(examples), num, seed)]
 
     def _sentences(self, path: Path) -> tuple[list[Sentence], dict[str, int]]:
         return read_conll(path, self.word_column, self.tag_column)
 
     def _checked(self, path: Path, sentence: Sentence) -> Sentence:
-        """Return the sentence with tags as the model predicts them."""
+        """Return the sentence with tags in the form that the model predicts."""
         given = sentence.tags or ()
         tags = tuple(to_iob2(given)) if self.is_of_entities else given
         for word, tag, written in zip(sentence.words, tags, given, strict=True):
@@ -262,14 +262,14 @@ class _Row:
 
 def _rows(examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, length: int) -> list[_Row]:
     has_types = "token_type_ids" in tokenizer.model_input_names
-    # A byte-level vocabulary has another entry for a word after a space, and running text has the space.
+    # A byte-level vocabulary has a different entry for a word after a space, as in running text.
     space = " " if tokenizer.tokenize("a") != tokenizer.tokenize(" a") else ""
     rows: list[_Row] = []
     waiting = [(number, 0) for number in range(len(examples))]
     while waiting:
         chunk, waiting = waiting[:_CHUNK], waiting[_CHUNK:]
         encoded = tokenizer(
-            # Hardly a word has no token, so more words than tokens never fit.
+            # Nearly every word has a token, so more words than ``length`` do not fit.
             [[space + word for word in examples[number].words[first : first + length]] for number, first in chunk],
             is_split_into_words=True,
             truncation=True,
@@ -288,7 +288,7 @@ def _rows(examples: Sequence[Sentence], tokenizer: PreTrainedTokenizerFast, leng
 
 
 def _first_pieces(encoding: object, first: int, last: int) -> tuple[list[int], int]:
-    """Return the number of the word that each token begins, else -1; and the word that the next row begins with."""
+    """Return the index of the word that each token begins, else -1; and the word that the next row begins with."""
     word_ids: list[int | None] = encoding.word_ids  # type: ignore[attr-defined]
     overflowing = encoding.overflowing  # type: ignore[attr-defined]
     words, previous = [], None
@@ -305,7 +305,7 @@ def _first_pieces(encoding: object, first: int, last: int) -> tuple[list[int], i
 
 
 def _labels(frequency: Mapping[str, int], is_of_entities: bool) -> list[str]:
-    """Order the tags; B and I of each kind, whether or not both occur, for other splits may have the other."""
+    """Order the tags; B and I of each type, even if only one occurs, as other splits may have the other."""
     if not is_of_entities:
         return sorted_labels(frequency)
     kinds = sorted({tag[2:] for tag in frequency if tag != OUTSIDE})

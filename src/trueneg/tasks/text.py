@@ -28,22 +28,22 @@ class TextExample:
     """A text or a pair of them."""
 
     key: str
-    """Unique in its split: the file's own index, where it has one."""
+    """Unique in its split: the file's own index, if it has one."""
     text: str
     second: str | None = None
     label: int | float | None = None
-    """Number of the label, or the value of a regression task; None where it is withheld."""
+    """Class id, or the value of a regression task; None if it is withheld."""
     group: str | None = None
-    """What examples that belong together share: the original of a contrast set."""
+    """Shared by examples that belong together: the original of a contrast set."""
 
 
 def plain_review(text: str) -> str:
-    """Remove IMDb's only markup: each ``<br />`` is some eight tokens, and no word."""
+    """Remove IMDb's only markup: each ``<br />`` is about eight tokens, and no word."""
     return re.sub(r"(?:<br />)+", " ", text)
 
 
 def fingerprint(example: TextExample) -> str:
-    """Return what tells an example from others however it is spaced, cased and punctuated.
+    """Return what identifies an example, ignoring whitespace, case and punctuation.
 
     Example:
         >>> fingerprint(TextExample("0", "A good  film.<br />Really!", "So?"))
@@ -56,13 +56,13 @@ def fingerprint(example: TextExample) -> str:
 
 @dataclass(frozen=True)
 class TextColumns:
-    """Names of the columns an example is made of."""
+    """Names of the columns that an example is made of."""
 
     text: str
     second: str | None = None
     label: str | None = None
     key: str | None = None
-    """None, or not in a file: an example's key is the number of its row, from 0."""
+    """If None or not in a file, an example's key is the index of its row, from 0."""
     group: str | None = None
 
 
@@ -70,12 +70,12 @@ class TextTask(Task[TextExample]):
     """Classification, or regression where there are no labels, of texts or pairs of texts.
 
     Args:
-        name: As on the command line.
-        metrics: The primary one first.
+        name: Name on the command line.
+        metrics: Metrics, the primary one first.
         labels: Names of the classes; none for regression.
         bounds: Minimum and maximum of a regression task's values: predictions are clipped to them (``value`` keeps the
             model's own).
-        is_unordered: Whether the texts of a pair may change places, so that ``swapped`` makes more of them.
+        is_unordered: Whether the texts of a pair may be swapped, so that ``swapped`` adds pairs.
     """
 
     kind = "text"
@@ -101,13 +101,13 @@ class TextTask(Task[TextExample]):
         """Read a split's files: see ``Task.read``."""
 
     def cleaned(self, example: TextExample) -> TextExample:
-        """Give an example as ``read`` does, without markup; as it is, unless the task's texts have some."""
+        """Return an example as ``read`` does, without markup; unchanged unless the task's texts have some."""
         return example
 
     def encode(
         self, examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int, *, is_training: bool
     ) -> Encoded:
-        """Make one row of each example, the longer text of a pair cut first.
+        """Tokenize each example into one row, truncating the longer text of a pair first.
 
         Returns:
             Rows with the target ``label`` if ``is_training``; ``truncated`` counts rows that lost tokens.
@@ -131,7 +131,7 @@ class TextTask(Task[TextExample]):
     def predictions(
         self, examples: Sequence[TextExample], encoded: Encoded, outputs: Sequence[NDArray[np.float32]]
     ) -> list[Prediction]:
-        """Turn outputs into a label's number and all ``probabilities``, or into a value; ``gold`` where known.
+        """Turn outputs into a class id and all ``probabilities``, or into a value; with ``gold`` if known.
 
         Raises:
             ModelError: for outputs that are not finite.
@@ -152,7 +152,7 @@ class TextTask(Task[TextExample]):
         ]
 
     def subset(self, examples: Sequence[TextExample], num: int, seed: int) -> list[TextExample]:
-        """Choose ``num`` examples: see ``stratified_subset``. In a regression task all are drawn alike."""
+        """Choose ``num`` examples: see ``stratified_subset``. For regression, they are drawn uniformly."""
         labels: list[Hashable] = [example.label if self.labels else None for example in examples]
         return [examples[number] for number in stratified_subset(labels, num, seed)]
 
@@ -180,7 +180,7 @@ class TextTask(Task[TextExample]):
     def _classes(logits: NDArray[np.float64]) -> list[Prediction]:
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities = (weights / weights.sum(axis=1, keepdims=True)).round(6)
-        # Of the logits: the probabilities of two labels may round to the same.
+        # From the logits: the probabilities of two labels may be equal after rounding.
         predicted = logits.argmax(axis=1)
         return [
             {"predicted": number, "probabilities": row}
@@ -203,15 +203,15 @@ def examples_of(
     *,
     undecided: str | None = None,
 ) -> Split[TextExample]:
-    """Make a split of a file's rows.
+    """Make a split from a file's rows.
 
     Args:
-        name: The split's.
+        name: Name of the split.
         records: The rows.
-        columns: Which of them hold what. A file without the label column, or with nothing in it, is unlabelled.
+        columns: The columns to read. A file without the label column, or with an empty one, is unlabelled.
         labels: Names of the classes; none for a regression task, whose labels are numbers.
-        undecided: A label that says that annotators did not agree: its rows, and those whose label is ``WITHHELD``,
-            are left out and counted.
+        undecided: Label of rows on which annotators did not agree: these, and rows whose label is ``WITHHELD``, are
+            left out and counted.
 
     Returns:
         The examples; counts of ``empty_texts`` (kept), ``undecided`` (left out), ``duplicate_keys`` (kept as
@@ -257,7 +257,7 @@ def examples_of(
 
 
 def unique_keys(keys: Iterable[str]) -> tuple[list[str], int]:
-    """Make keys that repeat different, so that the predictions of two models can be paired by them.
+    """Make repeated keys unique, so that the predictions of two models can be paired by them.
 
     Returns:
         The keys, and how many of them had to be changed.
@@ -292,7 +292,7 @@ def _finite(records: Records, number: int, text: str) -> float:
 def _tokenized(
     examples: Sequence[TextExample], tokenizer: PreTrainedTokenizerFast, length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int8] | None, NDArray[np.int64], int]:
-    """Return ids and types end to end, ``[tokens]``; each row's length, ``[rows]``; how many rows were cut."""
+    """Return concatenated ids and types, ``[tokens]``; each row's length, ``[rows]``; how many rows were truncated."""
     has_types = "token_type_ids" in tokenizer.model_input_names
     ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
     types: list[NDArray[np.int8]] = [np.zeros(0, np.int8)]
@@ -312,7 +312,7 @@ def _tokenized(
         ids.append(np.fromiter((token for row in encoded["input_ids"] for token in row), np.int32, num_tokens))
         if has_types:
             types.append(np.fromiter((kind for row in encoded["token_type_ids"] for kind in row), np.int8, num_tokens))
-        # Only rows that are full can overflow, and looking at what does copies it.
+        # Only full rows can overflow, and accessing ``overflowing`` copies it.
         num_truncated += sum(
             size >= length and bool(encoding.overflowing)
             for size, encoding in zip(sizes, encoded.encodings, strict=True)
@@ -327,7 +327,7 @@ def _tokenized(
 
 
 def _chunks(examples: Sequence[TextExample]) -> Iterable[Sequence[TextExample]]:
-    """Yield parts of at most ``_CHUNK``, of texts only or of pairs only."""
+    """Yield chunks of at most ``_CHUNK``, of single texts only or of pairs only."""
     begin = 0
     for end in range(1, len(examples) + 1):
         is_last = end == len(examples)

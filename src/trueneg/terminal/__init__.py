@@ -1,1 +1,1 @@
-"""What is shown to people on a terminal: printable text, progress, streams."""
+"""Terminal output: printable text, progress, streams."""

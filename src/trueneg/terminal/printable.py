@@ -1,11 +1,11 @@
-"""Text of unknown origin, made safe for what shows it: terminals, and the programs that open tables."""
+"""Make text of unknown origin safe to show on a terminal or to open in a spreadsheet."""
 
 from __future__ import annotations
 
 import re
 
 _CONTROL = re.compile(
-    # C0 and C1 controls, DEL, line and paragraph separators, and the marks that turn the direction of text round.
+    # C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, and surrogates.
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _FORMULA = re.compile(r"^[=+\-@\t\r]")
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"^[+-]?(\d[\d,]*\.?\d*|\.\d+)([eE][+-]?\d+)?%?$")
 
 
 def printable(text: str) -> str:
-    r"""Show what a terminal would obey, or what cannot be written, as ``\x1b``; line breaks and tabs as spaces.
+    r"""Show control and unencodable characters as escapes such as ``\x1b``, line breaks and tabs as spaces.
 
     Example:
         >>> printable("a\x1b]0;title\x07b\nc")
@@ -23,23 +23,23 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same, line breaks kept."""
+    """Do the same as ``printable``, but keep line breaks."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def printable_json(text: str) -> str:
-    r"""JSON that says the same, with what a terminal would obey written as JSON's own escapes.
+    r"""Equivalent JSON in which control characters are written as JSON's own escapes.
 
     Example:
         >>> printable_json('["a\x9bm"]')
         '["a\\u009bm"]'
     """
-    # Outside of its texts JSON has line breaks only, of which there may be some.
+    # Outside strings, the only control characters of JSON are line breaks, which may stay.
     return "\n".join(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in text.split("\n"))
 
 
 def spreadsheet_cell(text: str) -> str:
-    """Text of a CSV cell that no spreadsheet takes for a formula: an apostrophe is put before what looks like one.
+    """Text for a CSV cell that no spreadsheet reads as a formula: what looks like one gets a leading apostrophe.
 
     Example:
         >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5"), spreadsheet_cell("plain")
@@ -50,7 +50,7 @@ def spreadsheet_cell(text: str) -> str:
 
 
 def short_path(place: str) -> str:
-    """At most the last two parts of a path, for what is uploaded: the rest tells of the machine.
+    """At most the last two parts of a path, for uploads: the rest would reveal details of the machine.
 
     Example:
         >>> short_path("/home/ann/models/minilm/"), short_path("org/name")

@@ -1,4 +1,4 @@
-"""How far long work has come, on standard error: one live line on a terminal, a line now and then in a log."""
+"""Progress of long work on standard error: one live line on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ FIRST_SECONDS, MOST_SECONDS = 10.0, 300.0
 """Seconds until the first line of a log, and the longest interval; intervals double in between."""
 
 Tell = Callable[[int, int], None]
-"""Told how much is done, of how much."""
+"""Progress callback, called with the amount done and the total."""
 
-_SHORT = 12  # characters of a title that is shown whole at any width
+_SHORT = 12  # titles of up to this many characters are shown in full at any width
 
 
 class Bar:
-    """A bar with what is done, its total and the time left; they stay on the line however narrow the terminal is.
+    """A progress bar with the amount done, the total and the time left, shown however narrow the terminal is.
 
     Args:
-        title: What is going on.
-        total: How much there is to do; None if nobody knows.
-        unit: What is counted, after the numbers.
-        per: How many make one of what is shown, with a decimal: a million, for bytes in MB.
-        start: What was done before, which says nothing of the speed.
+        title: Name of the work.
+        total: Amount of work; None if unknown.
+        unit: Unit to show after the numbers.
+        per: Divisor of the numbers shown, which then have one decimal: a million, to show bytes as MB.
+        start: Amount done before, which does not count for the speed.
         quiet: Show nothing.
-        console: Where to; standard error by default.
+        console: Where to print; standard error by default.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Bar:
         self._progress.stop()
 
     def advance(self, num: int = 1) -> None:
-        """So much more is done."""
+        """Add to the amount done."""
         self.reach(self._done + num)
 
     def reach(self, done: int, reading: str = "") -> None:
-        """So much is done, with something to show next to it from now on."""
+        """Set the amount done and, if given, the text to show next to it from now on."""
         self._done, self._reading, self._reached = done, reading or self._reading, time.monotonic()
         if self.is_live:
             left = f"{self._left()} left" if self._left() else ""
@@ -97,14 +97,14 @@ class Bar:
             self.print(f"{self._title}: {self._counted()}  {self.times()}")
 
     def tell(self, done: int, of: int) -> None:
-        """So much is done, of so much; a count that falls is of something new, with a speed of its own."""
+        """Set the amount done and the total; a count that falls starts a new phase, with a speed of its own."""
         if done < self._done:
             self._began, self._start = self._reached, 0
         self.total = of
         self.reach(done)
 
     def print(self, line: str) -> None:
-        """Say something on a line of its own, which stays; a log hears no more for a while."""
+        """Print a line that stays; in a log, the next progress line is then delayed."""
         now = time.monotonic()
         if now - self._said >= self._every:
             self._every = min(2 * self._every, MOST_SECONDS)
@@ -112,7 +112,7 @@ class Bar:
         self._console.print(printable(line), soft_wrap=True, highlight=False, markup=False)
 
     def times(self) -> str:
-        """Time gone by and time left, for a line."""
+        """Elapsed time and time left, as text."""
         gone = duration(time.monotonic() - self._began)
         return f"{gone} elapsed, {self._left()} left" if self._left() else f"{gone} elapsed"
 
@@ -123,7 +123,7 @@ class Bar:
         return "/".join(f"{n:,}" if self._per == 1 else f"{n / self._per:,.1f}" for n in shown) + self._unit
 
     def _left(self) -> str:
-        """Time left at the mean speed until now; empty while there is none."""
+        """Time left at the mean speed so far; empty while unknown."""
         if self.total is None or self._done <= self._start:
             return ""
         each = (time.monotonic() - self._began) / (self._done - self._start)
@@ -131,7 +131,7 @@ class Bar:
 
 
 class _Title(ProgressColumn):
-    """What is going on, cut before anything else is."""
+    """The title, truncated before any other column is."""
 
     def __init__(self, column: Column) -> None:
         super().__init__(column)
@@ -141,11 +141,11 @@ class _Title(ProgressColumn):
 
 
 def untold(done: int, of: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 def counted(items: Iterable[T], sizes: Iterable[int], of: int, tell: Tell) -> Iterator[T]:
-    """Hand items on, and tell how much of the whole is done after each.
+    """Yield items, and report the amount done after each.
 
     Example:
         >>> list(counted("ab", [2, 3], 5, print))

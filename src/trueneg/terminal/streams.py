@@ -1,4 +1,4 @@
-"""Standard output and error whose reader may leave before the work is done: ``| head``, a closed terminal."""
+"""Standard output and error that outlive their reader: ``| head``, a closed terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, TextIO, cast
 
 
 class LastingStream:
-    """A stream that goes silent when its reader is gone, where the stream itself would raise an error.
+    """A stream that discards its output once the reader is gone, instead of raising an error.
 
     Args:
-        stream: What is written to.
+        stream: The stream to write to.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -25,10 +25,10 @@ class LastingStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write, if anybody reads.
+        """Write, unless the reader is gone.
 
         Raises:
-            OSError: for any other reason than a lost reader.
+            OSError: for any reason other than a lost reader.
         """
         try:
             return self._stream.write(text)
@@ -37,7 +37,7 @@ class LastingStream:
             return len(text)
 
     def flush(self) -> None:
-        """Flush, if anybody reads.
+        """Flush, unless the reader is gone.
 
         Raises:
             OSError: as ``write``.
@@ -50,30 +50,30 @@ class LastingStream:
     def _silence(self, error: OSError) -> None:
         if not self._has_lost_reader(error):
             raise error
-        # What is buffered goes the same way, or the interpreter would complain of it when it ends.
+        # Buffered text is discarded, too, or the interpreter would report an error at exit.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
 
     def _has_lost_reader(self, error: OSError) -> bool:
-        if error.errno == errno.EIO:  # of a terminal that was closed; of a file it is a broken disk
+        if error.errno == errno.EIO:  # on a terminal: it was closed; on a file: a broken disk
             return stat.S_ISCHR(os.fstat(self._stream.fileno()).st_mode)
         return error.errno == errno.EPIPE
 
 
 def lasting(stream: TextIO) -> TextIO:
-    """The stream, silent once its reader is gone."""
+    """Wrap a stream so that it discards its output once the reader is gone."""
     return cast(TextIO, LastingStream(stream))
 
 
 @contextmanager
 def lasting_streams() -> Iterator[None]:
-    """Let no lost reader of standard output or error end what is under way."""
+    """Keep running when the reader of standard output or error is gone."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(lasting, before)
     try:
         yield
     finally:
-        with suppress(OSError):  # the writer has reported it
+        with suppress(OSError):  # the failed write has reported it
             sys.stdout.flush()
         sys.stdout, sys.stderr = before

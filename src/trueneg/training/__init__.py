@@ -1,1 +1,1 @@
-"""The training loop: small, plain torch, resumable at any step, the same curve on any number of processes."""
+"""The training loop: small, plain torch, resumable at any step, the same loss curve on any number of processes."""

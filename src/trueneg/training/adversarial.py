@@ -1,9 +1,9 @@
-"""Adversarial training: fine-tuning on word embeddings that are perturbed to the model's harm.
+"""Adversarial training: fine-tuning on word embeddings that are perturbed so as to raise the loss.
 
-A hook adds the perturbation to what the word embeddings give, before an architecture's own projection and norm. Models
-take ``inputs_embeds`` too, but then lack the ids by which some number positions or find padding; a hook leaves their
-own path, and the objective's, as it is. Random draws depend on the seed, the step and a row's own tokens only, so that
-a step is the same however it is cut; every pass of a micro-batch has the same dropout masks.
+A hook adds the perturbation to the output of the word embeddings, before an architecture's own projection and norm.
+Models also accept ``inputs_embeds``, but some need the ids to compute positions or to find padding; a hook changes
+neither the model's forward pass nor the objective. Random draws depend only on the seed, the step and a row's own
+tokens, so a step is the same however it is split; every pass of a micro-batch has the same dropout masks.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from trueneg.objectives.labelled import (
 from trueneg.training.step import GradientPasses, Pass, Run
 
 EPS = 1e-30
-"""What a gradient's norm is divided by at least: an example whose loss is flat is not moved."""
+"""Smallest norm that a gradient is divided by: an example whose loss is flat is not moved."""
 
 
 def with_adversary(
     config: FinetuneConfig, objective: LabelledObjective
 ) -> tuple[Objective[Any, Any], GradientPasses | None]:
-    """What a run minimises, and in which passes if not in one, by its configuration.
+    """The objective that a configuration asks for, and its gradient passes if there are several.
 
     Raises:
-        ConfigError: if the objective is one that SMART does not know.
+        ConfigError: if SMART does not support the objective.
     """
     if config.adversarial == "freelb":
         return objective, FreeLB(config.freelb)
@@ -55,11 +55,11 @@ def with_adversary(
 
 
 class FreeLB(GradientPasses):
-    """Several passes, each at a worse perturbation, whose mean gradient is the step's (Zhu et al. 2020, Algorithm 1).
+    """Several passes, each at a worse perturbation; the step uses their mean gradient (Zhu et al. 2020, Algorithm 1).
 
-    The ascent costs nothing besides: a pass backward gives both the parameters' gradient and the perturbation's.
-    ``steps`` counts passes, as the paper and its code for transformers; fairseq's ``--adv-steps`` counts ascents, one
-    less. With one step and no magnitude it is plain training.
+    The ascent costs nothing extra: a backward pass gives both the parameters' gradient and the perturbation's.
+    ``steps`` counts passes, as the paper and its code for transformers do; fairseq's ``--adv-steps`` counts ascents,
+    one fewer. With one step and a magnitude of 0 this is plain training.
     """
 
     def __init__(self, config: FreeLBConfig) -> None:
@@ -67,7 +67,7 @@ class FreeLB(GradientPasses):
         self._last: Sums = {}
 
     def __call__(self, run: Run, batch: LabelledBatch, take_pass: Pass) -> tuple[Tensor, Outcome]:
-        """Take the passes; the loss and its sums are the means over them."""
+        """Run the passes; the loss and its sums are means over them."""
         steps, model = self.config.steps, cast(PreTrainedModel, run.module.model)
         width = embedding_table(model).shape[1]
         delta = first_perturbation(self.config, row_keys(batch, run.config.seed, run.step), batch.attention_mask, width)
@@ -86,7 +86,7 @@ class FreeLB(GradientPasses):
         return torch.stack(losses).mean(), _mean(outcomes)
 
     def readings(self) -> dict[str, float]:
-        """Of this process's last micro-batch.
+        """Metrics of this process's last micro-batch.
 
         Returns:
             ``adversarial_rise``, the loss in the last pass as a multiple of that in the first, and ``perturbation``,
@@ -100,12 +100,13 @@ def first_perturbation(config: FreeLBConfig, keys: Tensor, mask: Tensor, width: 
 
     Args:
         config: Magnitude and norm.
-        keys: Of each row, int64 ``[rows]``.
-        mask: 1 at text, ``[rows, length]``.
-        width: Of the word embeddings.
+        keys: Key of each row, int64 ``[rows]``.
+        mask: Attention mask, ``[rows, length]``.
+        width: Width of the word embeddings.
 
     Returns:
-        float32 ``[rows, length, width]``: from ``±magnitude``, for ``l2`` divided by the root of the row's numbers.
+        float32 ``[rows, length, width]`` within ``±magnitude``; for ``l2`` divided by the square root of the number of
+        the row's values.
     """
     noise = 2 * uniform(keys, 0, mask.shape[1] * width).view(*mask.shape, width) - 1
     noise = noise * mask[..., None]
@@ -115,13 +116,13 @@ def first_perturbation(config: FreeLBConfig, keys: Tensor, mask: Tensor, width: 
 
 
 def ascend(config: FreeLBConfig, delta: Tensor, gradient: Tensor, mask: Tensor) -> Tensor:
-    """Go a step up the loss in each row, and back to the bound.
+    """Take a step of gradient ascent in each row, and project it back onto the bound.
 
     Args:
-        config: Step, bound and norm.
-        delta: ``[rows, length, width]``.
-        gradient: Of the loss by it.
-        mask: 1 at text, ``[rows, length]``.
+        config: Step size, bound and norm.
+        delta: The perturbation, ``[rows, length, width]``.
+        gradient: Gradient of the loss with respect to ``delta``.
+        mask: Attention mask, ``[rows, length]``.
     """
     order = 2.0 if config.norm == "l2" else float("inf")
     gradient = gradient * mask[..., None]
@@ -134,20 +135,21 @@ def ascend(config: FreeLBConfig, delta: Tensor, gradient: Tensor, mask: Tensor) 
 
 
 class Smart(Objective[LabelledBatch, LabelledBatch]):
-    """An objective and how much the model's outputs can be changed by a small perturbation (Jiang et al. 2020).
+    """An objective, regularised by how much a small perturbation can change the model's outputs (Jiang et al. 2020).
 
     The term ``smart`` is a sum over the same targets: the symmetric Kullback-Leibler divergence between outputs with
-    and without the perturbation (for quantities their squared difference), which steps of ascent have made large.
-    Unlike in FreeLB the task's own loss is that of the text as it is.
+    and without the perturbation (in regression, their squared difference), which gradient ascent has made large.
+    Unlike in FreeLB, the task's own loss is computed on the unperturbed text.
 
-    As in the released code (namisan/mt-dnn) the noise only shows where to go and is not kept; in the paper it is, and
-    makes a hundredth of the perturbation. The code ascends on one direction of the divergence, to first order the same.
-    The paper's bound, 1e-5, is below its step, 1e-3, so that steps end on it; the code has none.
+    As in the released code (namisan/mt-dnn), the noise only serves to find the direction and is not kept; the paper
+    keeps it, as a hundredth of the perturbation. The code ascends on one direction of the divergence, which is the same
+    to first order. The paper's bound, 1e-5, is smaller than its step, 1e-3, so steps end on the bound; the code has
+    none.
 
     Args:
-        objective: The task's.
+        objective: The task's objective.
         config: Weight, noise and ascent.
-        seed: The run's.
+        seed: The run's seed.
     """
 
     step: Tensor
@@ -161,7 +163,7 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def corrupt(self, rows: LabelledBatch) -> LabelledBatch:
-        """As the task's objective does."""
+        """Corrupt rows as the task's objective does."""
         return self.objective.corrupt(rows)
 
     def counts(self, batch: LabelledBatch) -> Sums:
@@ -186,11 +188,11 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
         )
 
     def after_step(self, model: Any) -> None:
-        """Count steps: noise is drawn anew in each."""
+        """Count steps: each draws new noise."""
         self.step += 1
 
     def _perturbation(self, model: Any, batch: LabelledBatch, outputs: Tensor, state: RandomState) -> Tensor:
-        """Steps that change the outputs the most, each token's by its own scale; where to is seen beside the text."""
+        """Ascend on the divergence, each token at its own scale; the first gradient is taken at the noise."""
         config, mask = self.config, batch.attention_mask[..., None]
         width = embedding_table(model).shape[1]
         keys = row_keys(batch, self._seed, self.step)
@@ -209,17 +211,17 @@ class Smart(Objective[LabelledBatch, LabelledBatch]):
 
 @singledispatch
 def divergence(objective: LabelledObjective, left: Tensor, right: Tensor, batch: LabelledBatch) -> Tensor:
-    """How far apart two outputs are, as the objective reads them: symmetric, 0 for equal ones.
+    """Distance between two outputs, as the objective interprets them: symmetric, 0 for equal ones.
 
     Args:
-        objective: The task's.
-        left: Of ``objective.outputs``, float32.
-        right: Likewise.
-        batch: What was read.
+        objective: The task's objective.
+        left: Output of ``objective.outputs``, float32.
+        right: Another one.
+        batch: The batch that the outputs are for.
 
     Returns:
-        float32 of the shape of ``objective.is_target``. Kullback-Leibler divergences in both directions, summed (nats),
-        for spans of start and end; of quantities the squared difference.
+        float32 of the shape of ``objective.is_target``. Kullback-Leibler divergences in both directions, summed (nats);
+        for spans, summed over start and end; for regression, the squared difference.
     """
     raise AssertionError(f"Smart refuses {type(objective).__name__}, which has no measure, when it is made")
 
@@ -246,14 +248,14 @@ def _of_spans(objective: SpanExtraction, left: Tensor, right: Tensor, batch: Lab
 
 
 def _symmetric_divergence(left: Tensor, right: Tensor) -> Tensor:
-    """Both directions in one: ``[*, choices]`` logits to ``[*]``. Equal logits have no gradient, to the bit."""
+    """Sum of both directions: ``[*, classes]`` logits to ``[*]``. The gradient at equal logits is exactly 0."""
     ours, theirs = functional.log_softmax(left, -1), functional.log_softmax(right, -1)
     return ((ours.exp() - theirs.exp()) * (ours - theirs)).sum(-1)
 
 
 @contextmanager
 def perturbed(model: Any, delta: Tensor) -> Iterator[None]:
-    """Within it, a model's word embeddings are those of its input and ``delta``, ``[rows, length, width]``."""
+    """Add ``delta``, ``[rows, length, width]``, to the output of a model's word embeddings within the context."""
     hook = model.get_input_embeddings().register_forward_hook(lambda module, given, embedded: embedded + delta)
     try:
         yield
@@ -262,9 +264,9 @@ def perturbed(model: Any, delta: Tensor) -> Iterator[None]:
 
 
 def row_keys(batch: LabelledBatch, seed: int, step: int | Tensor) -> Tensor:
-    """Key of each row in a step: a function of the seed, the step and the row's tokens, not of its neighbours.
+    """Key of each row in a step: a function of the seed, the step and the row's tokens, not of other rows.
 
-    Rows of equal tokens have equal keys. ``step`` may be on the device: nothing waits for it.
+    Rows of equal tokens have equal keys. ``step`` may be a tensor on the device, without a synchronisation.
 
     Returns:
         int64 ``[rows]``.
@@ -276,7 +278,7 @@ def row_keys(batch: LabelledBatch, seed: int, step: int | Tensor) -> Tensor:
 
 def normal(keys: Tensor, num: int) -> Tensor:
     """``num`` standard normal numbers for each key: float32 ``[*keys, num]``."""
-    # Half a unit up, so that neither end is reached, where the inverse is infinite.
+    # Shifted up by half a unit, so that neither end is reached, where the inverse is infinite.
     normal: Tensor = torch.erfinv(2 * uniform(keys, 0, num) - (1 - 2.0**-24))
     return normal * math.sqrt(2)
 
@@ -290,7 +292,7 @@ def _outputs_at(
 
 
 def _norm(values: Tensor, order: float) -> Tensor:
-    """Of each row, ``[rows, length, width]`` to ``[rows, 1, 1]``."""
+    """Norm of each row, ``[rows, length, width]`` to ``[rows, 1, 1]``."""
     norms: Tensor = torch.linalg.vector_norm(values, order, dim=(1, 2), keepdim=True)
     return norms
 

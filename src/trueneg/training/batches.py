@@ -1,4 +1,4 @@
-"""Batches: what each step reads, a function of (seed, step) whatever was read before, and held-out rows."""
+"""Batches: the rows of each step, a pure function of (seed, step), and held-out rows."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from trueneg.training.metrics import Meter
 from trueneg.training.step import Run
 
 EVALUATION_SEED = 0x5EED
-"""Held-out rows are masked alike in every run, so that their losses can be compared."""
+"""Held-out rows are masked identically in every run, so that losses can be compared."""
 
 
 class Pinnable(Protocol):
     """A batch on the CPU."""
 
     def pin_memory(self) -> Self:
-        """Copy to memory that a GPU reads without waiting."""
+        """Copy to pinned memory."""
 
 
 Given = TypeVar("Given", bound=Pinnable)
 
 
 class BatchLoader(ABC, Generic[Given]):
-    """The micro-batches of any step, for one process: a function of the step, whatever was read before.
+    """The micro-batches of any step, for one process: a function of the step alone.
 
     Raises:
         ConfigError: if the batch size does not divide among processes and micro-batches.
@@ -64,33 +64,33 @@ class BatchLoader(ABC, Generic[Given]):
 
     @property
     def micro_batch(self) -> int:
-        """Examples of a micro-batch of one process, once their number has risen."""
+        """Examples in one process's micro-batch, after any batch-size warm-up."""
         return self.config.batch_size // (self.processes.world_size * self.config.accumulation)
 
     @property
     @abstractmethod
     def tokens_per_step(self) -> float:
-        """Tokens, on average, that a step of all processes sees and that are not padding."""
+        """Average number of non-padding tokens in a step, over all processes."""
 
     @property
     def positions_per_step(self) -> float | None:
-        """Tokens with padding, on average, that a step of all processes sees; None where that is not known."""
+        """Average number of tokens in a step, padding included, over all processes; None if unknown."""
         return None
 
     def num_full_steps(self, start: int, stop: int) -> float:
-        """Steps from one to another, those with fewer rows than the others counted in part."""
+        """Number of steps from ``start`` to ``stop``; a step with fewer rows than a full one counts as a fraction."""
         return stop - start
 
     @abstractmethod
     def micro_batches(self, step: int) -> list[Given]:
-        """What one optimizer step sees, as many as ``accumulation``."""
+        """Micro-batches of one optimizer step, ``accumulation`` of them."""
 
     def progress(self, step: int) -> dict[str, float]:
-        """What is logged of the examples before a step, besides the objective's readings."""
+        """Metrics about the examples read before a step, logged besides the objective's."""
         return {}
 
     def from_step(self, start: int, stop: int, pin_memory: bool = False) -> Iterator[Sequence[Given]]:
-        """Micro-batches of steps ``start`` to ``stop``, each read while the one before is trained on."""
+        """Micro-batches of steps ``start`` to ``stop``, each step's read while the previous step is trained on."""
 
         def read(step: int) -> list[Given]:
             batches = self.micro_batches(step)
@@ -105,7 +105,7 @@ class BatchLoader(ABC, Generic[Given]):
                 yield current
 
     def own_parts(self, numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """This process's share of a step's examples, by micro-batch: contiguous, as even as can be."""
+        """This process's share of a step's examples, by micro-batch: contiguous, as even as possible."""
         parts = np.array_split(numbers, self.processes.world_size * self.config.accumulation)
         first = self.processes.rank * self.config.accumulation
         return parts[first : first + self.config.accumulation]
@@ -115,7 +115,7 @@ def rows_of(config: PretrainConfig, corpora: Sequence[Corpus]) -> NumberedRows:
     """Number the rows of all corpora that a run reads: see ``row_index``.
 
     Raises:
-        ConfigError: for an objective that reads one corpus, such as CLINE, on several.
+        ConfigError: for several corpora with an objective that supports only one, such as CLINE.
         CorpusError: as ``row_index``.
     """
     if len(corpora) == 1:
@@ -148,16 +148,16 @@ def _check_annotations(config: PretrainConfig, corpora: Sequence[Corpus]) -> Non
 def row_index(config: PretrainConfig, corpus: Corpus, *, is_alone: bool = True) -> RowIndex:
     """Number a corpus's rows as a run reads them.
 
-    With annotations if its detector names some, with tags if its objective needs them. A warning says so if the
-    annotations cover a part of the corpus only, or, of several, not this one.
+    Rows have annotations if the detector names some, and tags if the objective needs them. Warns if the annotations
+    cover only part of the corpus or if, in a mixture, this corpus has none.
 
     Args:
-        config: The run's.
-        corpus: What is read.
-        is_alone: It is the only one, and any annotations must be its own.
+        config: The run's configuration.
+        corpus: The corpus to read.
+        is_alone: Whether it is the only corpus, so that any annotations must be its own.
 
     Raises:
-        ConfigError: if the detector names several folders of annotations, and there is one corpus.
+        ConfigError: if the detector names several annotation folders for the only corpus.
         CorpusError: if the corpus does not fill a row, lacks tags, or the annotations cannot be used with it.
     """
     folder = _annotations_for(config, corpus, is_alone)
@@ -181,7 +181,7 @@ def row_index(config: PretrainConfig, corpus: Corpus, *, is_alone: bool = True) 
 
 
 def _annotations_for(config: PretrainConfig, corpus: Corpus, is_alone: bool) -> Path | None:
-    """Choose the folder of a corpus's annotations: the only one, or, of a mixture, that which was made for it."""
+    """Choose the folder of a corpus's annotations: the only one or, in a mixture, the one made for this corpus."""
     folders = annotations_of(config)
     if is_alone:
         if len(folders) > 1:
@@ -199,20 +199,21 @@ def _annotations_for(config: PretrainConfig, corpus: Corpus, is_alone: bool) -> 
 
 
 class CorpusBatches(BatchLoader[Any]):
-    """The micro-batches of any step, of a corpus's rows or a mixture's.
+    """The micro-batches of any step, read from the rows of a corpus or a mixture.
 
-    Example i of step s stands at position ``r + i`` of an endless stream of epochs, each a seeded permutation of all
-    rows, with r the rows of all steps before it (``rows_before``: ``s * batch_size`` unless rows rise); of a mixture,
-    each source has such a stream. Processes take contiguous shares of a step, micro-batches contiguous shares of those.
-    A stage counts steps from its own first one.
+    Example i of step s is at position ``r + i`` of an endless stream of epochs, each a seeded permutation of all rows,
+    where r is the number of rows in all earlier steps (``rows_before``: ``s * batch_size`` without batch-size warm-up);
+    in a mixture, each source has such a stream. Processes take contiguous shares of a step, micro-batches contiguous
+    shares of those. A stage counts steps from its own first one.
 
     Args:
         index: The rows.
-        config: Rows of a step, seed, accumulation.
-        processes: Who shares a step.
-        read: Makes of rows what the objective is given.
-        stage: Where the stage begins: its first step; rows that were read before it, from which examples are
-            numbered, so that none is ever masked alike; and those of this index, behind which it goes on.
+        config: Batch size, seed, accumulation.
+        processes: The processes that share a step.
+        read: Turns rows into the objective's input.
+        stage: Where the stage begins: its first step; the number of rows read before it, at which the numbering of
+            examples continues, so that no masking repeats; and how many of those were of this index, which it
+            continues.
 
     Raises:
         ConfigError: if the batch size does not divide among processes and micro-batches.
@@ -240,11 +241,11 @@ class CorpusBatches(BatchLoader[Any]):
 
     @property
     def positions_per_step(self) -> float:
-        """Tokens with padding: every row has as many."""
+        """Tokens in a step, padding included: every row has the same length."""
         return float(self.config.batch_size * self._index.length)
 
     def micro_batches(self, step: int) -> list[Any]:
-        """Rows of one optimizer step, as many as ``accumulation``."""
+        """This process's rows of one optimizer step, in ``accumulation`` micro-batches."""
         seed, own_step = self.config.seed, step - self._first_step
         first = self._first_row + rows_before(self.config, own_step)
         numbers = np.arange(first, first + rows_of_step(self.config, own_step), dtype=np.int64)
@@ -254,11 +255,11 @@ class CorpusBatches(BatchLoader[Any]):
         ]
 
     def progress(self, step: int) -> dict[str, float]:
-        """Of a mixture, each source's share of the rows before a step, and the times it was read."""
+        """For a mixture, each source's share of the rows before a step, and how often it was read."""
         return self._index.progress(self._first_place + rows_before(self.config, step - self._first_step))
 
     def num_full_steps(self, start: int, stop: int) -> float:
-        """Steps from one to another, those with fewer rows than the others counted in part."""
+        """Number of steps from ``start`` to ``stop``; a step with fewer rows than a full one counts as a fraction."""
         begin, end = (rows_before(self.config, step - self._first_step) for step in (start, stop))
         return (end - begin) / self.config.batch_size
 
@@ -268,15 +269,15 @@ class LabelledBatches(BatchLoader[LabelledBatch]):
 
     Each epoch is a seeded permutation of all rows, cut into windows of ``window`` batches; within a window rows are
     sorted by length before they are cut into batches, and the epoch's batches come in a seeded order. So a batch has
-    rows of like lengths and hardly any padding, while which rows meet changes from epoch to epoch. The last batch of
-    an epoch may be short. ``window=1`` is plain shuffling.
+    rows of similar lengths and hardly any padding, while its composition changes from epoch to epoch. One batch of an
+    epoch may be short. ``window=1`` is plain shuffling.
 
     Args:
-        features: What is trained on.
-        pad_id: Of the tokenizer.
-        window: Batches among which rows are sorted.
+        features: The encoded training rows.
+        pad_id: Padding id of the tokenizer.
+        window: Number of batches within which rows are sorted.
         config: Batch size, seed, accumulation.
-        processes: Who shares a step.
+        processes: The processes that share a step.
     """
 
     def __init__(
@@ -288,7 +289,7 @@ class LabelledBatches(BatchLoader[LabelledBatch]):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches that hold all rows, the last one maybe in part."""
+        """Number of batches in an epoch; one of them may be short."""
         return -(-len(self._features) // self.config.batch_size)
 
     @property
@@ -297,15 +298,15 @@ class LabelledBatches(BatchLoader[LabelledBatch]):
         return float(self._features.lengths.sum()) / self.steps_per_epoch
 
     def rows(self, step: int) -> NDArray[np.int64]:
-        """Which rows a step sees, ``[at most batch_size]``, the shortest first."""
+        """Row numbers of a step, ``[at most batch_size]``, the shortest first if ``window`` is above 1."""
         epoch, number = divmod(step, self.steps_per_epoch)
         return self._epoch(epoch)[number]
 
     def micro_batches(self, step: int) -> list[LabelledBatch]:
-        """This process's rows of one optimizer step, as many batches as ``accumulation``."""
+        """This process's rows of one optimizer step, in ``accumulation`` micro-batches."""
         rows = self.rows(step)
         return [
-            # Every process takes part in every micro-batch, if only with a row that does not count.
+            # Every process takes part in every micro-batch; one without rows uses a row that does not count.
             self._features.batch(own, self._pad_id) if len(own) else self._features.batch(rows[:1], self._pad_id, 0)
             for own in self.own_parts(rows)
         ]
@@ -322,7 +323,7 @@ class LabelledBatches(BatchLoader[LabelledBatch]):
 
 
 def check_shares(num_rows: int, processes: Processes) -> None:
-    """Make sure that every process has held-out rows: one without any would leave the others waiting for its sums.
+    """Check that every process has held-out rows: the others would wait forever for the sums of one that has none.
 
     Raises:
         ConfigError: if there are fewer rows than processes.
@@ -347,28 +348,28 @@ def held_out_batches(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out rows of a corpus, and how much they count."""
+    """Held-out rows of a corpus, and their weight."""
 
     name: str
     rows: RowIndex
     share: float
-    """Weight in the mean over sources; 0 for what is measured only."""
+    """Weight in the mean over sources; 0 for a corpus that is only evaluated on."""
 
 
 def held_out_sources(
     config: PretrainConfig, corpora: Sequence[Corpus], rows: NumberedRows, processes: Processes
 ) -> list[HeldOut]:
-    """Open what a run is evaluated on: held-out rows of what it reads, and of what it only measures.
+    """Open a run's evaluation data: held-out rows of the training corpora, and of those only evaluated on.
 
     Args:
-        config: The run's.
-        corpora: What it is trained on.
-        rows: Theirs.
-        processes: Who shares an evaluation.
+        config: The run's configuration.
+        corpora: The training corpora.
+        rows: The rows of these corpora.
+        processes: The processes that share an evaluation.
 
     Raises:
-        ConfigError: for fewer rows than processes; for a corpus of ``corpus.held_out`` that is trained on, too.
-        CorpusError: for one of ``corpus.held_out`` without held-out rows, or of another tokenizer.
+        ConfigError: if there are fewer rows than processes, or a corpus of ``corpus.held_out`` is also trained on.
+        CorpusError: if a corpus of ``corpus.held_out`` has no held-out rows, or another tokenizer.
     """
     if not config.corpus.eval_rows:
         return []
@@ -401,10 +402,10 @@ def held_out_sources(
 def held_out_by_source(
     run: Run, sources: Sequence[HeldOut], num_rows: int, read: ReadRows = read_rows
 ) -> dict[str, float]:
-    """Readings over at most ``num_rows`` rows of each source, and their means weighted by the sources' shares.
+    """Metrics over at most ``num_rows`` rows of each source, and their means weighted by the sources' shares.
 
     Returns:
-        As ``held_out_readings``; of several sources also ``source/NAME/READING``.
+        As ``held_out_readings``; for several sources also ``source/NAME/READING``.
     """
     found = [held_out_readings(run, source.rows, num_rows, read) for source in sources]
     if len(found) == 1:
@@ -424,11 +425,11 @@ def held_out_by_source(
 
 @torch.no_grad()
 def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: ReadRows = read_rows) -> dict[str, float]:
-    """Readings over at most ``num_rows`` rows, corrupted alike every time; dropout is off.
+    """Metrics over at most ``num_rows`` rows, corrupted identically every time; dropout is off.
 
-    Of an objective that depends on the rows of a micro-batch they depend on them too.
+    If the objective depends on the rows of a micro-batch, so do the metrics.
     """
-    # As much at once as in training, whose memory is there.
+    # Micro-batches as large as in training, whose memory is available.
     parts = run.processes.world_size * run.config.accumulation
     meter, share = Meter(), max(1, run.config.batch_size // parts)
     with eval_mode(run.module):

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, verified when read, and never taken for another run's."""
+"""Checkpoints: written atomically, verified when read, and never mistaken for another run's."""
 
 from __future__ import annotations
 
@@ -41,40 +41,40 @@ MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.j
 
 @dataclass(frozen=True)
 class State:
-    """What a checkpoint holds besides tensors. There is no random or iterator state: both follow from ``step``."""
+    """What a checkpoint holds besides tensors. It needs no random or iterator state: both follow from ``step``."""
 
     step: int
     """Optimizer steps done."""
     config: dict[str, Any]
     data: str
-    """Fingerprint of what is trained on: a corpus with its annotations and tags, or the rows of a task."""
+    """Fingerprint of the training data: a corpus with its annotations and tags, or the rows of a task."""
     seconds: float = 0.0
     """Training time so far."""
     sums: dict[str, float] = field(default_factory=dict)
-    """What the meter has added up since the last record."""
+    """What the meter has accumulated since the last log record."""
     tables: str = ""
-    """Of ``tables_digest``; empty if nothing was looked up, or by a version that did not say."""
+    """Output of ``tables_digest``; empty if there are no lookup tables, or if an older version did not record it."""
     loss_scale: dict[str, int | float] = field(default_factory=dict)
-    """State of the scaler of losses; empty without float16."""
+    """State of the gradient scaler; empty without float16."""
     micro_batch: int = 0
-    """Examples of a micro-batch of one process; 0 by a version that did not say."""
+    """Examples in one process's micro-batch; 0 if an older version did not record it."""
     stage: str = ""
-    """Name of the stage whose step was the last; empty for a run without stages."""
+    """Name of the stage of the last step; empty for a run without stages."""
     version: str = __version__
 
 
 @dataclass(frozen=True)
 class _Saved(State):
-    """What ``state.json`` holds."""
+    """Content of ``state.json``."""
 
     digests: dict[str, str] = field(kw_only=True)
-    """Of the other files."""
+    """Checksums of the other files."""
     digest: str = field(kw_only=True)
-    """Of all of this but itself."""
+    """Digest of all fields except itself."""
 
 
 _OLD_NAMES = {"corpus": "data"}
-"""Fields of checkpoints by an earlier version, which are read under the names of today."""
+"""Names of fields in checkpoints of an earlier version, and their current names."""
 
 
 def save_checkpoint(
@@ -87,7 +87,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint into a new folder beside the others and drop the oldest beyond ``keep``.
 
-    It is written under another name, flushed to disk, and renamed last, so that a process killed at any moment
+    It is written under a temporary name, flushed to disk, and renamed last, so that a process killed at any moment
     leaves either all of it or none.
 
     Raises:
@@ -120,7 +120,7 @@ def save_checkpoint(
             f"untouched: make room and continue with --resume"
         ) from error
     found = _checkpoints(folder)
-    # Those ahead are torn: the run fell back behind them, and they must not push whole ones out.
+    # Newer ones are damaged: the run fell back to an older one, and they must not displace whole ones.
     num_ahead = found.index(final)
     for dropped in found[:num_ahead] + found[num_ahead + keep :]:
         _remove(dropped)
@@ -128,10 +128,10 @@ def save_checkpoint(
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
-    """Write a module's weights: those that are shared once, and the same bytes for the same weights.
+    """Write a module's weights: shared ones once, and always the same bytes for the same weights.
 
-    ``load_model`` of safetensors reads them, as it reads those of its ``save_model``, which notes shared names in an
-    order of its own in every process.
+    ``load_model`` of safetensors reads the file, like those of its ``save_model``, which records shared names in an
+    order that differs between processes.
     """
     unique: dict[tuple[Any, ...], tuple[str, torch.Tensor]] = {}
     for name, tensor in sorted(module.state_dict().items()):
@@ -141,7 +141,7 @@ def save_weights(module: nn.Module, path: Path) -> None:
 
 
 def _remove(checkpoint: Path) -> None:
-    """A link goes, what it points to stays."""
+    """Remove a checkpoint; if it is a symbolic link, only the link."""
     if checkpoint.is_symlink():
         checkpoint.unlink()
     else:
@@ -150,12 +150,12 @@ def _remove(checkpoint: Path) -> None:
 
 def write_error(error: Exception) -> str:
     """Say why something could not be written."""
-    # safetensors wraps the system's error in one of its own, without its number.
+    # safetensors wraps the system's error in one of its own, without the errno.
     return "the disk is full" if os.strerror(errno.ENOSPC) in str(error) else str(error)
 
 
 def write_folder(path: Path, fill: Callable[[Path], object], remedy: str) -> None:
-    """Put a folder in the place of another one (``files.whole.replace_folder``), whole or not at all.
+    """Replace a folder atomically (``files.whole.replace_folder``).
 
     Raises:
         CheckpointError: if it cannot be written, with the remedy.
@@ -167,12 +167,12 @@ def write_folder(path: Path, fill: Callable[[Path], object], remedy: str) -> Non
 
 
 def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
-    """Find the newest whole checkpoint; None if there never was one.
+    """Find the newest whole checkpoint; None if there are no checkpoints.
 
-    A torn one is passed over with a warning.
+    Damaged ones are skipped with a warning.
 
     Raises:
-        CheckpointError: if there are checkpoints but every one is torn.
+        CheckpointError: if all checkpoints are damaged.
     """
     found = _checkpoints(folder)
     for path in found:
@@ -190,7 +190,7 @@ def latest_checkpoint(folder: Path) -> tuple[Path, State] | None:
 
 
 def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
-    """All whole checkpoints, the oldest first; torn ones are passed over with a warning."""
+    """All whole checkpoints, the oldest first; damaged ones are skipped with a warning."""
     kept = []
     for path in reversed(_checkpoints(folder)):
         try:
@@ -201,14 +201,14 @@ def kept_checkpoints(folder: Path) -> list[tuple[Path, State]]:
 
 
 def tables_digest(module: nn.Module, *others: str) -> str:
-    """A name for what a module looks up and does not learn: substitutes, prototypes, the encoders of detectors.
+    """Digest of the tables that a module looks up and does not learn: substitutes, prototypes, detectors' encoders.
 
-    Checkpoints leave these out (they are buffers that do not persist, or what ``Detector.digest`` names), and another
-    WordNet or another detector's file makes others, under which the curve would bend. Where a file lies does not count.
+    Checkpoints leave these out (they are non-persistent buffers, or covered by ``Detector.digest``). Another WordNet or
+    another detector's file gives other tables, which would change the loss curve. A file's location does not count.
 
     Args:
-        module: An objective that has seen no model yet: what it takes from one is in checkpoints.
-        others: Digests of what is looked up elsewhere.
+        module: An objective that is not attached to a model yet: what it takes from the model is in checkpoints.
+        others: Digests of further lookup tables.
 
     Returns:
         16 hexadecimal digits.
@@ -235,21 +235,21 @@ def check_same_run(
     comparable: Callable[[Any], Any] = lambda config: config,
     parts: Callable[[Any], Mapping[str, Any]] = lambda config: {"": config},
 ) -> None:
-    """Refuse to continue a run on other data, under options that would bend its curve, or with other tables.
+    """Refuse to continue a run on other data, with options that would change its loss curve, or with other tables.
 
-    Options that are free to change on resume (``trueneg list options``) leave the curve as it is, but for rounding, and
-    but for accumulation's part in what dropout draws; where that matters, another micro-batch is refused.
+    Options that may change on resume (``trueneg list options``) leave the loss curve as it is, except for rounding and
+    for the dropout masks, which depend on accumulation; where that matters, another micro-batch is refused.
 
     Args:
-        state: Of the checkpoint.
+        state: State of the checkpoint.
         config: The configuration to resume with.
         where: The run's folder.
         data: Fingerprint of the data to resume with: a corpus's may end in ``+`` and those of its annotations or tags;
-            those of a mixture have commas between them. Empty where a stage begins, which may read others.
-        tables: Of ``tables_digest``.
-        micro_batch: Rows of a micro-batch of one process, for an objective that depends on them; else 0.
-        comparable: Makes a configuration what is compared.
-        parts: Takes a configuration apart by name: the stages that have begun.
+            those of a mixture are separated by commas. Empty at the start of a stage, which may read other data.
+        tables: Output of ``tables_digest``.
+        micro_batch: Rows in one process's micro-batch, for an objective that depends on them; else 0.
+        comparable: Returns the part of a configuration to compare.
+        parts: Splits a configuration into named parts: the stages that have begun.
 
     Raises:
         CheckpointError: naming what differs, with the remedy.
@@ -293,7 +293,7 @@ def _check_data(state: State, data: str, where: Path) -> None:
 
 
 def _refuse_micro_batch(state: State, config: TrainConfig, micro_batch: int, where: Path) -> None:
-    """Name the accumulation that gives the same micro-batches, if there is one."""
+    """Raise an error that names the accumulation that gives the same micro-batches, if there is one."""
     num_processes = config.batch_size // (micro_batch * config.accumulation)
     accumulation, rest = divmod(config.batch_size, num_processes * state.micro_batch)
     remedy = (
@@ -316,18 +316,18 @@ def load_checkpoint(
     *,
     is_same_objective: bool = True,
 ) -> None:
-    """Put a checkpoint's weights, its optimizer's state and the average of weights back in place.
+    """Load a checkpoint's weights, optimizer state and averaged weights.
 
     Args:
         path: The checkpoint.
         module: A model with its objective.
-        optimizer: Of the module's parameters.
-        average: Of the model's weights.
-        is_same_objective: Whether what the objective learns must be the checkpoint's; else it is taken over as far as
-            the names are the same.
+        optimizer: Optimizer of the module's parameters.
+        average: Average of the model's weights.
+        is_same_objective: Whether the objective's own weights must match the checkpoint's; if not, those with the same
+            names are loaded.
 
     Raises:
-        CheckpointError: if its tensors are not this model's.
+        CheckpointError: if its tensors do not match this model.
     """
     try:
         missing, unexpected = load_model(module, str(path / MODEL), strict=is_same_objective)
@@ -348,10 +348,10 @@ def load_checkpoint(
 
 
 def load_averaged_weights(path: Path, model: nn.Module) -> None:
-    """Put the averaged weights of a checkpoint into a model.
+    """Load the averaged weights of a checkpoint into a model.
 
     Raises:
-        CheckpointError: if it has none, or another model's.
+        CheckpointError: if they belong to another model.
     """
     with safe_open(str(path / OPTIMIZER), framework="pt") as file:
         averaged = {name: file.get_tensor(name) for name in file.keys() if name.endswith(AVERAGE)}  # noqa: SIM118
@@ -366,10 +366,10 @@ def load_averaged_weights(path: Path, model: nn.Module) -> None:
 
 
 def load_model_weights(path: Path, model: nn.Module) -> None:
-    """Put a checkpoint's weights into a model, without its objective.
+    """Load a checkpoint's weights into a model, without those of its objective.
 
     Raises:
-        CheckpointError: if its tensors are not this model's.
+        CheckpointError: if its tensors do not match this model.
     """
     missing, unexpected = load_model(nn.ModuleDict({"model": model}), str(path / MODEL), strict=False)
     foreign = [*missing, *(name for name in unexpected if not name.startswith("objective."))]
@@ -378,7 +378,7 @@ def load_model_weights(path: Path, model: nn.Module) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Newest first."""
+    """All checkpoints in a folder, the newest first."""
     return sorted(folder.glob("step-*"), reverse=True)
 
 

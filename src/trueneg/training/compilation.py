@@ -19,15 +19,15 @@ Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
 
 def is_to_be_compiled(config: TrainConfig, device: torch.device, world_size: int = 1) -> bool:
-    """Whether a run's step is compiled: as configured, or with a warning not, where nothing can compile it.
+    """Whether a run's step is compiled: as configured, but not, with a warning, where compilation is impossible.
 
     Args:
-        config: Of the run.
-        device: Where it trains.
+        config: The run's configuration.
+        device: The training device.
         world_size: Number of processes.
 
     Raises:
-        ConfigError: for CUDA graphs without a GPU, with several processes, or of a step that is not compiled.
+        ConfigError: for CUDA graphs without a GPU, with several processes, or with ``compile=false``.
     """
     if config.cuda_graphs:
         _check_cuda_graphs(config, device, world_size)
@@ -44,14 +44,14 @@ def is_to_be_compiled(config: TrainConfig, device: torch.device, world_size: int
 
 
 def compiled(function: Compiled, config: TrainConfig) -> Compiled:
-    """Compile a module or a function, with its launches recorded if that is configured."""
+    """Compile a module or a function, with CUDA graphs if configured."""
     options = {"options": {"triton.cudagraphs": True}} if config.cuda_graphs else {}
     made: Compiled = torch.compile(function, **options)  # type: ignore[call-overload]
     return made
 
 
 def why_not(device: torch.device) -> str:
-    """What is missing here for compiling on a device; empty if nothing is, which a small compilation shows."""
+    """Why compiling for a device is impossible here; empty if a small test compilation succeeds."""
     if device.type == "cuda" and importlib.util.find_spec("triton") is None:
         return "the package 'triton' is not installed"
     names: tuple[str, ...] = ("gcc", "clang", "cc")
@@ -64,13 +64,13 @@ def why_not(device: torch.device) -> str:
         return f"there is no {language} compiler ('{named or names[0]}' is not found; {variable} can name another)"
     try:
         torch.compile(_small)(torch.ones(8, device=device))
-    except Exception as error:  # whatever a compiler ends in
+    except Exception as error:  # compilers raise errors of many types
         return f"compiling does not work here ({said_by(error)})"
     return ""
 
 
 def said_by(error: BaseException) -> str:
-    """The line of an error that says most: its cause's first."""
+    """The most informative line of an error: the first one of its root cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -80,7 +80,7 @@ def said_by(error: BaseException) -> str:
 
 
 def is_of_compiler(error: BaseException) -> bool:
-    """Whether an error is torch's compiler's own."""
+    """Whether an error was raised by torch's compiler itself."""
     return type(error).__module__.startswith(("torch._dynamo", "torch._inductor"))
 
 

@@ -1,4 +1,4 @@
-"""Processes that train together, found in the environment that ``torchrun`` and its kin set."""
+"""Distributed processes, configured by the environment variables that ``torchrun`` and similar launchers set."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from trueneg.files.lock import locked
 from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_there
 
 PATIENCE = 1800.0
-"""Seconds that processes wait for one another where one may have more to do: while a run begins, saves and ends."""
+"""Timeout in seconds where one process may have more to do than others: while a run begins, saves and ends."""
 
 ROLL_CALL = 3.0
-"""Seconds that a process which has waited in vain gives the others to say the same."""
+"""Seconds that a process, after a timeout, gives the others to report one too."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """The one process that writes."""
+        """Whether this is the process that writes files."""
         return self.rank == 0
 
     def all_sum(self, *parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Sum tensors of equal names over these parts and over all processes, in one message."""
+        """Sum tensors of equal names over these parts and over all processes, in one all-reduce."""
         values = {name: torch.stack([part[name] for part in parts]).sum(0) for name in parts[0]}
         if self.world_size == 1 or not values:
             return values
@@ -52,7 +52,7 @@ class Processes:
         return dict(zip(names, stacked.unbind(), strict=True))
 
     def sum_of(self, values: Tensor) -> Tensor:
-        """Sum a tensor, of a shape that all processes share, over them; what was given stays as it is."""
+        """Sum a tensor, of the same shape on all processes, over them; the input is not modified."""
         if self.world_size == 1:
             return values
         total = values.clone()
@@ -60,7 +60,7 @@ class Processes:
         return total
 
     def any_of(self, flags: Sequence[bool], device: torch.device) -> list[bool]:
-        """Whether any process says so, of each of several things, in one message."""
+        """Whether each flag is set on any process, in one all-reduce."""
         if self.world_size == 1:
             return list(flags)
         votes = torch.tensor([float(flag) for flag in flags], device=device)
@@ -69,15 +69,15 @@ class Processes:
 
     @contextmanager
     def holding(self, folder: Path, doing: str, device: torch.device) -> Iterator[None]:
-        """Hold a folder for all processes: the main one takes the lock, the others learn whether it has it.
+        """Lock a folder for all processes: the main process takes the lock, the others learn whether it succeeded.
 
         Args:
-            folder: What the main process writes into.
-            doing: What another run is told: "pretrain".
-            device: What messages between the processes travel on.
+            folder: The folder that the main process writes into.
+            doing: What other runs are told that this one does: "pretrain".
+            device: Device of the tensors that the processes exchange.
 
         Raises:
-            BusyError: on every process, if another run holds it.
+            BusyError: on every process, if another run holds the lock.
         """
         refused: BusyError | OSError | None = None
         with ExitStack() as stack:
@@ -91,18 +91,18 @@ class Processes:
             yield
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait for all processes."""
         if self.world_size > 1:
             torch.distributed.barrier()
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let messages from now on fail where another process does not answer for so long."""
+        """Set the timeout of all later collectives."""
         if self.world_size > 1 and torch.distributed.get_backend() in ("gloo", "nccl"):
             distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
 
     @contextmanager
     def waiting_for_main(self, then: float) -> Iterator[None]:
-        """Wait, at the end, for what the main process does within; messages after it wait ``then`` seconds at most."""
+        """Wait at the end until the main process is done as well; later collectives time out after ``then`` seconds."""
         self.wait_at_most(PATIENCE)
         yield
         self.barrier()
@@ -110,23 +110,23 @@ class Processes:
 
 
 class Votes:
-    """Whether any process says so, of several things: asked at one step, answered when asked again.
+    """Whether flags are set on any process: cast at one step, answered at the next vote.
 
-    Between the two the answer is under way, so neither a process nor its device waits for the others. All processes
-    ask at the same steps and get the same answers. A process that is alone has its answer at once.
+    In between, the all-reduce runs in the background, so neither a process nor its device waits for the others. All
+    processes vote at the same steps and get the same answers. A single process gets its answer at once.
     """
 
     def __init__(self, processes: Processes, device: torch.device) -> None:
         self._processes, self._device = processes, device
         self._coming: tuple[torch.distributed.Work, Tensor] | None = None
         self._forgotten: set[int] = set()
-        # On a stream of their own votes do not queue behind the steps.
+        # On a stream of their own, votes do not queue behind the steps.
         is_sent_beside = processes.world_size > 1 and device.type in WITH_STREAMS
         self._module = torch.get_device_module(device) if is_sent_beside else None
         self._stream = None if self._module is None else self._module.Stream(device)
 
     def cast(self, flags: Sequence[bool]) -> list[bool]:
-        """Vote, and learn what the vote before came to: that of no process, the first time."""
+        """Vote, and return the result of the previous vote: all False the first time."""
         if self._processes.world_size == 1:
             return list(flags)
         with nullcontext() if self._module is None else self._module.stream(self._stream):
@@ -142,20 +142,20 @@ class Votes:
         return answer
 
     def forget(self, number: int) -> None:
-        """Let the answer that is under way be no to one of the things: it is done meanwhile."""
+        """Make a flag of the pending answer False: what it asks for has been done in the meantime."""
         self._forgotten.add(number)
 
 
 @contextmanager
 def join_processes(device_type: str) -> Iterator[Processes]:
-    """Join the processes that the environment names (RANK, WORLD_SIZE, LOCAL_RANK), and leave them at the end.
+    """Join the process group that the environment describes (RANK, WORLD_SIZE, LOCAL_RANK), and leave it at the end.
 
-    ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these. Those that have
-    been joined already, as under Ray Train, are neither joined again nor left.
+    ``torchrun``, ``accelerate launch``, Slurm with torchrun's variables and Ray Train all set these. A process group
+    that exists already, as under Ray Train, is neither created again nor destroyed.
 
     Raises:
         ConfigError: if there are several processes and the environment does not say which one this is.
-        LostProcessError: if another one dies meanwhile.
+        LostProcessError: if another process dies meanwhile.
     """
     world_size = _number("WORLD_SIZE", "1")
     if world_size == 1:
@@ -187,10 +187,10 @@ def join_processes(device_type: str) -> Iterator[Processes]:
 
 
 def _join(processes: Processes, backend: str) -> None:
-    """Make the group, where torchrun started it again under names that those before did not use.
+    """Create the process group; after a restart by torchrun, under store keys that earlier attempts did not use.
 
-    Its agent keeps one store for all of its tries, in which the addresses of processes that are gone still stand
-    (pytorch#135712): the new ones would wait for those. Agents of several machines count their tries apart.
+    Torchrun's agent keeps one store for all attempts, which still holds the addresses of processes that are gone
+    (pytorch#135712): the new ones would wait for those. Agents on several machines count their attempts separately.
     """
     patience, tries = timedelta(seconds=PATIENCE), _number("TORCHELASTIC_RESTART_COUNT", "0")
     is_shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -217,7 +217,7 @@ def _join(processes: Processes, backend: str) -> None:
 
 
 def _lost(processes: Processes, error: str) -> str:
-    """Say what a process knows of the others, and what to do."""
+    """Error message: what a process knows of the others, and what to do."""
     who, again = f"process {processes.rank} of {processes.world_size}", "start all of them again with --resume"
     if "timed out" not in error.lower():
         return f"{who} lost the others: one of them died, or the network did. See what that one said, then {again}"
@@ -230,8 +230,8 @@ def _lost(processes: Processes, error: str) -> str:
 
 
 def _silent(processes: Processes) -> list[int]:
-    """Numbers of the processes that do not say, within ``ROLL_CALL``, that they have waited in vain as well."""
-    silent = [0]  # who keeps the list, unless it can be read
+    """Ranks of the processes that do not report within ``ROLL_CALL`` that they timed out as well."""
+    silent = [0]  # the host of the store, unless the store answers
 
     def call() -> None:
         names, limit = [f"waited/{rank}" for rank in range(processes.world_size)], timedelta(seconds=ROLL_CALL)
@@ -243,7 +243,7 @@ def _silent(processes: Processes) -> list[int]:
                 store.wait(names, limit)
             silent[:] = [rank for rank, name in enumerate(names) if not store.check([name])]
 
-    # A store whose process is frozen takes what it is sent, and never answers.
+    # A store whose process is frozen accepts requests, and never answers.
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(2 * ROLL_CALL)
@@ -253,10 +253,10 @@ def _silent(processes: Processes) -> list[int]:
 def choose_device(wanted: str) -> torch.device:
     """This process's device: the configured one, else its GPU if there is one, else the CPU.
 
-    An Apple GPU has to be asked for: no run on one has been compared with a CPU's yet.
+    An Apple GPU must be requested: no run on one has been compared with a run on a CPU yet.
 
     Raises:
-        ConfigError: if the configured one is not there, or is one GPU for several processes.
+        ConfigError: if the configured device is not available, or is a single GPU for several processes.
     """
     name = wanted or next(filter(is_there, WITH_STREAMS), "cpu")
     try:
@@ -287,7 +287,7 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def _number(variable: str, default: str = "") -> int:
-    """A whole number in the environment."""
+    """Read a whole number from an environment variable."""
     text = os.environ.get(variable) or default
     if not text.isdigit():
         raise ConfigError(f"{variable} must be a whole number, as torchrun sets it, got {text}; else unset it")

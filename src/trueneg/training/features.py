@@ -1,4 +1,4 @@
-"""Encoded rows of any lengths, and batches of them without needless padding."""
+"""Encoded rows of varying length, and batches of them without needless padding."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from trueneg.objectives.labelled import LabelledBatch
 
 NO_TARGET = -100
-"""At tokens that are no target of an objective over tokens; also what pads such targets."""
+"""Label of tokens that an objective over tokens ignores, and of padding."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Rows end to end; row ``i`` is the tokens ``starts[i]`` to ``starts[i + 1]``."""
+    """Concatenated rows; row ``i`` is the tokens ``starts[i]`` to ``starts[i + 1]``."""
 
     input_ids: NDArray[np.int32]
     """``[tokens]``."""
     token_type_ids: NDArray[np.int8] | None
-    """``[tokens]``, where the model tells two texts apart by it."""
+    """``[tokens]``, if the model uses it to distinguish two texts."""
     starts: NDArray[np.int64]
     """``[rows + 1]``."""
     row_targets: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -32,12 +32,12 @@ class Features:
     """By name, ``[tokens]`` each; ``NO_TARGET`` where there is none."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self.starts) - 1
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each row, ``[rows]``."""
+        """Number of tokens in each row, ``[rows]``."""
         return np.diff(self.starts)
 
     @classmethod
@@ -49,7 +49,7 @@ class Features:
         row_targets: Mapping[str, NDArray[np.generic]] | None = None,
         token_targets: Mapping[str, Sequence[Sequence[int]]] | None = None,
     ) -> Features:
-        """Put rows end to end.
+        """Concatenate rows.
 
         Example:
             >>> rows = Features.of([[5, 6, 7], [8]], row_targets={"label": np.array([1, 0])})
@@ -67,12 +67,12 @@ class Features:
         )
 
     def batch(self, numbers: NDArray[np.int64], pad_id: int, num_counted: int | None = None) -> LabelledBatch:
-        """Pad rows to the longest of them.
+        """Collate rows, padded to the longest of them.
 
         Args:
-            numbers: Which rows, ``[batch]``.
-            pad_id: Of the tokenizer.
-            num_counted: How many of them, from the first, count; by default all.
+            numbers: Row numbers, ``[batch]``.
+            pad_id: Padding id of the tokenizer.
+            num_counted: How many rows, from the first, count; by default all.
         """
         lengths = self.lengths[numbers]
         column = np.arange(int(lengths.max(initial=1)))

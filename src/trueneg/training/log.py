@@ -1,4 +1,4 @@
-"""What a run says while it trains: a file of records, a line or a bar for people, a tracker if wanted."""
+"""Logging of a run: a file of records, a line or a progress bar for people, an optional experiment tracker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Record = Mapping[str, float | int | str]
 
 
 class MetricsFile:
-    """``metrics.jsonl``: one record a line, appended and flushed, so that a killed run keeps what it wrote."""
+    """``metrics.jsonl``: one record per line, appended and flushed, so that a killed run keeps what it wrote."""
 
     def __init__(self, path: Path, first_step: int = 0) -> None:
-        """Open the file; records after ``first_step``, of steps that will be taken again, are taken out.
+        """Open the file; records after ``first_step``, whose steps will be repeated, are removed.
 
         Raises:
             CheckpointError: if the disk is full or not writable.
@@ -51,7 +51,7 @@ class MetricsFile:
             raise _cannot_write(self._file.name, error) from error
 
     def sync(self) -> None:
-        """Have the disk hold what was written, as it holds the checkpoint that follows.
+        """Flush the file to disk, as the checkpoint that follows will be.
 
         Raises:
             CheckpointError: as ``write``.
@@ -62,16 +62,16 @@ class MetricsFile:
             raise _cannot_write(self._file.name, error) from error
 
     def close(self) -> None:
-        """Close the file; what could not be written has been reported by ``write``."""
+        """Close the file; ``write`` has already reported any write errors."""
         with contextlib.suppress(OSError):
             self._file.close()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is left out.
+    """Read the records of a ``metrics.jsonl``; a last line cut short by a kill is skipped.
 
     Warns:
-        TruenegWarning: if other lines cannot be read, as after a power failure: they are left out, too.
+        TruenegWarning: if other lines cannot be read, as after a power failure: they are skipped, too.
 
     Raises:
         CheckpointError: if the file cannot be read.
@@ -108,14 +108,14 @@ def _cannot_write(path: Path | str, error: OSError) -> CheckpointError:
 
 
 class Display:
-    """Progress for people, on standard error: a bar on a terminal, and one line a record everywhere.
+    """Progress for people, on standard error: a bar on a terminal, and one line per record everywhere.
 
     Args:
-        steps: Of the whole run.
-        start: Steps that were taken before.
-        quiet: Say nothing.
-        description: What is going on.
-        console: Where to; standard error by default.
+        steps: Steps of the whole run.
+        start: Steps that were done before.
+        quiet: Print nothing.
+        description: Title of the bar.
+        console: Console to write to; standard error by default.
     """
 
     def __init__(
@@ -139,15 +139,15 @@ class Display:
         self._bar.__exit__(kind, error, trace)
 
     def advance(self, step: int) -> None:
-        """Move the bar."""
+        """Advance the bar to a step."""
         self._bar.reach(step)
 
     def show(self, record: Record, title: str = "") -> None:
         """Show a record on a line of its own, and its loss beside the bar.
 
         Args:
-            record: Its ``step``, and readings.
-            title: What was read, if not the training rows.
+            record: ``step``, and metrics.
+            title: What the metrics are of, if not the training rows.
         """
         shown = {name: value for name, value in record.items() if name != "step"}
         text = "  ".join(f"{name} {_short(value)}" for name, value in shown.items())
@@ -157,7 +157,7 @@ class Display:
         self._bar.print(f"step {record['step']}/{self._steps}{heading}  {text}  {self._bar.times()}")
 
     def say(self, message: str) -> None:
-        """Say something once."""
+        """Print a message."""
         self._bar.print(message)
 
 
@@ -165,14 +165,14 @@ class Tracker(Protocol):
     """An experiment tracker."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Send readings of a step."""
+        """Send the metrics of a step."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send what has not been sent yet, and finish."""
 
 
 def make_tracker(name: str, run_name: str, config: Mapping[str, Any], folder: Path) -> Tracker | None:
-    """Make the tracker of that name; none for an empty one.
+    """Make the tracker of that name; None for an empty name.
 
     Raises:
         MissingExtraError: if its package is not installed.
@@ -186,7 +186,7 @@ def make_tracker(name: str, run_name: str, config: Mapping[str, Any], folder: Pa
         raise MissingExtraError(name, name, f"train.tracker={name}") from error
     if name == "tensorboard":
         return _TensorBoard(module.SummaryWriter(str(folder / "tensorboard")))
-    # trackio speaks wandb's language.
+    # trackio has the same API as wandb.
     return _Wandb(module.init(project="trueneg", name=run_name, config=dict(config)), module)
 
 

@@ -1,4 +1,4 @@
-"""The loop around the step: it logs, evaluates, saves, and stops when it is told to."""
+"""The training loop around the step: it logs, evaluates, saves, and stops on request."""
 
 from __future__ import annotations
 
@@ -30,50 +30,50 @@ from trueneg.training.speed import Waiting, Workload
 from trueneg.training.step import Run, train_step
 
 SECONDS_BETWEEN_VOTES, MOST_STEPS_BETWEEN_VOTES = 1.0, 10
-"""How often several processes agree on whether to stop: seldom, but a launcher's patience is short. What they agree on
-happens at the vote after, by all at the same step."""
+"""How often several processes agree on whether to stop: rarely, but soon enough for launchers, which do not wait long.
+The result takes effect at the next vote, at the same step on all processes."""
 IS_OLD = 2
-"""Place of the vote on whether to save."""
+"""Index of the vote on whether to save."""
 
 SMALL_LOGITS_MB = 64
-"""Of logits, where memory is short: ``objective.max_logits_mb``."""
+"""Value of ``objective.max_logits_mb`` to suggest where memory is short."""
 
 LEARNED = ("loss", "gold_loss", "accuracy", "corrected", "triplet_accuracy")
 SPEED = ("tokens_per_second", "positions_per_second", "mfu", "padding", "data_wait")
-"""Readings that a line shows, of what is learned and of how fast."""
+"""Metrics that a line of progress shows: those of learning and those of speed."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a stretch of training ended."""
+    """How one call of ``Loop.train`` ended."""
 
     reason: Literal["finished", "time", "interrupted"]
     step: int
     seconds: float
     """Training time of the whole run, evaluations and saves included."""
     held_out: Mapping[str, float]
-    """Readings of the last evaluation of this stretch, with its ``step``; empty if there was none."""
+    """Metrics of its last evaluation, with their ``step``; empty if there was none."""
     begun: float
     """When this command began to train, by ``time.monotonic``."""
 
 
 @dataclass
 class _Clock:
-    """When the loop did what, in seconds of ``time.monotonic``."""
+    """Times at which the loop last did something, in seconds of ``time.monotonic``."""
 
     logged_step: int
     started: float
     logged_at: float
     saved_at: float
     seconds_apart: float = 0.0
-    """Since the last record, in evaluations and saves."""
+    """Time spent in evaluations and saves since the last record."""
     vote_every: int = 1
-    """Steps after which processes agree on whether to stop."""
+    """Number of steps between votes on whether to stop."""
     has_warned: bool = False
     held_out: Mapping[str, float] = field(default_factory=dict)
-    """Readings of the last evaluation."""
+    """Metrics of the last evaluation."""
     waiting: Waiting = field(default_factory=Waiting)
-    """For data, since the last record."""
+    """Time spent waiting for data since the last record."""
 
 
 @dataclass
@@ -82,10 +82,10 @@ class Loop:
 
     run: Run
     config: Any
-    """The run's whole configuration, which checkpoints keep."""
+    """The run's whole configuration, which is saved in checkpoints."""
     batches: BatchLoader[Any]
     evaluate: Callable[[], Mapping[str, float]] | None
-    """Readings on held-out data, called by all processes; None for no evaluation."""
+    """Returns metrics on held-out data, called by all processes; None for no evaluation."""
     data_fingerprint: str
     folder: Path
     display: Display
@@ -94,24 +94,24 @@ class Loop:
     on_keep: Callable[[], None] = lambda: None
     """Called by the process that writes, at the steps of ``kept``."""
     kept: Mapping[int, float] = field(default_factory=dict)
-    """Steps at which the model is kept, each with its share of the run."""
+    """Steps at which the model is kept, each mapped to the share of the run that is done by then."""
     stage: str = ""
-    """What is trained is a stage of this name; empty for a whole run."""
+    """Name of the stage that is trained; empty for a run without stages."""
     begun: float | None = None
-    """When this command began to train, by ``time.monotonic``, if it is in a later stage."""
+    """When this command began to train, by ``time.monotonic``, if it did so in an earlier stage."""
     metrics: MetricsFile | None = None
     """None on processes that do not write."""
     tracker: Tracker | None = None
     seconds_before: float = 0.0
     tables: str = ""
-    """What is looked up and not learned: ``checkpoint.tables_digest``."""
+    """Digest of the lookup tables: ``checkpoint.tables_digest``."""
     workload: Workload | None = None
-    """What a position costs; None to leave the share of the device's peak out."""
+    """Cost of a position; None to not report MFU."""
     _clock: _Clock = field(init=False)
     _votes: Votes = field(init=False)
 
     def train(self) -> Ending:
-        """Train to the last step of the run or stage, the time limit, Ctrl-C, SIGTERM or SIGHUP; save in every case.
+        """Train until the last step of the run or stage, the time limit, Ctrl-C, SIGTERM or SIGHUP; always save.
 
         Raises:
             DivergedError: if the loss or its gradient is not finite. The last checkpoint is kept.
@@ -129,7 +129,7 @@ class Loop:
                 self.batches.from_step(run.step, run.steps.stop, pin_memory)
             ):
                 norm = train_step(run, micro_batches)
-                if run.step == began + 1:  # what is compiled is compiled by now
+                if run.step == began + 1:  # compilation is done by now
                     run.processes.wait_at_most(config.timeout_seconds)
                 self.display.advance(run.step)
                 if run.device.type == "cpu":
@@ -148,14 +148,14 @@ class Loop:
                     reason = "interrupted" if is_interrupted else "time"
                     break
             else:
-                # The vote of a stage's last step would be answered at a next one.
+                # The vote of a stage's last step would only be answered at the next step.
                 if run.step < config.steps and any(run.processes.any_of([is_stopped()], run.device)):
                     reason = "interrupted"
         run.processes.wait_at_most(PATIENCE)
         return Ending(reason, run.step, self._seconds(), self._clock.held_out, self.begun)
 
     def measure(self, evaluate: Callable[[], Mapping[str, float]]) -> None:
-        """Evaluate before the first step, which is no part of the time of training."""
+        """Evaluate before the first step; this does not count as training time."""
         with self._explaining():
             readings = evaluate()
         self._write({"step": self.run.step, "kind": "eval", **readings})
@@ -163,7 +163,7 @@ class Loop:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Say what can be done where memory or the compiler fails."""
+        """Turn errors of memory and of the compiler into ones that say what to do."""
         try:
             yield
         except (MemoryError, RuntimeError) as error:
@@ -185,14 +185,14 @@ class Loop:
         return self.run.config
 
     def _is_due(self, every: int) -> bool:
-        """Whether something that happens every so many steps, and at the end of a run or stage, happens now."""
+        """Whether something that is done every ``every`` steps, and at the end of a run or stage, is due now."""
         step = self.run.step
         return step == self.run.steps.stop or (every > 0 and step % every == 0)
 
     def _agree(self, is_stopped: Callable[[], bool]) -> list[bool]:
-        """Whether any process was told to stop, its time is up, or the last checkpoint is too old.
+        """Whether, on any process, a stop was requested, the time is up, or the last checkpoint is too old.
 
-        Of several processes it is the answer to the vote before, so it comes a step, or ``vote_every``, later.
+        With several processes this is the result of the previous vote, so it comes ``vote_every`` steps late.
         """
         run, config, now = self.run, self._train, time.monotonic()
         if run.processes.world_size > 1 and run.step % self._clock.vote_every:
@@ -208,21 +208,21 @@ class Loop:
         readings = evaluate()
         self._clock.held_out = {"step": self.run.step, **readings}
         self._write({"step": self.run.step, "kind": "eval", **readings})
-        # A task's own metrics are few, and all of them matter.
+        # A task's own metrics are few: all are shown.
         shown = LEARNED if "loss" in readings else tuple(readings)
         self.display.show(_shown(self.run.step, readings, shown), "held out")
         self._clock.seconds_apart += time.monotonic() - started
 
     def _log(self, norm: torch.Tensor) -> None:
         run = self.run
-        # All that the device is waited for, in one transfer.
+        # One transfer, so the device is waited for only once.
         beside = {"gradient_norm": norm, "first_bad_step": run.first_bad_step}
         beside |= {"loss_scale": run.loss_scale()} if run.scaler.is_enabled() else {}
         readings = run.meter.read(run.processes, run.objective.weights, beside)
         self._refuse_divergence(int(readings.pop("first_bad_step")))
         told = {name: readings.pop(name) for name in ("gradient_norm", "loss_scale") if name in readings}
         readings |= self._speed()
-        # A gradient that overflows in float16 has no norm, and is no step.
+        # A gradient that overflows in float16 has no finite norm, and its step is skipped.
         readings |= {name: value for name, value in told.items() if math.isfinite(value)}
         readings["learning_rate"] = _learning_rate(run)
         readings |= run.objective.expensive_metrics(run.module.model)
@@ -234,14 +234,14 @@ class Loop:
             self.display.show(_shown(run.step, readings, LEARNED + SPEED))
 
     def _speed(self) -> dict[str, float]:
-        """Readings of the clock since the last record, of the time spent on steps."""
+        """Speed since the last record, over the time spent on steps."""
         run, clock, now = self.run, self._clock, time.monotonic()
         num_steps = run.step - clock.logged_step
         num_full = self.batches.num_full_steps(clock.logged_step, run.step)
         seconds = max(now - clock.logged_at - clock.seconds_apart, 1e-9)
         clock.logged_at, clock.logged_step, clock.seconds_apart = now, run.step, 0.0
         mean = run.processes.all_sum({"seconds": torch.tensor(seconds / num_steps, device=run.device)})["seconds"]
-        # Steps of seconds are voted on each; of milliseconds, every tenth.
+        # With steps of a second or more every step votes; with steps of milliseconds, every tenth.
         step_seconds = float(mean) / run.processes.world_size
         self._clock.vote_every = max(1, min(MOST_STEPS_BETWEEN_VOTES, int(SECONDS_BETWEEN_VOTES / step_seconds)))
         tokens, positions = self.batches.tokens_per_step, self.batches.positions_per_step
@@ -306,7 +306,7 @@ class Loop:
         self._refuse_divergence(int(self.run.first_bad_step.item()))
 
     def _refuse_divergence(self, bad: int) -> None:
-        """Stop if there was a first step, from 0, that was not finite."""
+        """Raise an error if some step was not finite; ``bad`` is the first one, from 0, or -1."""
         if bad >= 0:
             raise DivergedError(
                 f"the loss or its gradient was not finite at step {bad + 1}; the last checkpoint under "
@@ -324,7 +324,7 @@ class Loop:
 
 
 def _memory_advice(config: TrainConfig, micro_batch: int, world_size: int, max_logits_mb: float | None = None) -> str:
-    """Say what takes less memory, with numbers, what leaves the curve as it is first.
+    """Advice on how to use less memory, with numbers; options that do not change the loss curve come first.
 
     Example:
         >>> print(_memory_advice(TrainConfig(batch_size=256, gradient_checkpointing=True), 256, 1))
@@ -357,9 +357,9 @@ def _learning_rate(run: Run) -> float:
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C, SIGTERM and a closed terminal into a question; a second Ctrl-C stops at once.
+    """Yield a function that says whether Ctrl-C, SIGTERM or SIGHUP was received; a second Ctrl-C stops at once.
 
-    Python lets only the main thread receive signals: in another it warns, and nothing is asked.
+    Python lets only the main thread receive signals: elsewhere this warns, and the function always returns False.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -378,7 +378,7 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup leaves it
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, receive) for number in numbers}
     try:

@@ -1,4 +1,4 @@
-"""From sums over a stretch of training to what a person reads."""
+"""Metrics, from sums accumulated over several steps."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ RATIOS = {
     "antonym_trust": ("trust_antonym", "num_rows"),
     "judged": ("num_judged", "num_put"),
 }
-"""Reading to (numerator, denominator). ``corrected`` and ``corrected_rows`` are the paper's Table 2: the share of
+"""Metric to (numerator, denominator). ``corrected`` and ``corrected_rows`` are the paper's Table 2: the share of
 mispredictions, and of rows, in which a correction happened."""
 
 
 class Meter:
-    """Adds up sums on the device, in one float64 vector, until they are asked for.
+    """Accumulates sums on the device, in one float64 vector, until they are read.
 
     Args:
-        sums: What was added up before.
-        device: Where they go on.
+        sums: Sums to start from.
+        device: Device to accumulate on.
     """
 
     def __init__(self, sums: Mapping[str, float] | None = None, device: torch.device | None = None) -> None:
@@ -52,26 +52,26 @@ class Meter:
         self._sums = torch.tensor(list(sums.values()), dtype=torch.float64, device=place)
 
     def add(self, outcome: Outcome, counts: Sums) -> None:
-        """Add a micro-batch's sums, and its own denominators."""
+        """Add a micro-batch's sums and denominators."""
         named = {f"term/{name}": value for name, value in outcome.terms.items()}
         named |= {f"count/{name}": counts[name] for name in outcome.terms}
         named |= {f"stat/{name}": value for name, value in outcome.stats.items()}
         names = tuple(named)
-        # Stacked as float32, which they are, and widened in one launch.
+        # Stacked in their own float32, and converted with one kernel launch.
         added = widened(torch.stack([_exact(value) for value in named.values()]))
         if self._names == names:
             self._sums = self._sums + added
         elif not self._names:
             self._names, self._sums = names, added
         else:
-            # After a checkpoint of another version, or where an objective's sums come and go.
+            # After loading a checkpoint of another version, or where an objective does not always return the same sums.
             whole = dict.fromkeys((*names, *self._names), added.new_zeros(()))
             for own, values in ((self._names, self._sums), (names, added)):
                 whole |= {name: whole[name] + value for name, value in zip(own, values.unbind(), strict=True)}
             self._names, self._sums = tuple(whole), torch.stack(list(whole.values()))
 
     def gather(self, processes: Processes) -> dict[str, float]:
-        """Sum over all processes, leaving the whole with the main one: what a checkpoint keeps of it."""
+        """Sum over all processes, for a checkpoint; from then on the main process alone holds the total."""
         total = processes.sum_of(self._sums)
         self._sums = total if processes.is_main else total * 0
         return dict(zip(self._names, total.tolist(), strict=True))
@@ -79,12 +79,12 @@ class Meter:
     def read(
         self, processes: Processes, weights: Mapping[str, float], beside: Mapping[str, Tensor] | None = None
     ) -> dict[str, float]:
-        """Sum over all processes, turn into readings, and start again from nothing.
+        """Sum over all processes, compute metrics, and reset.
 
         Args:
-            processes: Whose sums are added up.
-            weights: Of each term in the loss.
-            beside: Scalars on the same device that are read in the same transfer and returned as they are.
+            processes: The processes to sum over.
+            weights: Weight of each term in the loss.
+            beside: Scalars on the same device that are read in the same transfer and returned unchanged.
 
         Returns:
             ``loss`` (the weighted sum of terms), ``loss/<term>`` and the ratios of ``RATIOS`` that apply. A ratio
@@ -103,7 +103,7 @@ def _exact(value: Tensor) -> Tensor:
 
 
 def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
-    """Turn named sums into readings; see ``Meter.read``."""
+    """Compute metrics from named sums; see ``Meter.read``."""
     stats = {name.removeprefix("stat/"): value for name, value in sums.items() if name.startswith("stat/")}
     if "num_masked" in stats:
         stats["num_right"] = stats["num_masked"] - stats["num_mispredicted"]

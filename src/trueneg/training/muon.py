@@ -14,23 +14,23 @@ IN_A_LAYER = re.compile(r"layers?\.\d+\.")
 
 
 class MuonWithAdamW(Optimizer):
-    """Torch's Muon and AdamW as one optimizer, with the groups of both and one state.
+    """Torch's Muon and AdamW as one optimizer, with the parameter groups of both and one state.
 
     Args:
-        muon: Over the hidden matrices.
-        adamw: Over all other parameters.
+        muon: Muon over the hidden matrices.
+        adamw: AdamW over all other parameters.
     """
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:
         self.parts = (muon, adamw)
-        # The parts' own groups, not copies: a learning rate that is set here is what they see.
+        # The parts' own groups, not copies, so that a learning rate that is set here reaches them.
         super().__init__([*muon.param_groups, *adamw.param_groups], {})
         for part in self.parts:
             part.state = self.state
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for part in self.parts:
             part.step()  # type: ignore[no-untyped-call]
 
@@ -38,10 +38,10 @@ class MuonWithAdamW(Optimizer):
 def hidden_matrices(module: nn.Module) -> frozenset[str]:
     """Names of the matrices within numbered layers: no embeddings, no heads, no norms, no biases.
 
-    A matrix that holds several (ModernBERT's ``Wqkv`` and ``Wi``) counts as the one that it is.
+    A matrix that fuses several (ModernBERT's ``Wqkv`` and ``Wi``) counts as a single one.
 
     Raises:
-        ConfigError: if there are none, as in an architecture that names its layers otherwise.
+        ConfigError: if there are none, as in an architecture that names its layers differently.
     """
     tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
     found = frozenset(

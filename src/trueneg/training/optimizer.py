@@ -18,21 +18,21 @@ from trueneg.training.stable_adamw import StableAdamW
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")
 BIAS_CORRECTION_DONE = 1_000_000.0
-"""Steps after which Adam's bias correction is 1 in float32."""
+"""Number of steps after which Adam's bias correction is 1 in float32."""
 
 
 def make_optimizer(module: nn.Module, config: OptimizerConfig) -> Optimizer:
     """The optimizer over a module's parameters that a configuration describes.
 
-    Vectors and scalars (biases, norms, learned loss weights) have no weight decay, and embedding tables have it unless
-    ``decay_embeddings`` is off. With ``layer_decay`` each
-    layer learns ``layer_decay`` times as fast as the one above. Google's ELECTRA used Adam without bias
-    correction (``electra-code``): that is Adam which believes a million steps lie behind it; and it counted a
-    layer between encoder and head that is not there, so its top layer learns ``layer_decay ** 2`` times as fast
-    as the head (google-research/electra#51). ``muon`` is for the matrices within layers; the rest has AdamW.
+    Vectors and scalars (biases, norms, learned loss weights) have no weight decay; embedding tables have it unless
+    ``decay_embeddings`` is off. With ``layer_decay``, each layer's learning rate is ``layer_decay`` times that of the
+    layer above. Google's ELECTRA used Adam without bias correction (``electra-code``): here, Adam whose step count
+    starts at a million. It also counted a layer between encoder and head that does not exist, so its top layer has
+    ``layer_decay ** 2`` times the head's learning rate (google-research/electra#51). With ``muon``, Muon updates the
+    matrices within layers, and AdamW the rest.
 
     Raises:
-        ConfigError: for ``muon`` where no matrix lies in a numbered layer.
+        ConfigError: for ``muon``, if there is no matrix in a numbered layer.
     """
     depths = layer_depths([name for name, _ in module.named_parameters()], num_absent=config.name == "electra-code")
     deepest = max(depths.values(), default=0)
@@ -40,7 +40,7 @@ def make_optimizer(module: nn.Module, config: OptimizerConfig) -> Optimizer:
     tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
     groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
     matrices: dict[float, list[nn.Parameter]] = defaultdict(list)
-    """Those that Muon changes, by their share of the learning rate."""
+    """Parameters that Muon updates, by their share of the learning rate."""
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -76,8 +76,8 @@ def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
     """Depth of each parameter: 0 for embeddings, i + 1 for layer i, one more than the deepest for heads.
 
     Args:
-        names: Of all parameters.
-        num_absent: Layers that are counted between encoder and head though there are none.
+        names: Names of all parameters.
+        num_absent: Number of non-existent layers to count between encoder and head.
     """
     found = {name: LAYER.search(name) for name in names}
     deepest = max((int(match.group(1)) + 1 for match in found.values() if match), default=0)
@@ -91,7 +91,7 @@ def layer_depths(names: list[str], num_absent: int = 0) -> dict[str, int]:
 
 
 def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float:
-    """Share of the peak learning rate that step ``step`` (from 0) of ``steps`` has.
+    """Learning rate of step ``step`` (from 0) of ``steps``, as a share of the peak.
 
     All schedules rise linearly over ``warmup_steps``. ``linear``, ``cosine`` and ``1-sqrt`` then fall to
     ``min_lr_ratio``; ``wsd`` (warm-up, stable, decay) falls over the last ``decay_ratio`` of the steps, in
@@ -117,7 +117,7 @@ def learning_rate_share(config: OptimizerConfig, step: int, steps: int) -> float
 
 
 def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
-    """Give every group its share of a learning rate."""
+    """Set every group's learning rate to its share of this one."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate * group["lr_scale"]
 
@@ -133,12 +133,12 @@ def optimizer_tensors(optimizer: Optimizer, module: nn.Module) -> dict[str, torc
 
 
 def load_optimizer_tensors(optimizer: Optimizer, module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Put back what ``optimizer_tensors`` returned."""
+    """Load what ``optimizer_tensors`` returned."""
     parameters = dict(module.named_parameters())
     states: dict[nn.Parameter, dict[str, Any]] = defaultdict(dict)
     for key, value in tensors.items():
         name, _, kind = key.rpartition("/")
-        # Step counts too lie beside the parameter: fused AdamW keeps them there.
+        # Step counts, too, are on the parameter's device: fused AdamW keeps them there.
         states[parameters[name]][kind] = value.to(parameters[name].device)
     for parameter, state in states.items():
         optimizer.state[parameter] = state

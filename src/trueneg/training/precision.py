@@ -1,4 +1,4 @@
-"""Which precision a run trains in, where ``train.precision=auto`` leaves it to the device."""
+"""The precision that a run trains in, which ``train.precision=auto`` chooses by the device."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
 
 
 def has_bfloat16(device: torch.device) -> bool | None:
-    """Say whether a device computes bfloat16 in hardware; None if this torch cannot tell, as of an Apple GPU.
+    """Whether a device supports bfloat16 in hardware; None if torch cannot tell, as for an Apple GPU.
 
-    Emulated, it is slower than float32.
+    Emulated bfloat16 is slower than float32.
     """
     if device.type in WITH_STREAMS:
         return bool(getattr(torch, device.type).is_bf16_supported(including_emulation=False))
     if device.type == "mps":
         return None
-    # torch.cpu.get_capabilities is younger than the oldest torch in range.
+    # The oldest supported torch has no torch.cpu.get_capabilities.
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
 
 
 def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
-    """Put for ``auto`` what the device computes best; others stay as they are.
+    """Replace ``auto`` by the best precision for the device; other values stay as they are.
 
-    That is ``bf16`` where the device computes it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
-    which compute that, else ``fp32``.
+    That is ``bf16`` where the device supports it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
+    which support it, else ``fp32``.
 
     Raises:
-        ConfigError: if ``bf16`` itself is asked of a GPU without it.
+        ConfigError: if ``bf16`` is requested explicitly on a GPU without it.
     """
     is_gpu = device.type in WITH_STREAMS
     if config.precision == "auto":
@@ -56,15 +56,15 @@ def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
 
 
 def settle_run(config: Config, device: torch.device, folder: Path, refused: Collection[str] = ()) -> tuple[Config, str]:
-    """Settle a run's precision as its folder has it, if it began before, else by the device.
+    """Resolve a run's precision: as recorded in its folder if the run has begun before, else by the device.
 
-    What is trained may have ``refused`` what the device computes best: then that is ``fp32``.
+    If the device's best precision is among those ``refused``, ``fp32`` is used.
 
     Returns:
-        The configuration, and a line to say; empty if nothing was left open.
+        The configuration, and a line to print; empty if the precision was not ``auto``.
 
     Raises:
-        ConfigError: for a ``config.json`` in the folder that is damaged.
+        ConfigError: if the folder's ``config.json`` is damaged.
     """
     train = config.train
     if train.precision != "auto":
@@ -72,7 +72,7 @@ def settle_run(config: Config, device: torch.device, folder: Path, refused: Coll
     saved = folder / CONFIG
     recorded = load_config(type(config), saved).train.precision if saved.is_file() else "auto"
     if recorded != "auto":
-        # The curve goes on as it began, whatever machine it began on.
+        # The loss curve continues as it began, even on another machine.
         settled = settle_precision(replace(train, precision=recorded), device)
         return replace(config, train=settled), f"precision: {recorded}, as the run began"
     settled = settle_precision(train, device)

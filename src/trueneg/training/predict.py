@@ -1,4 +1,4 @@
-"""What a model says of encoded rows."""
+"""A model's predictions for encoded rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
 
 TOKENS_AT_ONCE = 16_384
-"""Padded tokens of a batch: what a GPU is busy with, and what fits beside any encoder."""
+"""Tokens in a batch, padding included: enough to keep a GPU busy, and few enough to fit beside any encoder."""
 
 
 @torch.no_grad()
@@ -29,11 +29,11 @@ def predict(
     tokens_at_once: int = TOKENS_AT_ONCE,
     progress: Tell = untold,
 ) -> list[NDArray[np.float32]]:
-    """Outputs of each row, in order: ``[numbers]``, or ``[tokens of the row, numbers]`` where they are of tokens.
+    """Outputs of each row, in order: ``[outputs]``, or ``[tokens of the row, outputs]`` for objectives over tokens.
 
-    Rows are read by length, the longest first, as many at once as hold ``tokens_at_once`` tokens; dropout is off.
-    Under several processes each reads its share, and all get all outputs. ``progress`` is told the rows this one has
-    read, of all.
+    Rows are sorted by length, the longest first, and batched by ``tokens_at_once`` tokens; dropout is off. With several
+    processes, each reads its share, and all get all outputs. ``progress`` is called with the number of rows that this
+    process has read, and the number of all rows.
     """
     processes = processes or Processes()
     device = next(model.parameters()).device
@@ -71,7 +71,7 @@ def _gathered(
     device: torch.device,
     processes: Processes,
 ) -> list[NDArray[np.float32]]:
-    """Everyone's rows, by adding up arrays that are zero where others read."""
+    """Outputs of all processes, by summing arrays that are zero at other processes' rows."""
     shape = processes.all_sum(
         {
             "is_of_tokens": torch.tensor(float(any(row is not None and row.ndim == 2 for row in own)), device=device),

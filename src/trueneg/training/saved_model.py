@@ -1,4 +1,4 @@
-"""A run's model as it was at a checkpoint, whatever has become of its ``hf/``, its corpus and what it continued."""
+"""A run's model at a checkpoint, even if its ``hf/``, its corpus or the checkpoint that it continued is gone."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trueneg.training.folder import HUGGING_FACE, ORIGIN
 
 
 def saved_model(run: Path, config: PretrainConfig, path: Path) -> nn.Module:
-    """Load the model of a checkpoint: of a run with ``train.ema``, the averaged one, as its ``hf/`` holds it.
+    """Load the model of a checkpoint: for a run with ``train.ema``, the averaged weights, as in its ``hf/``.
 
     Args:
         run: The run's folder.
-        config: The run's.
+        config: The run's configuration.
         path: The checkpoint's folder.
 
     Raises:
-        CheckpointError: if its tensors are not those of the run's model.
-        ModelError: for a run of an earlier version without ``hf/``, if what it continued is gone.
+        CheckpointError: if its tensors do not match the run's model.
+        ModelError: for a run of an earlier version without ``hf/``, if the checkpoint that it continued is gone.
     """
     shapes = _place(run, "config.json")
     kind = objective_kind(config.objective.name)

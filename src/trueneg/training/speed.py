@@ -1,4 +1,4 @@
-"""How fast a run is: useful tokens, positions, and the share of what the device could compute."""
+"""How fast a run is: useful tokens, positions, and model FLOPs utilisation (MFU)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _WIDTH, _LEAST_SECONDS, _MOST_TURNS = 1024, 0.1, 10
 
 @dataclass(frozen=True)
 class Peak:
-    """What one device could compute at most."""
+    """Peak compute of one device."""
 
     flops: float
-    """Operations a second; 0 if not known."""
+    """Floating-point operations per second; 0 if not known."""
     source: str
     """Where the figure is from, or why there is none."""
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Describe it in a line."""
         return f"{self.flops / 1e12:,.3g} TFLOP/s, {self.source}" if self.flops else self.source
 
 
 def peak_of(device: torch.device, precision: str) -> Peak:
-    """Find what a device can compute: of a GPU by its data sheet, of a CPU as measured in this precision."""
+    """Find a device's peak: a GPU's from its data sheet, a CPU's as measured in this precision."""
     if device.type == "cpu":
         rate = matrix_rate(device, precision)
         source = f"measured on this CPU, matrix products in {precision}, {torch.get_num_threads()} threads"
@@ -46,7 +46,7 @@ def peak_of(device: torch.device, precision: str) -> Peak:
 
 
 def sheet_peak(gpu: Gpu, precision: str) -> Peak:
-    """Find a GPU's peak in its data sheet: in bf16, or in fp16 where it computes that alone and so does the run.
+    """Find a GPU's peak in its data sheet: in bf16, or in fp16 if the GPU has no bf16 and the run uses fp16.
 
     Example:
         >>> from trueneg.config.devices import GPUS
@@ -62,10 +62,10 @@ def sheet_peak(gpu: Gpu, precision: str) -> Peak:
 
 @lru_cache
 def matrix_rate(device: torch.device, precision: str) -> float:
-    """Measure the operations a second of a large matrix product: the best of a tenth of a second's turns.
+    """Measure the operations per second of a large matrix product: the best of several runs in a tenth of a second.
 
     Args:
-        device: Where.
+        device: Device to measure on.
         precision: ``fp32``, ``bf16`` or ``fp16``.
     """
     kind = HALF.get(precision, torch.float32)
@@ -77,7 +77,7 @@ def matrix_rate(device: torch.device, precision: str) -> float:
         matrix @ matrix
         wait_for(device)
         seconds = clock() - started
-        if turn:  # the first one makes ready
+        if turn:  # the first one is a warm-up
             best, spent = min(best, seconds), spent + seconds
             if spent > _LEAST_SECONDS:
                 break
@@ -85,9 +85,9 @@ def matrix_rate(device: torch.device, precision: str) -> float:
 
 
 def clock_of(device: torch.device) -> Callable[[], float]:
-    """Choose a clock: of one thread's processor time, which other programs do not disturb, else the one on the wall.
+    """Choose a clock: processor time for one CPU thread, which other programs do not disturb, else wall-clock time.
 
-    Of several threads, their waiting for each other counts as processor time.
+    With several threads, their waiting for each other would count as processor time.
     """
     is_alone = device.type == "cpu" and torch.get_num_threads() == 1
     return time.process_time if is_alone else time.perf_counter
@@ -95,14 +95,14 @@ def clock_of(device: torch.device) -> Callable[[], float]:
 
 @dataclass(frozen=True)
 class Workload:
-    """What a position costs, and what the device could do."""
+    """Cost of a position, and the device's peak."""
 
     flops_per_position: float
     """Forward and backward: see ``models.flops``."""
     peak: Peak
 
     def mfu(self, positions_per_second: float, world_size: int = 1) -> dict[str, float]:
-        """Give the model's share of the devices' peak, as a reading; none if the peak is not known.
+        """Return the share of the devices' peak that the model uses, as a metric; empty if the peak is not known.
 
         Example:
             >>> Workload(6e9, Peak(100e12, "")).mfu(5_000)
@@ -115,12 +115,12 @@ class Workload:
 
 @dataclass
 class Waiting:
-    """Time that was spent waiting for something to be handed on."""
+    """Time spent waiting for an iterable's items."""
 
     seconds: float = field(default=0.0)
 
     def timed(self, items: Iterable[T]) -> Iterator[T]:
-        """Hand items on, and add up how long each let wait."""
+        """Yield items, and add up how long each took to arrive."""
         started = time.monotonic()
         for item in items:
             self.seconds += time.monotonic() - started
@@ -128,6 +128,6 @@ class Waiting:
             started = time.monotonic()
 
     def take(self) -> float:
-        """Give the seconds until now, and start again from nothing."""
+        """Return the seconds so far, and reset them."""
         seconds, self.seconds = self.seconds, 0.0
         return seconds

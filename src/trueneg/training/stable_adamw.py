@@ -11,16 +11,16 @@ from torch.optim import Optimizer
 
 
 class StableAdamW(Optimizer):
-    """AdamW, its step shortened where squared gradients outgrow their average (Wortsman et al. 2023, Algorithm 2).
+    """AdamW with a shorter step where squared gradients outgrow their average (Wortsman et al. 2023, Algorithm 2).
 
-    Of each tensor RMS_t = sqrt(mean(g_t^2 / max(v_t, eps^2))), with v_t the bias-corrected mean of squared gradients,
+    For each tensor, RMS_t = sqrt(mean(g_t^2 / max(v_t, eps^2))), with v_t the bias-corrected mean of squared gradients,
     and the learning rate of this step is lr / max(1, RMS_t), for the update and the decoupled weight decay alike.
-    Where v_t follows the gradient it is AdamW.
+    Where v_t keeps up with the gradient, this is AdamW.
 
     Args:
-        groups: Parameters with their ``weight_decay``, as torch's optimizers take them.
+        groups: Parameter groups with their ``weight_decay``, as torch's optimizers take them.
         lr: Learning rate.
-        betas: Decays of the means of gradients and of squared gradients.
+        betas: Decay rates of the running means of gradients and of squared gradients.
         eps: Added to the root of the mean of squared gradients.
     """
 
@@ -31,7 +31,7 @@ class StableAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             parameters = [one for one in group["params"] if one.grad is not None]
             if parameters:
@@ -68,5 +68,5 @@ class StableAdamW(Optimizer):
 
 
 def _bias_corrections(beta: float, steps: list[Tensor]) -> list[Tensor]:
-    """``1 - beta ** step`` for each tensor, computed where the step counts are, so that a GPU is not waited for."""
+    """``1 - beta ** step`` for each tensor, on the device of the step counts, to avoid synchronisation."""
     return [1 - beta**step for step in steps]

@@ -35,28 +35,28 @@ Pass = Callable[[float, bool], tuple[Tensor, Outcome]]
 
 
 class GradientPasses(Protocol):
-    """Several passes forward and backward that a micro-batch is put through, instead of one."""
+    """Several forward and backward passes over a micro-batch, instead of one."""
 
     def __call__(self, run: Run, batch: Any, take_pass: Pass) -> tuple[Tensor, Outcome]:
         """Add a micro-batch's gradients to the parameters'.
 
         Args:
-            run: Its model and its step.
-            batch: What the model sees.
-            take_pass: Goes forward and backward once, with the same random state each time. Given the share of its
-                loss in the step's, and whether it is the last of this micro-batch; returns the loss and its sums.
+            run: The run, with its model and step.
+            batch: The model's input.
+            take_pass: Runs one forward and backward pass, with the same random state each time. Takes the weight of its
+                loss and whether it is the last pass of this micro-batch; returns the loss and its sums.
 
         Returns:
-            Loss and sums to be reported.
+            Loss and sums to report.
         """
 
     def readings(self) -> dict[str, float]:
-        """What the log is told of the last step."""
+        """Metrics of the last step, for the log."""
 
 
 @dataclass
 class Run:
-    """Everything that a step changes or needs."""
+    """Everything that a training step changes or needs."""
 
     module: TrainingModule[Any]
     optimizer: Optimizer
@@ -70,36 +70,36 @@ class Run:
     passes: GradientPasses | None = None
     """None for one pass."""
     frozen: Sequence[nn.Parameter] = ()
-    """What stays as it is during the first ``frozen_steps`` steps."""
+    """Parameters that are not updated during the first ``frozen_steps`` steps."""
     frozen_steps: int = 0
     steps: range = range(0)
-    """Steps over which the learning rate takes its course: a stage's; by default all of the run."""
+    """Steps that the learning-rate schedule covers: those of a stage; by default all of the run."""
 
     def __post_init__(self) -> None:
         self.steps = self.steps or range(self.config.steps)
         self.config = settle_precision(self.config, self.device)
-        # A checkpoint that transformers reads comes in evaluation mode, where dropout is off.
+        # transformers loads checkpoints in evaluation mode, where dropout is off.
         self.module.train()
         self.is_compiled = is_to_be_compiled(self.config, self.device, self.processes.world_size)
         forward: nn.Module = self.module
         objective = self.objective
         self.prepare: Prepare = lambda rows: _prepared(objective, rows)
-        """Makes what the model sees of rows, with its counts."""
+        """Turns rows into the model's input and its counts."""
         if self.is_compiled:
             forward = compiled(forward, self.config)
-            # Never recorded: a step's micro-batches are all prepared before the first of them is used.
+            # No CUDA graph here: all micro-batches of a step are prepared before the first one is used.
             self.prepare = compiled(self.prepare, replace(self.config, cuda_graphs=False))
         if self.processes.world_size > 1:
             forward = _data_parallel(forward, self.device, self._is_static, self.objective.alternates)
         self.forward = forward
         self.parameters = list(self.module.parameters())
-        """Listed once: a walk through the modules takes longer than a launch for each."""
+        """Listed once: walking the modules takes longer than launching a kernel for each."""
         self.average = WeightAverage(self.module.model, self.config.ema) if self.config.ema else None
-        """What is exported, of a run that averages its weights."""
+        """The weights to export, if the run averages its weights."""
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.config.precision == "fp16")
-        """Multiplies losses so that gradients do not vanish in float16, and leaves a step out where they overflow."""
+        """Scales losses so that gradients do not underflow in float16, and skips steps whose gradients overflow."""
         self.first_bad_step = torch.tensor(-1, device=self.device)
-        """The first step whose loss or gradient was not finite; -1 if there was none. Read seldom: reading
+        """The first step whose loss or gradient was not finite; -1 if there was none. Read rarely, since reading
         waits for the device."""
 
     @classmethod
@@ -132,13 +132,13 @@ class Run:
         )
 
     def restore(self, checkpoint: Path, state: State) -> None:
-        """Continue where a checkpoint was written; what its meter had added up is the main process's.
+        """Continue from a checkpoint; the sums that its meter had accumulated go to the main process.
 
-        At the first step of a stage the objective may be another than the checkpoint's: what that one learned is taken
-        over as far as there is a place for it.
+        At the first step of a stage the objective may differ from the checkpoint's: then those of its weights that the
+        new objective also has are loaded.
 
         Raises:
-            CheckpointError: if its tensors are not this model's.
+            CheckpointError: if its tensors do not match this model.
         """
         load_checkpoint(
             checkpoint,
@@ -154,10 +154,10 @@ class Run:
             self.meter = Meter(state.sums, self.device)
 
     def leave(self) -> None:
-        """Let go of what other processes have to do with this run, before they are left.
+        """Drop the data-parallel wrapper, before the process group is destroyed.
 
-        A data-parallel wrapper that outlives its process group deadlocks torch 2.13 with gloo: its end joins a
-        thread of the group while holding the interpreter lock, which that thread may be waiting for.
+        A wrapper that outlives its process group deadlocks torch 2.13 with gloo: its destructor joins a thread of the
+        group while holding the GIL, which that thread may be waiting for.
         """
         if self.processes.world_size > 1:
             self.forward = self.module
@@ -165,30 +165,30 @@ class Run:
 
     @property
     def keeps_gradients(self) -> bool:
-        """Whether gradients are set to 0 after a step, not given up.
+        """Whether gradients are set to 0 after a step, rather than to None.
 
-        Those that a recorded backward pass returns stand in its own memory, which the next micro-batch's overwrites: so
-        they are copied once, and added to from then on.
+        A backward pass in a CUDA graph returns gradients in the graph's own memory, which the next micro-batch
+        overwrites: so they are copied once, and later gradients are added to the copies.
         """
         return self.config.cuda_graphs and self.is_compiled and self.config.accumulation > 1
 
     @property
     def _is_static(self) -> bool:
-        """Whether every backward pass is like the others: each sends gradients, of the same parameters."""
+        """Whether all backward passes are alike: each synchronises gradients, of the same parameters."""
         is_one = self.config.accumulation == 1 and self.passes is None and not self.objective.alternates
         return is_one and not self.is_compiled
 
     @property
     def objective(self) -> Objective[Any, Any]:
-        """What is minimised."""
+        """The objective to minimise."""
         return self.module.objective
 
     def exported(self) -> AbstractContextManager[None]:
-        """Within it the model has the weights that are exported: the averaged ones, where there are any."""
+        """Context in which the model has the weights to export: the averaged ones, if there are any."""
         return nullcontext() if self.average is None else self.average.in_place()
 
     def loss_scale(self) -> Tensor:
-        """What losses are multiplied by before the backward pass: 1 but for float16."""
+        """Factor of losses before the backward pass: 1 except in float16."""
         return self.scaler.scale(torch.ones((), device=self.device))
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -199,9 +199,9 @@ class Run:
 def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
     """Take one optimizer step over this process's micro-batches.
 
-    Each term is a sum over all micro-batches of all processes, divided by its count over all of them: the same
-    step however it is cut. Random state is set from (seed, step, rank, micro-batch), so a step can be taken
-    again, alike, by a process that has just started.
+    Each term is a sum over all micro-batches of all processes, divided by its count over all of them, so the step is
+    the same however it is split. Random state is set from (seed, step, rank, micro-batch), so a process that has just
+    started repeats a step identically.
 
     Returns:
         The gradient's norm before clipping, float32 scalar.
@@ -227,10 +227,10 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
 def _update(
     run: Run, batches: Sequence[Any], counts: Sums, local_counts: Sequence[Sums], number_of_update: int
 ) -> tuple[Tensor, list[Outcome]]:
-    """Change the parameters that these batches give a gradient; a step has one update, unless its objective alternates.
+    """Update the parameters that these batches give a gradient; a step has one update, unless its objective alternates.
 
     Returns:
-        The gradient's norm before clipping, and what each batch came to.
+        The gradient's norm before clipping, and the outcome of each batch.
     """
     is_finite = torch.ones((), dtype=torch.bool, device=run.device)
     without_gradient = [one for one in run.parameters if one.grad is None] if run.keeps_gradients else []
@@ -245,14 +245,14 @@ def _update(
         for parameter in without_gradient if number == 0 else ():
             parameter.grad = None if parameter.grad is None else parameter.grad.clone()
     if run.step < run.frozen_steps:
-        # Without a gradient AdamW passes them over: no weight decay, no moments. They have one up to here because
-        # data-parallel training waits for that of every parameter.
+        # AdamW skips parameters without a gradient: no weight decay, no moments. They have one until here because
+        # data-parallel training waits for the gradient of every parameter.
         for parameter in run.frozen:
             parameter.grad = None
     run.scaler.unscale_(run.optimizer)
     max_norm = run.optimizer_config.max_grad_norm or float("inf")
     norm = nn.utils.clip_grad_norm_(run.parameters, max_norm)
-    # Gradients that overflow may only be too large for float16: then the step is left out, and the scale halved.
+    # Gradients that overflow may just be too large for float16: then the step is skipped, and the scale halved.
     is_finite = is_finite & (norm.isfinite() | (run.loss_scale() > 1) if run.scaler.is_enabled() else norm.isfinite())
     is_first_bad = ~is_finite & (run.first_bad_step < 0)
     run.first_bad_step = torch.where(is_first_bad, run.step, run.first_bad_step)
@@ -268,10 +268,10 @@ def _prepared(objective: Objective[Any, Any], rows: Any) -> tuple[Any, Sums]:
 
 
 def _data_parallel(module: nn.Module, device: torch.device, is_static: bool, alternates: bool) -> nn.Module:
-    """Send gradients while the backward pass goes on; of an objective that alternates, those that there are.
+    """Synchronise gradients during the backward pass; if the objective alternates, only of the parameters in use.
 
-    Dynamo itself cuts a compiled module at the wrapper's buckets, so that the last layers' gradients are sent while the
-    first ones' are computed.
+    Dynamo splits a compiled module at the wrapper's buckets, so that the last layers' gradients are sent while the
+    first layers' are computed.
     """
     ids = None if device.index is None else [device.index]
     with warnings.catch_warnings():
@@ -291,13 +291,13 @@ def _take_pass(
     run: Run, batch: Any, counts: Sums, place: tuple[int, ...], is_last_batch: bool, share: float, is_last: bool
 ) -> tuple[Tensor, Outcome]:
     seed_draws(mixed_seed(run.config.seed, run.step, run.processes.rank, *place), run.device)
-    # Gradients are held back from other processes until the last pass of the last micro-batch.
+    # Gradients are not synchronised until the last pass of the last micro-batch.
     forward, sends = run.forward, is_last_batch and is_last
     with forward.no_sync() if isinstance(forward, DistributedDataParallel) and not sends else nullcontext():
         if run.config.cuda_graphs and run.is_compiled:
             torch.compiler.cudagraph_mark_step_begin()
         with run.autocast():
             loss, outcome = forward(batch, counts)
-        # Data-parallel training averages gradients; the whole step's sum is needed.
+        # Data-parallel training averages gradients; the sum over the whole step is needed.
         run.scaler.scale(loss * (run.processes.world_size * share)).backward()
     return loss.detach(), outcome

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights in training, which is what a run exports."""
+"""An exponential moving average of the weights in training, which a run exports."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 SUFFIX = "/average"
-"""What names of averaged weights end in, in a checkpoint."""
+"""Suffix of the names of averaged weights in a checkpoint."""
 
 
 class WeightAverage:
-    """The average of a model's trained weights; it begins as a copy of them.
+    """The average of a model's trainable weights; it begins as a copy of them.
 
-    After step t (from 1) it moves by ``1 - min(decay, (1 + t) / (10 + t))`` towards the weights, so that it leaves the
-    random weights of the start behind soon.
+    After step t (from 1) it moves by ``1 - min(decay, (1 + t) / (10 + t))`` towards the weights, so that it soon
+    forgets the random initial weights.
 
     Args:
-        model: Whose weights.
-        decay: What is kept of the average at each step, once there have been many.
+        model: The model to average.
+        decay: Share of the average that is kept at each step, after the first steps.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -30,13 +30,13 @@ class WeightAverage:
         self._average = {name: one.detach().clone() for name, one in weights.items()}
 
     def update(self, step: int) -> None:
-        """Move towards the weights, ``step`` optimizer steps being done."""
+        """Move the average towards the weights after optimizer step ``step``, counted from 1."""
         share = 1 - min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self._average.values()), self._weights, share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the model have the average for its weights; its own come back bit for bit."""
+        """Give the model the averaged weights within the context; afterwards its own are restored, bit for bit."""
         self._exchange()
         try:
             yield
@@ -48,7 +48,7 @@ class WeightAverage:
         return {f"{name}{SUFFIX}": one for name, one in self._average.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what ``tensors`` returned.
+        """Load what ``tensors`` returned.
 
         Raises:
             KeyError: if a weight is missing.

@@ -1,4 +1,4 @@
-"""Change the context of a question and keep the answers where they are: the part that every attack on SQuAD shares."""
+"""Edit the context of a question while keeping its answers aligned, as needed by every attack on SQuAD."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trueneg.tasks.squad_reading import SquadExample
 
 @dataclass(frozen=True, order=True, slots=True)
 class Edit:
-    """Characters ``start`` to ``end`` of a text become ``text``; an insertion where the two are equal."""
+    """Replacement of characters ``start`` to ``end`` by ``text``; an insertion if the two are equal."""
 
     start: int
     end: int
@@ -36,12 +36,12 @@ def edited_text(text: str, edits: Iterable[Edit]) -> str:
 
 
 def edited_context(example: SquadExample, edits: Iterable[Edit]) -> SquadExample:
-    """Apply edits to the context, none of them within an answer, and move the answers' offsets along.
+    """Apply edits to the context, none of them within an answer, and shift the answers' offsets accordingly.
 
-    An insertion right before an answer moves it; one right behind it does not.
+    An insertion right before an answer shifts it; one right after it does not.
 
     Raises:
-        AssertionError: if an answer is not where it should be afterwards.
+        AssertionError: if an answer is not at its offset afterwards.
     """
     edits = sorted(edits)
     context = edited_text(example.context, edits)
@@ -56,7 +56,7 @@ def edited_context(example: SquadExample, edits: Iterable[Edit]) -> SquadExample
 
 
 def is_in_answer(start: int, end: int, example: SquadExample) -> bool:
-    """Whether characters ``start`` to ``end`` of the context have any in common with an answer."""
+    """Whether characters ``start`` to ``end`` of the context overlap an answer."""
     return any(
         answer.start is not None and start < answer.start + len(answer.text) and answer.start < end
         for answer in example.answers
@@ -64,7 +64,7 @@ def is_in_answer(start: int, end: int, example: SquadExample) -> bool:
 
 
 def reason_not_attackable(example: SquadExample) -> str:
-    """Why an example cannot be attacked at all; empty if it can."""
+    """Reason why an example cannot be attacked; empty if it can."""
     if not example.context.strip():
         return "empty context"
     if not example.question.strip():
@@ -82,5 +82,5 @@ def reason_not_attackable(example: SquadExample) -> str:
 
 
 def example_randomness(seed: int, key: str) -> random.Random:
-    """The random numbers of an example: a function of the seed and its key, whatever else is attacked."""
+    """Random numbers for an example, which depend only on the seed and its key, not on other examples."""
     return random.Random(mixed_seed(seed, zlib.crc32(key.encode())))

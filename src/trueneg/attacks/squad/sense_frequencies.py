@@ -1,4 +1,4 @@
-"""How usual a word and its first meaning are, by the texts that WordNet's authors tagged."""
+"""Frequencies of words and of their first meanings in the texts that WordNet's authors tagged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SenseFrequencies:
     """Counts of words and their meanings.
 
     Args:
-        wordnet: one that has these counts.
+        wordnet: a WordNet with these counts.
 
     Raises:
         LexiconError: if it has none.
@@ -22,15 +22,15 @@ class SenseFrequencies:
         self._counts = sense_counts(wordnet.path)
 
     def count(self, form: str, pos: PartOfSpeech) -> int:
-        """How often the texts have a word, in any form; of several base forms that of the most frequent."""
+        """Number of occurrences of a word, in any form; of several base forms, that of the most frequent one."""
         bases = self._wordnet.morphy(form, pos)
         return max((sum(self._counts.get((pos, base), {}).values()) for base in bases), default=0)
 
     def is_settled(self, base: str, pos: PartOfSpeech, min_share: float) -> bool:
-        """Whether a word mostly has its first meaning: that of ``min_share`` of its occurrences.
+        """Whether a word mostly has its first meaning, in at least ``min_share`` of its occurrences.
 
-        Every meaning is taken to occur half a time more than it does, so one of three that none of the texts has
-        settles nothing.
+        Counts of all meanings are smoothed by adding one half, so for a word of three meanings that does not occur in
+        the texts, the first is not dominant.
         """
         counts = self._counts.get((pos, base), {})
         num_senses = sum(found == base for *_, found in self._wordnet.senses(base, pos))

@@ -1,9 +1,9 @@
-"""SwapSynWordNet: words of a context become synonyms, and every answer stays as it is (TextFlint, Gui et al. 2021).
+"""SwapSynWordNet: words of a context are replaced by synonyms, and all answers are kept (TextFlint, Gui et al. 2021).
 
-Written from a description of TextFlint's behaviour; none of its code is here. :meth:`SwapOptions.textflint` behaves as
-described, with these differences: it goes by our tagger and our list of stop words instead of spaCy's tags and a list
-of 55 words, and the synonym that it draws in the order of Python's hashes, which is another in every process, is drawn
-by the seed.
+Written from a description of TextFlint's behaviour, without its code. :meth:`SwapOptions.textflint` behaves as
+described, with these differences: it uses our tagger and our list of stop words instead of spaCy's tags and a list
+of 55 words; and the synonym is drawn with the seed, where TextFlint depends on the order of Python's hashes, which
+differs between processes.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ _BEFORE_NOUNS = frozenset(["DT", "JJ", "JJR", "JJS", "PRP$", "POS", "CD"])
 
 @dataclass(frozen=True)
 class SwapOptions:
-    """How synonyms are swapped in.
+    """How words are replaced by synonyms.
 
     Attributes:
-        profile: "strict" (ours) asks of a synonym that the words share the usual meaning of both, that it is not a much
-            rarer word, no antonym in another meaning and more than another spelling; names, parts of compounds and
-            fixed expressions stay, and "a" and "an" follow. "textflint" takes any lemma of any meaning, as it stands
-            in WordNet; the lemmas of satellite adjectives never, another capitalization of the word itself as well.
-        share: how many words are swapped, as a share of the words and punctuation marks of the context.
-        max_swaps: how many are swapped at most. One is swapped at least, if there is one.
-        min_share: how much of a word's occurrences its first meaning has, at least, in the word and in its synonym, by
-            WordNet's tagged text, in which every meaning is taken to be half a time more than it is ("strict" only).
-        min_ratio: how often a synonym occurs there, at least, as a part of how often the word does; once in any case
+        profile: "strict" (ours) requires that word and synonym share the usual meaning of both, and that the synonym is
+            not much rarer, not an antonym in another meaning and not just another spelling; names, parts of compounds
+            and fixed expressions are kept, and "a" and "an" are adjusted. "textflint" uses any lemma of any meaning, as
+            written in WordNet, including other capitalizations of the word itself, but no lemmas of satellite
+            adjectives.
+        share: share of the words and punctuation marks of the context that is swapped.
+        max_swaps: maximum number of swaps. At least one word is swapped, if possible.
+        min_share: minimum share of the first meaning among a word's occurrences in WordNet's tagged text, for both the
+            word and its synonym; counts of all meanings are smoothed by adding one half ("strict" only).
+        min_ratio: minimum count of a synonym there, as a share of the count of the word; at least one occurrence
             ("strict" only).
-        agree: inflect a synonym as the word it replaces ("strict" only).
-        num_candidates: the synonyms of a word that are drawn from, most frequent meaning first; 0 for all.
+        agree: inflect a synonym like the word it replaces ("strict" only).
+        num_candidates: number of synonyms of a word to draw from, most frequent meaning first; 0 for all.
 
     Raises:
         ConfigError: if an option has no such value.
@@ -70,7 +71,7 @@ class SwapOptions:
 
     @classmethod
     def textflint(cls) -> SwapOptions:
-        """As TextFlint does it."""
+        """Options that follow TextFlint."""
         return cls(profile="textflint", agree=False, num_candidates=0)
 
 
@@ -86,7 +87,7 @@ _NEEDS: Needs = (
 
 
 def make_swap_synonyms(setup: AttackSetup) -> Attack:
-    """Words of a SQuAD context become synonyms from WordNet (TextFlint's SwapSynWordNet)."""
+    """Replace words of a SQuAD context by synonyms from WordNet (TextFlint's SwapSynWordNet)."""
     options = setup.options(PROFILES, _NEEDS)
     seed = setup.config.seed
     run = partial(swap_synonyms, seed=seed, wordnet=setup.wordnet, tagger=setup.tagger, options=options)
@@ -101,27 +102,27 @@ def swap_synonyms(
     tagger: Tagger,
     options: SwapOptions | None = None,
 ) -> list[AdversarialExample[SquadExample]]:
-    """Swap words of contexts for synonyms; questions, answers and all other text stay as they are, byte for byte.
+    """Swap words of contexts for synonyms; questions, answers and all other text are kept byte for byte.
 
-    No word of any answer is changed wherever it stands, and none becomes one.
+    Words of any answer are not changed anywhere in the context, and no word becomes one of them.
 
     Args:
-        examples: what to attack.
-        seed: which words and synonyms are drawn; for an example it counts together with its key only.
-        wordnet: where synonyms come from.
-        tagger: what tells the part of speech.
-        options: see there.
+        examples: examples to attack.
+        seed: determines, together with the key of an example, which words and synonyms are drawn.
+        wordnet: source of synonyms.
+        tagger: part-of-speech tagger.
+        options: how words are replaced.
 
     Returns:
-        One for each example: ``changed``, with the words in ``notes["swaps"]`` as ``[start, old, new]`` by their place
-        in the original context; or ``unchanged``, with a ``reason``.
+        One for each example: ``changed``, with the words in ``notes["swaps"]`` as ``[start, old, new]``, where
+        ``start`` is in the original context; or ``unchanged``, with a ``reason``.
 
     Raises:
-        LexiconError: if WordNet lacks the counts of senses that "strict" goes by.
+        LexiconError: if WordNet lacks the sense counts that "strict" needs.
     """
     options = options or SwapOptions()
     swapper = _Swapper(wordnet, options)
-    read: dict[str, list[_Word]] = {}  # the questions about a paragraph come one after another
+    read: dict[str, list[_Word]] = {}  # consecutive questions share a paragraph
     found = []
     for example in examples:
         if reason := reason_not_attackable(example):
@@ -187,7 +188,7 @@ class _Swapper:
     def _admitted(
         self, words: Sequence[_Word], at: int, context: str, protected: frozenset[str], example: SquadExample
     ) -> tuple[str, ...]:
-        """What may stand for a word: no answer's word, and nothing that would ask for a change within an answer."""
+        """Permitted synonyms of a word: no word of an answer, and none that requires an edit within an answer."""
         candidates = tuple(c for c in self._synonyms(words, at, context) if c.casefold() not in protected)
         if at and self._options.profile == "strict" and is_in_answer(words[at - 1].start, words[at - 1].end, example):
             candidates = tuple(c for c in candidates if not _article_edit(words, at, c, self._options))
@@ -224,20 +225,20 @@ class _Swapper:
             return ()
         if (word.text, word.tag) not in self._lemmas:
             synsets = self._wordnet.synsets(word.text, coarse(word.tag) or None)
-            # A satellite's part of speech is "s", which is not the "a" that a tag stands for.
+            # A satellite's part of speech is "s", which differs from the "a" of a tag.
             kept = (synset for synset in synsets if not (synset.is_satellite and coarse(word.tag)))
             lemmas = dict.fromkeys(lemma for synset in kept for lemma in synset.lemmas)
             self._lemmas[word.text, word.tag] = tuple(x for x in lemmas if x != word.text and " " not in x)
         return self._lemmas[word.text, word.tag]
 
     def _is_name(self, words: Sequence[_Word], at: int) -> bool:
-        """Whether a word has a capital that is not due to its place at the beginning of a sentence."""
+        """Whether a word is capitalized other than at the beginning of a sentence."""
         if casing(words[at].text) == "lower":
             return False
         return casing(words[at].text) != "title" or (at > 0 and words[at - 1].text not in tuple(".?!"))
 
     def _may_be_verb(self, words: Sequence[_Word], at: int) -> bool:
-        """Whether a word tagged as a noun could be a verb, and nothing before it calls for a noun: "it results in"."""
+        """Whether a word tagged as a noun could be a verb, and no preceding word requires a noun: "it results in"."""
         word = words[at]
         if coarse(word.tag) != "n" or (at and words[at - 1].tag in _BEFORE_NOUNS):
             return False
@@ -261,7 +262,7 @@ def _answer_words(example: SquadExample) -> frozenset[str]:
 
 
 def _is_joined(word: _Word, context: str) -> bool:
-    """Whether a hyphen, an apostrophe or the like makes a word a part of a longer one."""
+    """Whether a hyphen, an apostrophe or similar makes the word a part of a longer one."""
     before, after = context[max(word.start - 2, 0) : word.start], context[word.end : word.end + 2]
     return bool(re.search(r"[-–—/'’&@_.]$", before) or re.match(r"[-–/&@_]|['’.]\w", after))
 

@@ -1,4 +1,4 @@
-"""Many searches side by side: each queries as if it were alone, and the queries of all are answered together."""
+"""Concurrent searches: each is written as if it ran alone, and the queries of all are answered in batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 R = TypeVar("R")
 
 Answerer = Callable[[Sequence[Any]], Sequence[Any]]
-"""From the questions of one kind to their answers, in order. An answer must depend on nothing but its question."""
+"""Maps questions of one type to their answers, in order. An answer must depend only on its question."""
 
 
 def run_batched(
@@ -18,14 +18,14 @@ def run_batched(
     at_once: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[R]:
-    """Run searches to their ends.
+    """Run searches to completion.
 
     Args:
         searches: Generators that yield a question, are sent its answer, and return a result. They are started in
-            order, as places become free.
+            order, as others finish.
         answerers: By the class of a question.
-        at_once: How many searches run side by side.
-        progress: Told how many have ended, each time that one does.
+        at_once: Number of searches that run concurrently.
+        progress: Called with the number of finished searches each time that one finishes.
 
     Returns:
         Results in the order of the searches.

@@ -1,7 +1,7 @@
-"""Greedy word substitution: rank words by what the victim loses without them, then replace one after another.
+"""Greedy word substitution: rank words by their importance to the victim, then replace one after another.
 
-The search of TextFooler (Jin et al. 2020) as two implementations of it have it, with any source of candidates. Where
-they differ, an option says whose is followed: the authors' (https://github.com/jind11/TextFooler, ``jin2019``) or
+The search of TextFooler (Jin et al. 2020) as in two implementations of it, with any source of candidates. Where they
+differ, an option selects which is followed: the authors' (https://github.com/jind11/TextFooler, ``jin2019``) or
 TextAttack's (``TextFoolerJin2019`` of 0.3.11, ``textattack``).
 """
 
@@ -28,59 +28,59 @@ from trueneg.lexicon.tagging import Tagger
 from trueneg.tasks.text import TextExample
 
 Implementation = Literal["jin2019", "textattack"]
-"""Whose implementation of the search."""
+"""Implementation of the search that is followed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyOptions:
-    """How words are chosen, replaced and judged; by default as TextAttack does."""
+    """How words are selected, replaced and filtered; by default as in TextAttack."""
 
     words: Implementation = "textattack"
-    """What a word is: see ``words.WORDS``."""
+    """Definition of a word: see ``words.WORDS``."""
     attacked: AttackedTexts = "second"
-    """Which texts of a pair may change: of NLI the hypothesis."""
+    """Which texts of a pair may change: in NLI the hypothesis."""
     pair_is_context: bool = True
-    """Whether the text that may not change counts as words around those that may (``jin2019``: no)."""
+    """Whether the text that may not change is context for the other (``jin2019``: no)."""
     stop_words: frozenset[str] = frozenset()
-    """Words that stay."""
+    """Words that are not replaced."""
     ignores_case: bool = False
-    """Whether a stop word with a capital is one (``jin2019``, whose texts are all small letters: yes)."""
+    """Whether stop words match regardless of case (``jin2019``, whose texts are all lower case: yes)."""
     importance: Implementation = "textattack"
-    """A word's importance. ``textattack``: how improbable the label is once the word is deleted; queried for the words
-    that may change. ``jin2019``: by how much it is less probable with ``unknown`` in the word's place, and if the
-    label changes, also by how much the new one is more probable; queried for every word."""
+    """A word's importance. ``textattack``: one minus the label's probability with the word deleted; queried for words
+    that may change. ``jin2019``: the drop of the label's probability with the word replaced by ``unknown``, plus, if
+    the prediction changes, the rise of the new label's probability; queried for every word."""
     unknown: str = "<oov>"
     part_of_speech: Literal["textattack", "jin2019", "any"] = "textattack"
-    """Whether a candidate must be the same part of speech, nouns and verbs being one. ``textattack``: both tagged
-    among four words before and three after of the original, and where words repeat there, the first counts.
-    ``jin2019``: the word in the original; the candidate in the text as it is, among four words on either side if it
-    has more than ten."""
+    """Whether a candidate must have the same part of speech, nouns and verbs being one. ``textattack``: both are tagged
+    within four words before and three after from the original; if a word repeats there, its first occurrence counts.
+    ``jin2019``: the word is tagged in the original; the candidate in the current text, if this has more than ten words
+    within four on either side."""
     max_angle: float = 0.5
-    """How far the window around a change may turn, in radians; ``jin2019``'s similarity of 0.5 is 1 - 0.5, and
-    ``textattack``'s of 0.8408 is 1 - 0.5 / pi."""
+    """Maximum angle between the window's vectors before and after a change, in radians; ``jin2019``'s similarity of 0.5
+    is 1 - 0.5, and ``textattack``'s of 0.8408 is 1 - 0.5 / pi."""
     max_angle_short: float = math.pi
-    """The same for texts with fewer words than the window; at pi, no limit, these are not read (``jin2019``: 0.9)."""
+    """The same for texts with fewer words than the window; pi means no limit and no encoding (``jin2019``: 0.9)."""
     window: int = 15
-    """Words of the window; compared with what they were before this change."""
+    """Number of words in the window, which is compared with the text before this change."""
     steps: Implementation = "textattack"
-    """What a word becomes. ``textattack``: the candidate with the lowest probability of the label, if that is lower
-    than before; if it and others next to it in that order change the label, the most similar of these.
-    ``jin2019``: the most similar of all that change the label; if none does, the one with the lowest probability, if
-    that is lower than that of the original."""
+    """How a candidate is chosen. ``textattack``: the one with the lowest probability of the label, if that is lower
+    than before; if it and the next ones in this order change the prediction, the most similar of these.
+    ``jin2019``: the most similar of all that change the prediction; if none does, the one with the lowest probability
+    of the label, if that is lower than for the original."""
     counts_filtered: bool = False
-    """Whether candidates that a filter drops count as queries. The authors ask about all and filter after, which
-    changes no result: a candidate that fails is never chosen."""
+    """Whether candidates that a filter drops count as queries. The authors query all and filter afterwards, with the
+    same results: a candidate that is filtered out is never chosen."""
     counts_skipped: bool = True
-    """Whether the one query about an example that the victim has wrong already counts."""
+    """Whether the single query for an example that the victim already misclassifies counts."""
 
     def described(self) -> dict[str, Any]:
-        """The options as JSON, the stop words by their number and digest."""
+        """The options as JSON, with stop words as their number and digest."""
         digest = hashlib.sha256(" ".join(sorted(self.stop_words)).encode()).hexdigest()[:16]
         return {**asdict(self), "stop_words": f"{len(self.stop_words)} words, {digest}"}
 
 
 def greedy_needs(encoder: str) -> Needs:
-    """Return which options do nothing without others, given the encoder that was named."""
+    """Options that have no effect without others, given the encoder that was named."""
     needs: Needs = (
         (
             ("unknown",),
@@ -100,12 +100,12 @@ def greedy_needs(encoder: str) -> Needs:
 
 
 class Candidates(Protocol):
-    """Says what words could stand in a place; which of them are fit to is the search's business."""
+    """Proposes replacements for words; the search filters them."""
 
     def __call__(self, places: Sequence[Place]) -> Sequence[Sequence[str]]:
-        """Words for each place, best first, in the case that they are to be written in.
+        """Propose words for each place, best first, in the case in which they are to be written.
 
-        What is given for a place must not depend on the other places. The word itself is left out afterwards.
+        Proposals for a place must not depend on the other places. The word itself is removed afterwards.
         """
 
 
@@ -115,32 +115,32 @@ class Place:
 
     original: Passage
     current: Passage
-    """With what was replaced so far; the word itself still stands."""
+    """The text with the replacements so far; the word itself is not replaced yet."""
     position: int
 
     @property
     def word(self) -> str:
-        """What stands there."""
+        """The word at this position."""
         return self.original.words[self.position]
 
 
 @dataclass(frozen=True)
 class _Query:
-    """What does the victim say?"""
+    """Query for the victim's predictions."""
 
     texts: Sequence[Passage]
 
 
 @dataclass(frozen=True)
 class _Tag:
-    """What parts of speech are the words?"""
+    """Query for the parts of speech of words."""
 
     sentences: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class _Compare:
-    """How far are texts from this one?"""
+    """Query for the angles between texts and a reference."""
 
     reference: str
     texts: Sequence[str]
@@ -162,29 +162,29 @@ def greedy_attack(
 ) -> list[AdversarialExample[TextExample]]:
     """Attack examples by replacing words.
 
-    An example's result is a function of the example, the options and what it is told by victim, tagger, similarity
-    and candidates; other examples are attacked alongside it so that these have more to do at once.
+    An example's result depends only on the example, the options, and the answers of victim, tagger, similarity and
+    candidates; examples are attacked concurrently so that these get larger batches.
 
     Args:
         victim: The model.
         examples: Texts, or pairs of texts, with labels of the victim's.
-        candidates: What words may become.
-        options: How it is done.
+        candidates: Source of replacements.
+        options: Of the search.
         tagger: Needed unless ``options.part_of_speech`` is "any".
         similarity: None for no limit on similarity: all candidates are then equally similar.
-        at_once: Examples that are attacked side by side. The more, the faster; but a model's last digits depend on what
-            it reads together, so a near tie may be decided otherwise (one text of 200 at 8, none at 32 or on AG's).
-            With 1, nothing but the example counts.
-        progress: Told after each example how many are done, of how many.
+        at_once: Number of examples that are attacked concurrently. More is faster; but the last digits of a model's
+            outputs depend on the batch, so a near tie may be decided differently (one text of 200 at 8, none at 32 or
+            on AG's). With 1, only the example itself matters.
+        progress: Called after each example with the number done, and the total.
 
     Returns:
         One adversarial example each, in order. ``notes`` has ``changed``, ``[place, old, new]`` for each word that was
-        replaced, and ``predicted``, the label that the victim gives the result. An example that the victim has wrong
-        is ``skipped``; one with nothing to replace has ``failed``.
+        replaced, and ``predicted``, the label that the victim predicts for the result. An example that the victim
+        misclassifies is ``skipped``; one with nothing to replace has ``failed``.
 
     Raises:
-        TaskError: for an example without a label, or with one that is not the victim's.
-        ConfigError: if there is no tagger and one is needed.
+        TaskError: for an example without a label, or with one that the victim does not have.
+        ConfigError: if a tagger is needed and there is none.
     """
     for example in examples:
         _check_label(example, victim.num_labels)
@@ -266,7 +266,7 @@ def _search(example: TextExample, options: GreedyOptions, has_similarity: bool) 
 def _ranked(
     original: Passage, label: int, at_first: NDArray[np.float64], options: GreedyOptions
 ) -> Generator[Any, Any, tuple[list[int], int]]:
-    """Places of words that may change, the most important first, and how many queries that took."""
+    """Positions of words that may change, the most important first, and the number of queries used."""
     places = [place for place in original.attackable if not _is_stop_word(original.words[place], options)]
     if options.importance == "textattack":
         rows = (yield _Query([original.without(place) for place in places])) if places else np.zeros((0, len(at_first)))
@@ -281,7 +281,7 @@ def _ranked(
 
 
 def _loss(row: NDArray[np.float64], label: int, at_first: NDArray[np.float64]) -> float:
-    """The authors' importance of a word, from the probabilities without and with it."""
+    """Importance of a word as in the authors' code, from the probabilities without and with it."""
     predicted = int(row.argmax())
     rise = row[predicted] - at_first[predicted] if predicted != label else 0.0
     return float(at_first[label] - row[label] + rise)
@@ -294,14 +294,14 @@ def _is_stop_word(word: str, options: GreedyOptions) -> bool:
 def _fit(
     original: Passage, current: Passage, position: int, words: Sequence[str], options: GreedyOptions
 ) -> Generator[Any, Any, list[str]]:
-    """Keep the words that are the right part of speech."""
+    """Keep the words with the right part of speech."""
     if options.part_of_speech == "any" or not words:
         return list(words)
     if options.part_of_speech == "textattack":
         left, right = original.words[max(position - 4, 0) : position], original.words[position + 1 : position + 4]
         all_words = (original.words[position], *words)
         sentences = [(*left, word, *right) for word in all_words]
-        # Where the word occurs twice in its context, TextAttack looks at the first.
+        # If the word occurs twice in its context, TextAttack uses the first.
         places = [sentence.index(word) for sentence, word in zip(sentences, all_words, strict=True)]
     else:
         is_long = len(current.words) > 10
@@ -317,7 +317,7 @@ def _fit(
 def _similar(
     current: Passage, position: int, words: list[str], options: GreedyOptions, has_similarity: bool
 ) -> Generator[Any, Any, tuple[list[str], NDArray[np.float64]]]:
-    """Keep the words that leave the text around them similar, and the angles by which they turn it."""
+    """Keep the words that leave the text around them similar, with their angles."""
     is_short = len(current.words) < options.window
     limit = options.max_angle_short if is_short else options.max_angle
     if not words or not has_similarity or limit >= math.pi:
@@ -349,7 +349,7 @@ def _textattack_step(
     before: NDArray[np.float64],
     texts: Sequence[Passage],
 ) -> int | None:
-    """Which candidate is taken, if any."""
+    """Index of the candidate that is chosen, if any."""
     alphabetic = sorted(range(len(texts)), key=lambda number: texts[number].text)
     order = sorted(alphabetic, key=lambda number: rows[number, label])
     if rows[order[0], label] >= before[label]:
@@ -370,7 +370,7 @@ def _jin_step(
     before: NDArray[np.float64],
     texts: Sequence[Passage],
 ) -> int | None:
-    """Which candidate is taken, if any."""
+    """Index of the candidate that is chosen, if any."""
     flipping = np.flatnonzero(rows.argmax(axis=1) != label)
     if len(flipping):
         return int(flipping[angles[flipping].argmin()])
@@ -379,7 +379,7 @@ def _jin_step(
 
 
 def _parted(rows: Any, sizes: Sequence[int]) -> list[Any]:
-    """Rows cut into parts of these sizes."""
+    """Split rows into parts of these sizes."""
     ends = np.cumsum(sizes).tolist()
     return [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 

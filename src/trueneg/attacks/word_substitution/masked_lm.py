@@ -1,15 +1,16 @@
 """Words that a masked language model proposes: BERT-Attack (Li et al. 2020) and BAE-R (Garg and Ramakrishnan 2020).
 
-The model alone says what could stand in a place; no WordNet and no word vectors have a say. So antonyms are proposed
-too: "good" and "bad" fit the same places. ``strict`` leaves WordNet's antonyms out, and words put together of pieces,
-of which many are made up. The search is that of ``greedy``. What differs from the authors:
+Candidates come from the model alone, without WordNet or word vectors. So antonyms are proposed, too: "good" and "bad"
+fit the same contexts. ``strict`` excludes WordNet's antonyms, and words composed of several pieces, many of which do
+not exist. The search is that of ``greedy``. Differences from the authors:
 
-- BERT-Attack. The word that changes the label is the one that lowers its probability most, where the authors take the
-  first in the model's order and ask about no more: other texts and more queries, the same successes. The words of
-  several pieces are ranked by what the model says at each piece in the text, not by perplexity without it. Their
-  filter of antonyms, an option, goes by counter-fitted vectors.
+- BERT-Attack. Of the words that change the prediction, the one that lowers the label's probability most is chosen; the
+  authors choose the first in the model's order and query no more: other texts and more queries, the same successes.
+  Words of several pieces are ranked by the model's predictions at each piece in the text, not by perplexity without
+  it. Their filter of antonyms, an option, uses counter-fitted vectors.
 - BAE. Only its replacements, no insertions. A change is compared with the text before it, not with the original.
-- Both. Stop words are neither replaced nor proposed, and a word is proposed if the model's tokenizer would write it so.
+- Both. Stop words are neither replaced nor proposed, and a word is proposed only if the model's tokenizer would
+  tokenize it that way.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from trueneg.tokenizer import load_tokenizer, special_ids
 
 BERT_MASK = "[MASK]"
 
-_PIECES_AT_ONCE = 512  # of which there are logits over the vocabulary: 60 MB of them
+_PIECES_AT_ONCE = 512  # each with logits over the vocabulary: 60 MB in total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,20 +59,20 @@ class MaskedLMOptions(GreedyOptions):
     ignores_case: bool = True
     importance: Implementation = "jin2019"
     unknown: str = BERT_MASK
-    """What hides a word from the victim: its own mask token, which :func:`make_masked_lm` puts in BERT's place."""
+    """Hides a word from the victim; :func:`make_masked_lm` replaces BERT's mask token by the victim's own."""
     part_of_speech: Literal["jin2019", "textattack", "any"] = "any"
     is_masked: bool = False
-    """Whether the masked LM sees a mask in the word's place, in the text as it is; else the word, in the original."""
+    """Whether the masked LM reads the current text with the word masked; else the original, including the word."""
     num_candidates: int = option(48, at_least=1)
-    """Proposals at each place, before those that are no words are left out."""
+    """Number of proposals per place, before those that are not words are removed."""
     max_pieces: int = option(12, at_least=1)
-    """Of a word that may change without being masked. 1 for no made-up words: of pieces put together many are none."""
+    """Maximum number of pieces of a word that is replaced without being masked; 1 avoids words that do not exist."""
     antonyms: bool = option(True, formerly=("opposites",))
-    """Whether a word may become an antonym of WordNet's: "happy" unhappy, and sad."""
+    """Whether a word may be replaced by one of its antonyms in WordNet: "happy" by "unhappy" or "sad"."""
     max_changed: float = option(0.4, above=0, at_most=1)
-    """Share of the words that may change, rounded down; one may in any case."""
+    """Maximum share of words that may change, rounded down, but at least one word."""
     context: int = 128
-    """Tokens that the masked LM reads at most; of a longer text those around the word."""
+    """Maximum number of tokens that the masked LM reads; of a longer text, those around the word."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -96,10 +97,10 @@ PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(
 
 
 def make_masked_lm(setup: AttackSetup) -> Attack:
-    """Words become what a masked LM proposes until a classifier errs (Li et al. 2020): --masked-lm FOLDER."""
+    """Replace words by proposals of a masked LM until a classifier errs (Li et al. 2020): --masked-lm FOLDER."""
     options = setup.options(PROFILES, greedy_needs(setup.config.encoder))
     checkpoint = setup.masked_lm
-    # Only a masked word's proposals are blind to what it meant: there a limit is left out on purpose or not at all.
+    # Proposals for a masked word ignore its meaning, so omitting the similarity limit must then be explicit.
     similarity = setup.similarity(is_optional=not options.is_masked)
     tagger = setup.tagger if options.part_of_speech != "any" else None
     relations = Relations(setup.wordnet) if not options.antonyms else None
@@ -118,18 +119,18 @@ def make_masked_lm(setup: AttackSetup) -> Attack:
 class MaskedLMCandidates:
     """Candidates for a word, the most probable first.
 
-    A word of several pieces becomes one of as many, if it is not masked; masked, it becomes one of one piece. Words
-    are proposed as the model writes them; one in small letters gets the capitals of the word that it replaces. What a
-    text shares a batch with shows in the last digits of probabilities (about 1e-6), nowhere else.
+    A word of several pieces is replaced by one with as many pieces; if it is masked, by one of a single piece. Words
+    are proposed in the model's case; a lower-case one gets the case of the word that it replaces. The composition of a
+    batch affects only the last digits of probabilities (about 1e-6).
 
     Args:
         source: A checkpoint with a masked-LM head: a run, a Hugging Face folder or a hub name; any fast tokenizer.
-        options: How it is read.
-        relations: Knows antonyms; needed if these are left out.
-        device: Where it runs.
+        options: Of the attack.
+        relations: Source of antonyms; needed to exclude them.
+        device: Device that it runs on.
 
     Raises:
-        ConfigError: if antonyms are to be left out, and nothing knows them.
+        ConfigError: if antonyms are to be excluded and there is no source of them.
         ModelError: if the checkpoint has no such head.
     """
 
@@ -161,18 +162,18 @@ class MaskedLMCandidates:
         return [next(words) if self._may_change(place) else [] for place in places]
 
     def _may_change(self, place: Place) -> bool:
-        """Whether the limit on changes allows another one."""
+        """Whether the limit on changes allows another change."""
         num_changed = len(place.current.changed_from(place.original))
         return num_changed < max(1, int(self.options.max_changed * len(place.original.attackable) + 1e-9))
 
     def _span(self, place: Place) -> Span:
-        """The text that is read for a place, and where in it the place is."""
+        """The text that is read for a place, and the place's position in it."""
         if not self.options.is_masked:
             return _span_of(place.original, place.position)
         return _span_of(place.current.with_word(place.position, self._mask), place.position)
 
     def _other_words(self, places: Sequence[Place], spans: Sequence[Span]) -> list[Span]:
-        """Find the other words of texts that are to be read: they will be needed too, and cost nothing to read now."""
+        """Other words of texts that are read now: they are needed later, and reading them now costs nothing extra."""
         if self.options.is_masked:
             return []
         passages = {place.original.text: place.original for place in places}
@@ -185,13 +186,13 @@ class MaskedLMCandidates:
             text, start, end = self._reader.cut(span)
             rows.setdefault(text, []).append((span, start, end))
         found = dict(self._read(rows))
-        return (found.get(span, []) for span in spans)  # a word that no token sees has no candidates
+        return (found.get(span, []) for span in spans)  # a word without tokens has no candidates
 
     @torch.no_grad()
     def _read(
         self, rows: Mapping[str, Sequence[tuple[Span, int, int]]]
     ) -> Iterator[tuple[Span, list[tuple[int, ...]]]]:
-        """The best tokens in the places of words' pieces, for the words of each text."""
+        """The best tokens at the pieces of words, for the words of each text."""
         texts = list(rows)
         encoded = self._tokenizer(
             texts, return_offsets_mapping=True, truncation=True, max_length=self._reader.window, verbose=False
@@ -225,7 +226,7 @@ class MaskedLMCandidates:
         return ids.numpy(), scores.double().numpy()
 
     def _words(self, place: Place, proposed: Sequence[tuple[int, ...]]) -> list[str]:
-        """What of the proposed tokens is a word other than the one that stands there."""
+        """Proposed tokens that form a word other than the one to replace."""
         text, start, _ = self._span(place)
         has_space = text[:start][-1:].isspace()
         words = [word for ids in proposed if (word := self._word(ids, has_space))]
@@ -235,10 +236,10 @@ class MaskedLMCandidates:
         return list(dict.fromkeys(with_case_of(word, place.word) if word.islower() else word for word in kept))
 
     def _word_of(self, ids: tuple[int, ...], has_space: bool) -> str:
-        """The word that tokens are, after a space or not; empty if they are none, or only a part of one."""
+        """The word that tokens form, after a space or not; empty if they form none, or only a part of one."""
         word = str(self._tokenizer.decode(list(ids))).strip()
         is_word = WORDS[self.options.words].fullmatch(word) and any(letter.isalpha() for letter in word)
-        # A tokenizer that knows spaces knows the pieces of longer words by their having none.
+        # In a tokenizer that marks spaces, pieces within longer words are those without one.
         if not is_word or len(self._ids(f" {word}")) != len(ids):
             return ""
         return word if self._ids(f" {word}" if has_space else word) == ids else ""
@@ -248,15 +249,15 @@ class MaskedLMCandidates:
 
 
 def combinations(ids: NDArray[np.int64], scores: NDArray[np.float64], num: int) -> list[tuple[int, ...]]:
-    """Tokens one after another, of all that can be made of those at each place the ones with the highest sums.
+    """Sequences with one token per place that have the highest sums of scores.
 
     Args:
         ids: Tokens at each place, ``[places, tokens]``.
-        scores: Theirs, in the same shape.
-        num: How many combinations at most.
+        scores: Scores of these tokens, in the same shape.
+        num: Maximum number of combinations.
 
     Returns:
-        The best first; of equals the one whose tokens come first. None for no places.
+        The best first; in case of ties, the one whose tokens come first. Empty for no places.
 
     Example:
         >>> combinations(np.array([[1, 2], [3, 4]]), np.array([[0.0, -1.0], [0.0, -3.0]]), 3)
@@ -273,11 +274,11 @@ def combinations(ids: NDArray[np.int64], scores: NDArray[np.float64], num: int) 
 
 
 def _between(start: int, end: int, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """Which tokens lie, with some of their characters, within these."""
+    """Indices of the tokens that overlap these characters."""
     return [number for number, (first, last) in enumerate(offsets) if first < min(last, end) and last > start]
 
 
 def _span_of(passage: Passage, position: int) -> Span:
-    """The passage's text and the characters of a word in it."""
+    """The passage's text and the start and end of a word in it."""
     before = passage.gaps[0] + (passage.window(0, position) + passage.gaps[position] if position else "")
     return passage.text, len(before), len(before) + len(passage.words[position])

@@ -1,4 +1,4 @@
-"""Which words are near a word: a table from a file, or made of word vectors."""
+"""Nearest neighbours of words: a table from a file, or computed from word vectors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class NeighbourTable:
     Lists of pairs would take 15 times the memory: 294 MB, not 20, for TextFooler's 65,000 words of 50 neighbours.
 
     Attributes:
-        words: Those with neighbours and those that are neighbours, each once.
+        words: Words that have or are neighbours, each once.
         starts: int64 ``[words + 1]``.
-        neighbours: Numbers of words, int32 ``[entries]``.
-        cosines: Of each entry, float16 ``[entries]``, three digits; None if the table came without.
-        provenance: What it was made of.
+        neighbours: Indices of words, int32 ``[entries]``.
+        cosines: Of each entry, float16 ``[entries]``, three digits; None if the table has none.
+        provenance: Source of the table.
     """
 
     words: tuple[str, ...]
@@ -47,7 +47,7 @@ class NeighbourTable:
         cosines: Mapping[str, Iterable[float]] | None = None,
         provenance: Mapping[str, str] | None = None,
     ) -> NeighbourTable:
-        """Make a table of lists, nearest first.
+        """Make a table from lists, nearest first.
 
         Example:
             >>> table = NeighbourTable.of({"film": ["movie", "reel"]}, {"film": [0.9, 0.4]})
@@ -67,21 +67,21 @@ class NeighbourTable:
         )
 
     def __len__(self) -> int:
-        """Words that have neighbours."""
+        """Number of words that have neighbours."""
         return int((np.diff(self.starts) > 0).sum())
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The number of each word."""
+        """Index of each word."""
         return {word: number for number, word in enumerate(self.words)}
 
     def near(self, word: str, num: int = 50, min_cosine: float = -1.0) -> list[str]:
-        """The neighbours of a word, nearest first; those of its small letters if it has none as it is written.
+        """The neighbours of a word, nearest first; those of its lower-case form if it has none as written.
 
         Args:
             word: Any word; one that is not in the table has no neighbours.
-            num: How many at most.
-            min_cosine: How near at least. A table without cosines is taken to hold none that are too far.
+            num: Maximum number.
+            min_cosine: Minimum cosine. A table without cosines is assumed to hold only near ones.
         """
         known = (self.index[form] for form in (word, word.lower()) if form in self.index)
         number = next((number for number in known if self.starts[number] < self.starts[number + 1]), None)
@@ -98,7 +98,7 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
     """Read a table written as JSON: ``{"film": ["movie", …], …}``, nearest first, or ``[["movie", 0.9], …]``.
 
     Raises:
-        LexiconError: if the file is missing or something else, naming the word where it went wrong.
+        LexiconError: if the file is missing or invalid, naming the first invalid word.
     """
     path = Path(path)
     try:
@@ -113,7 +113,7 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
     cosines: dict[str, list[float]] = {}
     for word, near in table.items():
         try:
-            # A string is a list of letters to Python, and a pair of letters a word with its cosine.
+            # A string is iterable, too: its letters would pass for words, or a pair of them for a word and its cosine.
             pairs = [(entry[0], float(entry[1])) if has_cosines else (entry, 0.0) for entry in [*near]]
         except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             pairs = [(None, 0.0)]
@@ -129,13 +129,13 @@ def load_neighbours(path: str | Path) -> NeighbourTable:
 def neighbours_by_vectors(
     vectors: Vectors, words: Iterable[str] | None = None, *, num: int = 50, min_cosine: float = 0.5
 ) -> NeighbourTable:
-    """Find neighbours by cosine; exact, and without ever holding all similarities.
+    """Find neighbours by cosine: exact, and without holding all similarities in memory.
 
     Args:
         vectors: Counter-fitted ones for TextFooler: others have antonyms as neighbours.
-        words: Whose neighbours, such as those of the texts to be attacked; by default of all.
-        num: How many of each at most.
-        min_cosine: How near at least.
+        words: Words to find neighbours of, such as those of the texts to attack; by default all.
+        num: Maximum number for each word.
+        min_cosine: Minimum cosine.
 
     Example:
         >>> near = Vectors.of(["big", "large", "cold"], np.array([[3.0, 4], [4, 3], [-1, 0]]), {})

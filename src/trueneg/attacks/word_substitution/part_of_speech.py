@@ -1,4 +1,4 @@
-"""Whether a word could be what another is in its place: the twelve universal parts of speech (Petrov et al. 2012)."""
+"""Whether a word has the same part of speech as another: the twelve universal ones (Petrov et al. 2012)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIVERSAL: Mapping[str, str] = MappingProxyType({tag: part for part, tags in _TA
 
 
 def universal(tag: str) -> str:
-    """Map a Penn tag to its part of speech: ``.`` for punctuation, ``X`` for a name that is not in the Penn Treebank.
+    """Map a Penn tag to its part of speech: ``.`` for punctuation, ``X`` for a tag that is not in the Penn Treebank.
 
     Example:
         >>> [universal(tag) for tag in ("VBZ", "TO", "-LRB-", "XX")]
@@ -36,7 +36,7 @@ def universal(tag: str) -> str:
 
 
 def may_replace(old: str, new: str) -> bool:
-    """Whether parts of speech are the same, or one is a noun and the other a verb: taggers mistake these most.
+    """Whether parts of speech are the same, or one is a noun and the other a verb, which taggers confuse most.
 
     Example:
         >>> may_replace("NOUN", "VERB"), may_replace("ADJ", "ADV")
@@ -46,7 +46,7 @@ def may_replace(old: str, new: str) -> bool:
 
 
 class UniversalTagger:
-    """Gives the words of sentences their universal parts of speech; the same sentence is tagged once."""
+    """Tags words of sentences with universal parts of speech; repeated sentences are tagged once."""
 
     def __init__(self, tagger: Tagger) -> None:
         self._tagger = tagger

@@ -1,4 +1,4 @@
-"""How similar the words around a change still are to an encoder."""
+"""Similarity, according to an encoder, of the text around a change before and after it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from trueneg.models.text_reader import TextReader
 
 
 class Similarity(Protocol):
-    """Measures how far texts are from each other, as an angle."""
+    """Measures the distance between texts as an angle."""
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """What its answers depend on."""
+        """Description of what its values depend on."""
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Measure the angle between the two texts of each pair, in radians, ``[pairs]``; of a pair by itself."""
+        """Angle between the texts of each pair, in radians, ``[pairs]``; it does not depend on the other pairs."""
 
 
 class MeanVectors:
     """The angle between mean vectors of an encoder's last layer.
 
-    TextFooler's authors use the Universal Sentence Encoder, with other angles for the same texts: a limit on the angle
-    means something only together with the encoder, and results name both.
+    TextFooler's authors use the Universal Sentence Encoder, which gives other angles for the same texts: a limit on the
+    angle is only meaningful together with the encoder, and results name both.
 
     Args:
         source: A checkpoint: a run, a Hugging Face folder or a hub name, with a fast tokenizer.
-        device: Where it runs.
+        device: Device that it runs on.
 
     Raises:
-        ModelError: if the checkpoint is no encoder.
+        ModelError: if the checkpoint is not an encoder.
     """
 
     def __init__(self, source: str, device: str = "cpu") -> None:
         self.provenance = {"similarity": source, "pooling": "mean of the last layer"}
         self._reader = TextReader(source, device=device)
-        self._cache: BoundedCache[str, NDArray[np.float32]] = BoundedCache(1 << 14)  # 50 MB at 384 numbers a vector
+        self._cache: BoundedCache[str, NDArray[np.float32]] = BoundedCache(1 << 14)  # 50 MB with 384 dimensions
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Measure the angle between the two texts of each pair, in radians, ``[pairs]``."""
+        """Angle between the texts of each pair, in radians, ``[pairs]``."""
         if not pairs:
             return np.zeros(0)
         vectors = np.stack(self._cache.look_up([text for pair in pairs for text in pair], self._read))
@@ -56,7 +56,7 @@ class MeanVectors:
 
 
 def angles(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Measure angles between vectors along the last axis, in radians; a right one with a vector that has no length.
+    """Angles between vectors along the last axis, in radians; a right angle if a vector is zero.
 
     Example:
         >>> angles(np.array([[1.0, 0], [1, 1]]), np.array([[0.0, 2], [0, 0]])).round(2).tolist()

@@ -1,7 +1,7 @@
-"""TextFooler (Jin et al. 2020): words replaced by near neighbours until a classifier changes its mind.
+"""TextFooler (Jin et al. 2020): words are replaced by near neighbours until a classifier's prediction changes.
 
-Two profiles match the implementations that numbers were published with; results must name profile and encoder. Both
-take counter-fitted neighbours; both were run with the Universal Sentence Encoder, which nothing here depends on.
+Two profiles match the implementations with which results were published; results must name profile and encoder. Both
+use counter-fitted neighbours; both were run with the Universal Sentence Encoder, which is not a dependency here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT = """
     be because did do does doing each few further had has have having m ma own re should so some very will
 """
 TEXTFOOLER_STOP_WORDS: frozenset[str] = (STOP_WORDS | frozenset(_ALSO.split())) - frozenset(_NOT.split())
-"""The 266 words that both implementations leave alone."""
+"""The 266 words that both implementations do not replace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +46,9 @@ class TextFoolerOptions(GreedyOptions):
 
     stop_words: frozenset[str] = TEXTFOOLER_STOP_WORDS
     num_neighbours: int = 50
-    """Candidates for a word at most."""
+    """Maximum number of candidates for a word."""
     min_cosine: float = 0.5
-    """Of a neighbour, where the table has cosines."""
+    """Minimum cosine of a neighbour, if the table has cosines."""
 
 
 PROFILES: Mapping[str, TextFoolerOptions] = MappingProxyType(
@@ -68,11 +68,11 @@ PROFILES: Mapping[str, TextFoolerOptions] = MappingProxyType(
     }
 )
 """``textattack``: TextFoolerJin2019 of TextAttack 0.3.11. ``jin2019``: the authors' code, with the similarity of 0.5
-that they advise. They also write texts small and drop most punctuation first, which here stays as it is."""
+that they advise. They also lower-case texts and drop most punctuation first, which is not done here."""
 
 
 def make_textfooler(setup: AttackSetup) -> Attack:
-    """Words become counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE."""
+    """Replace words by counter-fitted neighbours until a classifier errs (Jin et al. 2020): --neighbours FILE."""
     options = setup.options(PROFILES, greedy_needs(setup.config.encoder))
     neighbours, similarity, tagger = setup.neighbours, setup.similarity(), setup.tagger
     run = partial(textfooler, neighbours=neighbours, tagger=tagger, similarity=similarity, options=options)
@@ -80,7 +80,7 @@ def make_textfooler(setup: AttackSetup) -> Attack:
 
 
 def neighbour_candidates(neighbours: NeighbourTable, num: int = 50, min_cosine: float = 0.5) -> Candidates:
-    """Make a source of candidates of a table of neighbours; written small or large as the word they replace."""
+    """Make a source of candidates from a table of neighbours; candidates get the case of the word they replace."""
 
     def propose(places: Sequence[Place]) -> list[list[str]]:
         return [
@@ -107,20 +107,20 @@ def textfooler(
     Args:
         victim: The model.
         examples: Texts, or pairs of texts, with labels of the victim's.
-        neighbours: Of words; or word vectors, of which the neighbours of the examples' words are found. Counter-fitted
-            ones: others have antonyms as neighbours.
+        neighbours: Of words; or word vectors to compute those of the examples' words. They should be counter-fitted:
+            others have antonyms as neighbours.
         tagger: Needed unless ``options.part_of_speech`` is "any".
         similarity: Of the text around a change before and after it; None for no limit.
         options: A profile, or a variation of one.
-        at_once: Examples that are attacked side by side.
-        progress: Told after each example how many are done, of how many.
+        at_once: Number of examples that are attacked concurrently.
+        progress: Called after each example with the number done, and the total.
 
     Returns:
         One adversarial example each, in order; see ``greedy_attack``.
 
     Raises:
-        TaskError: for an example without a label, or with one that is not the victim's.
-        ConfigError: if there is no tagger and one is needed.
+        TaskError: for an example without a label, or with one that the victim does not have.
+        ConfigError: if a tagger is needed and there is none.
     """
     if isinstance(neighbours, Vectors):
         words = {word for example in examples for word in Passage.of(example, WORDS[options.words]).words}

@@ -1,4 +1,4 @@
-"""Views of rows: the same text with some words replaced, by ones that keep its meaning or ones that do not."""
+"""Views of rows: the same text with some words replaced by others that keep its meaning, or that do not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 from trueneg.corruption.rows import Batch, Rows
 
 KEPT, SYNONYM, ANTONYM = range(3)
-"""Labels of a view's tokens: as in the original; of a word put in its place that should keep the meaning (a synonym,
-a hypernym, another inflection); of one that should not (an antonym, a random word)."""
+"""Labels of a view's tokens: as in the original; of a replacement that should keep the meaning (a synonym, a hypernym,
+another inflection); of one that should not (an antonym, a random word)."""
 
 
 class Layout(Protocol):
-    """What an encoder must know of rows besides their tokens."""
+    """What an encoder needs to know about rows besides their tokens."""
 
     @property
     def segments(self) -> Tensor:
@@ -33,9 +33,9 @@ class Layout(Protocol):
 
     @property
     def starts(self) -> Tensor | None:
-        """int32 ``[most pieces + 1]``: where pieces begin in the rows as one line; None where nobody looked.
+        """int32 ``[most pieces + 1]``: offsets of the pieces in the flattened rows; None if not computed.
 
-        Padding is a piece by itself; after the last one the line's end stands again and again.
+        Padding is a piece of its own; unused entries are the total length.
         """
 
 
@@ -46,26 +46,26 @@ class View(Batch):
     input_ids: Tensor
     """int64."""
     segments: Tensor
-    """int64, as of ``Rows``; where words got longer a row's end is cut, where they got shorter it is padded."""
+    """int64, as in ``Rows``; a row whose words got longer is cut at its end, one whose words got shorter is padded."""
     labels: Tensor
-    """int64: ``KEPT``, ``SYNONYM`` or ``ANTONYM``; an article that agrees with a word put after it is kept."""
+    """int64: ``KEPT``, ``SYNONYM`` or ``ANTONYM``; an article changed to agree with a replacement is ``KEPT``."""
     is_candidate: Tensor
-    """bool: a token of a word that might have been replaced, or was."""
+    """bool: a token of a word that was or could have been replaced."""
     is_full: bool = False
-    """Never of views that are made: words that get shorter leave padding."""
+    """Always False for generated views, because shorter words leave padding."""
     is_packed: bool = False
     source: Tensor | None = None
-    """int64: the column of the original that a token comes from, or whose word it replaces; -1 at padding. Who judges
-    replacements needs it."""
+    """int64: the column of the original that a token comes from, or whose word it replaces; -1 at padding. A guard
+    needs it."""
     num_cut: Tensor | None = None
-    """int64 ``[rows]``: tokens that did not fit any more."""
+    """int64 ``[rows]``: number of tokens cut at the row's end."""
     starts: Tensor | None = None
     """int32: see ``Layout``."""
 
 
 @dataclass(frozen=True)
 class Views(Batch):
-    """Rows, and both views of them."""
+    """Rows and both of their views."""
 
     rows: Rows
     synonym: View
@@ -74,7 +74,7 @@ class Views(Batch):
 
 @dataclass(frozen=True)
 class Stack:
-    """Batches of rows of one length, one below the other: a ``Layout``."""
+    """Batches of rows of one length, concatenated: a ``Layout``."""
 
     segments: Tensor
     is_full: bool
@@ -83,7 +83,7 @@ class Stack:
 
     @classmethod
     def of(cls, layouts: Sequence[Layout]) -> Self:
-        """Stack batches."""
+        """Concatenate batches."""
         return cls(
             torch.cat([layout.segments for layout in layouts]),
             all(layout.is_full for layout in layouts),
@@ -93,7 +93,7 @@ class Stack:
 
 
 def _stacked_starts(layouts: Sequence[Layout]) -> Tensor | None:
-    """Where pieces begin in all batches as one line; an end that is repeated is an empty piece, wherever it stands."""
+    """Offsets of the pieces in all batches, flattened; a repeated end is an empty piece, wherever it occurs."""
     begun, found = 0, []
     for layout in layouts:
         if layout.starts is None:

@@ -1,4 +1,4 @@
-"""Views of one text, in words, for people to look at."""
+"""Views of one text as words, for inspection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trueneg.tokenizer import special_ids
 
 LABELS: tuple[Literal["kept", "synonym", "antonym"], ...] = ("kept", "synonym", "antonym")
 ROOM = 32
-"""Tokens that a view may have more than its text."""
+"""Tokens that a view may have in addition to its text's."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class ShownViews:
     pairs: list[dict[str, list[ShownWord]]]
     """``synonym`` and ``antonym``, each the words of a view."""
     warnings: list[str]
-    """What should be known of the text: no words to replace, none that WordNet has."""
+    """Warnings about the text: no words to replace, or none in WordNet."""
 
     def as_data(self) -> dict[str, Any]:
-        """As JSON, with the share of words that each view replaced."""
+        """As JSON data, with the number of words that each view replaced."""
         return {
             "text": self.text,
             "views": [
@@ -72,20 +72,20 @@ def show_views(
     """Make views of a text as pre-training on a corpus would.
 
     Args:
-        text: A sentence or so.
-        corpus: Built with tags; its words are what others are replaced by.
-        num: Pairs of views.
-        seed: Of the draws.
-        wordnet: WordNet's folder; empty to look for it.
+        text: A sentence or a few.
+        corpus: A corpus built with tags; its words are the replacements.
+        num: Number of pairs of views.
+        seed: Seed of the draws.
+        wordnet: WordNet's folder; empty to search for it.
         settings: ``key=value`` of ``config.ViewsConfig``.
 
     Raises:
         CorpusError: for an empty text, or a corpus without tags.
-        LexiconError: if there is no WordNet.
+        LexiconError: if WordNet is not found.
     """
     if not text.strip():
         raise CorpusError("no text to make views of: give a sentence")
-    opened = Corpus.open(corpus, verify=False)  # of which only the tags are read
+    opened = Corpus.open(corpus, verify=False)  # only its tags are read
     tags = Tags.open(opened)
     tags.verify(again=False)
     tokenizer = opened.load_tokenizer()
@@ -119,7 +119,7 @@ def _rows(text: str, tokenizer: PreTrainedTokenizerFast, tagger: str, num: int, 
 
 
 def _words(view: View, line: int, tokenizer: PreTrainedTokenizerFast) -> list[ShownWord]:
-    """Runs of tokens with one label, cut at spaces."""
+    """Runs of tokens with one label, split at spaces."""
     is_text = view.segments[line] > 0
     ids, labels = view.input_ids[line][is_text][1:-1].tolist(), view.labels[line][is_text][1:-1].tolist()
     words: list[ShownWord] = []

@@ -1,6 +1,6 @@
 """CLINE's views: words of a text replaced by ones that keep its meaning, and by ones that do not (section 3.1).
 
-Everything that is drawn is a function of a row's key, so a view can be made again by a process that has just started.
+All draws are functions of a row's key, so that a new process can reproduce a view.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ class Lists:
 
 
 class Candidates(Protocol):
-    """What may replace a form under a tag."""
+    """What may replace a form with a tag."""
 
     def entries(self, forms: Ints, tags: NDArray[np.uint8]) -> Ints:
-        """Number of the entry of each form (-1 for none) and tag; -1 for a word that nothing replaces."""
+        """Number of the entry of each form (-1 for none) and tag; -1 for a word without replacements."""
 
     @property
     def meaning(self) -> tuple[Lists, ...]:
-        """Those that keep the meaning, a list for each of ``MEANING``."""
+        """Words that keep the meaning, one ``Lists`` for each of ``MEANING``."""
 
     @property
     def antonyms(self) -> Lists:
-        """Words that turn the meaning round."""
+        """Words that reverse the meaning."""
 
     @property
     def random(self) -> Lists:
-        """Words that have nothing to do with it."""
+        """Words with an unrelated meaning."""
 
     @property
     def digest(self) -> str:
-        """A name for all of them: two with the same replace the same words alike."""
+        """Digest of all of them: the same digest means the same replacements."""
 
 
 class TableCandidates:
@@ -73,7 +73,7 @@ class TableCandidates:
         }
         self.meaning = tuple(lists[kind] for kind in (Kind.SYNONYM, Kind.HYPERNYM, Kind.INFLECTION))
         self.antonyms, self.random, self.digest = lists[Kind.ANTONYM], lists[Kind.RANDOM], table.digest
-        # A step into memory for each word, where the table itself is searched. The last row is for no form.
+        # One lookup per word instead of a search in the table. The last row is for no form.
         self._rows = np.full((len(table.text_offsets), len(PENN)), -1, dtype=np.int32)
         self._rows[table.row_forms, table.row_tags] = np.arange(len(table))
 
@@ -84,7 +84,7 @@ class TableCandidates:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Rows of text, as a corpus gives them. Shapes: ``[rows, length]``, but ``keys``."""
+    """Rows of text as read from a corpus. Shapes: ``[rows, length]``, except ``keys``."""
 
     input_ids: Ints
     segments: NDArray[np.int32]
@@ -92,7 +92,7 @@ class TextRows:
     is_special: NDArray[np.bool_]
     tags: NDArray[np.uint8]
     keys: torch.Tensor
-    """int64 ``[rows]``: what draws are functions of."""
+    """int64 ``[rows]``: keys of the random draws."""
     is_packed: bool
 
 
@@ -101,11 +101,11 @@ class ViewGenerator:
 
     Args:
         candidates: What may replace what.
-        pieces: The candidates' forms as the tokenizer writes them.
+        pieces: Token ids of the candidates' forms.
         config: How much is replaced.
-        pad_id: Of the tokenizer.
+        pad_id: The tokenizer's padding token.
         articles: Makes the article before a replaced word agree; None to leave articles as they are.
-        names: Finds words that stay because they are part of a name; None for those that the tagger calls so only.
+        names: Finds words to keep because they are part of a name; None to keep only those that the tagger finds.
     """
 
     def __init__(
@@ -123,17 +123,18 @@ class ViewGenerator:
     def views(self, rows: TextRows) -> tuple[View, View]:
         """The synonym view and the antonym view.
 
-        A word is replaced whole, whatever its number of pieces, in its own capitals. About ``synonym_share`` and
-        ``antonym_share`` of a row's tokens are, as far as there are candidates; antonyms come before random words.
-        An article that changes with the word after it counts as kept: it is grammar, no replacement.
+        A word is replaced as a whole, whatever its number of pieces, and keeps its capitalisation. About
+        ``synonym_share`` and ``antonym_share`` of a row's tokens are replaced, as far as there are candidates; antonyms
+        come before random words. An article that changes with the word after it counts as kept: it is grammar, not a
+        replacement.
         """
         length = rows.input_ids.shape[1]
-        # A tokenizer's word may hold punctuation, which has no tag: "(cat)," in SentencePiece.
+        # A tokenizer's word may contain punctuation, which has no tag: "(cat)," in SentencePiece.
         is_tagged = (rows.tags > 0) & ~rows.is_special
         after_other = np.zeros_like(is_tagged)
-        # What a row begins with may be the rest of a word of the row before.
+        # A row may begin with the rest of a word of the previous row.
         after_other[:, 1:] = ~is_tagged[:, :-1] & ~rows.is_special[:, :-1]
-        # A word at the end of a full row may go on in the next one.
+        # A word at the end of a full row may continue in the next one.
         is_cut = np.zeros_like(is_tagged)
         is_cut[:, length - 2] = True
         words = words_of(is_tagged & (rows.is_word_start | after_other), ~is_tagged, is_cut)
@@ -157,7 +158,7 @@ class ViewGenerator:
         num_kinds = (sizes > 0).sum(axis=1)
         is_candidate = num_kinds > 0
         is_chosen = found.choose(is_candidate, found.draws(keyed.SYNONYM_WORDS), self.config.synonym_share)
-        # The n-th of the kinds that the word has candidates of.
+        # The n-th of the kinds for which the word has candidates.
         nth = np.floor(draw * num_kinds).astype(np.int64) if self.config.kinds == "mixed" else np.zeros_like(num_kinds)
         kind = (np.cumsum(sizes > 0, axis=1) > nth[:, None]).argmax(axis=1)
         forms = np.full(len(words.line), -1, dtype=np.int64)
@@ -184,7 +185,7 @@ class ViewGenerator:
         return self._rewritten(found, forms, is_candidate, ANTONYM)
 
     def _rewritten(self, found: _Found, forms: Ints, is_candidate: NDArray[np.bool_], label: int) -> View:
-        """Rows with ``forms`` in the place of words; -1 leaves a word as it is."""
+        """Rows with words replaced by ``forms``; -1 keeps a word."""
         rows, words = found.rows, found.words
         sizes = np.where(forms < 0, 0, self.pieces.sizes[forms, found.variants])
         new = sizes > 0
@@ -211,7 +212,7 @@ class ViewGenerator:
 
 @dataclass(frozen=True)
 class _Found:
-    """Words of rows that something may replace."""
+    """Words of rows that have replacements."""
 
     words: Words
     entries: Ints
@@ -219,14 +220,14 @@ class _Found:
     rows: TextRows
 
     def draws(self, stream: int, by_row: bool = False) -> NDArray[np.float64]:
-        """A number in [0, 1) for each word: of the row's key and the word's column, or of the key alone."""
+        """A random number in [0, 1) for each word, from the row's key and the word's column, or from the key alone."""
         numbers = keyed.uniform(self.rows.keys, stream, self.rows.input_ids.shape[1]).numpy()
         columns = np.zeros_like(self.words.start) if by_row else self.words.start
         found: NDArray[np.float64] = numbers[self.words.line, columns].astype(np.float64)
         return found
 
     def choose(self, is_candidate: NDArray[np.bool_], order: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
-        """Candidates, in order, until they are a share of the row's tokens."""
+        """Choose candidates in order, until they are a share of the row's tokens."""
         wanted = np.rint(share * (~self.rows.is_special).sum(axis=1)).astype(np.int64)
         words, chosen = self.words, np.zeros(len(is_candidate), dtype=bool)
         line, size = words.line[is_candidate], words.size[is_candidate]
@@ -235,7 +236,7 @@ class _Found:
 
 
 def _pick(lists: Lists, entries: Ints, draw: NDArray[np.float64]) -> Ints:
-    """One form of each entry's list, by a number in [0, 1)."""
+    """Pick one form of each entry's list, by a random number in [0, 1)."""
     within = np.floor(draw * lists.sizes[entries]).astype(np.int64)
     forms: Ints = lists.forms[lists.starts[entries] + within]
     return forms

@@ -1,7 +1,7 @@
-"""The replacements of every word of a corpus, compiled into flat arrays that know no tokenizer.
+"""The replacements of every word of a corpus, compiled into flat arrays that do not depend on a tokenizer.
 
 Candidates are numbers of forms, in compressed sparse rows: those of row ``r`` and kind ``k`` are
-``candidates[offsets[k, r]:offsets[k, r + 1]]``. So a draw for a million words is three array operations.
+``candidates[offsets[k, r]:offsets[k, r + 1]]``. Drawing for a million words takes three array operations.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from trueneg.lexicon.wordnet_location import PartOfSpeech
 from trueneg.version import __version__
 
 REPLACEMENTS_VERSION = "3"
-"""Changes whenever the same words would give another table, or the file another layout."""
+"""Changes whenever the same words would give another table, or the file layout changes."""
 
 _FILE = ArrayFile("replacement table", REPLACEMENTS_VERSION, LexiconError, "compile it again")
-_MIN_BAND = 64  # forms of about the same frequency to draw random words from, at least
-_MIN_RANDOM = 8  # random words of the rarest form
+_MIN_BAND = 64  # minimum number of forms of about the same frequency to draw random words from
+_MIN_RANDOM = 8  # number of random words of the rarest forms
 _TAG_BITS = 8
 
 
 @dataclass(frozen=True)
 class _About:
-    """What a file says next to the arrays."""
+    """Metadata in a file next to the arrays."""
 
     kinds: list[str]
     tags: list[str]
@@ -58,12 +58,12 @@ class _About:
 
 
 Word = tuple[str, str, int]
-"""A form as the corpus has it, its Penn tag, and how often the two occur."""
+"""A form as in the corpus, its Penn tag, and how often the two occur together."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplacementTable:
-    """For each (form, tag) of a corpus that anything can replace, the candidates by kind.
+    """The candidates by kind for each (form, tag) of a corpus that has any.
 
     Attributes:
         text: uint8 [bytes], the forms one after another in UTF-8, in ascending order.
@@ -119,7 +119,7 @@ class ReplacementTable:
             tags: numbers of tags, of a shape that broadcasts with it.
 
         Returns:
-            int64, the broadcast shape: a row, or -1 where nothing replaces the form with that tag.
+            int64, the broadcast shape: a row, or -1 where the form with that tag has no replacement.
         """
         number, tag = np.broadcast_arrays(np.asarray(forms, np.int64), np.asarray(tags, np.int64))
         wanted = number << _TAG_BITS | tag
@@ -132,7 +132,7 @@ class ReplacementTable:
         return np.asarray(np.diff(self.offsets[KINDS.index(kind)]), np.int64)
 
     def lookup(self, form: str, tag: str) -> dict[Kind, list[str]]:
-        """What may replace a form, in lower case, with a Penn tag; kinds without a candidate are left out."""
+        """Candidates for a lower-case form with a Penn tag, by kind; kinds without a candidate are left out."""
         row = int(self.rows(self._number_of.get(form, -1), NUMBERS.get(tag, 0)))
         if row < 0:
             return {}
@@ -143,10 +143,10 @@ class ReplacementTable:
         return {kind: forms for kind, forms in found.items() if forms}
 
     def coverage(self, *kinds: Kind) -> float:
-        """The part of the corpus's content words, by occurrence, that has a candidate of one of the kinds.
+        """The share of the corpus's content words, by occurrence, that have a candidate of one of the kinds.
 
         Content words are nouns, verbs, adjectives and adverbs that are neither proper nouns nor, unless ``words`` was
-        "tagged", stop words (:func:`~trueneg.lexicon.replacements.is_content`), replaceable or not.
+        "tagged", stop words (:func:`~trueneg.lexicon.replacements.is_content`), whether replaceable or not.
         """
         has_one = np.zeros(len(self), np.bool_)
         for kind in kinds:
@@ -156,7 +156,7 @@ class ReplacementTable:
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits over all arrays: two tables with the same replace the same words alike."""
+        """Digest of all arrays, 16 hexadecimal digits: the same digest means the same replacements."""
         digest = hashlib.blake2b(digest_size=8)
         for name, array in _arrays(self).items():
             digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
@@ -164,7 +164,7 @@ class ReplacementTable:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write the table as safetensors, its provenance in the metadata; whole or not at all.
+        """Write the table as safetensors, with its provenance in the metadata, atomically.
 
         Raises:
             LexiconError: if the file cannot be written.
@@ -176,8 +176,8 @@ class ReplacementTable:
         """Read a table that :meth:`save` wrote.
 
         Raises:
-            LexiconError: if there is no such file, or it is damaged, no replacement table, or of a version with other
-                kinds, tags or layout.
+            LexiconError: if the file is missing, damaged, not a replacement table, or of a version with other kinds,
+                tags or layout.
         """
         arrays, about = _FILE.read(Path(path), _About)
         if (about.kinds, about.tags) != (list(KINDS), list(PENN)):
@@ -193,21 +193,21 @@ def compile_replacements(
 ) -> ReplacementTable:
     """Find the replacements of all words of a corpus (about 15 s for 100,000 forms with a tag).
 
-    Forms are put into lower case and their counts added up. A form that occurs only with capitals is a name,
-    whatever its tag, and gets no row; nor does it serve as a candidate. (In a corpus without capitals no form does.)
+    Forms are lower-cased and their counts added up. A form that occurs only with capitals is a name, whatever its tag,
+    and gets no row; nor is it a candidate. (In a corpus without capitals there are no such forms.)
 
     Args:
-        words: each form with a tag and how often it occurs; an unknown tag counts as no content word.
+        words: each form with a tag and how often it occurs; a form with an unknown tag is not a content word.
         wordnet: where candidates come from.
-        options: what is asked of them.
+        options: requirements of candidates.
 
     Returns:
-        The table; the same for the same words in any order. Its provenance has, next to where it is from, the
-        counts ``num_words``, ``num_content_words`` and ``num_only_capitalised`` of occurrences.
+        The table; the same for the same words in any order. Its provenance includes the counts ``num_words``,
+        ``num_content_words`` and ``num_only_capitalised`` of occurrences.
 
     Raises:
         LexiconError: if a count is negative, or the WordNet lacks what the options need.
-        ConfigError: if a lexicon of ``wn`` does.
+        ConfigError: if a lexicon of ``wn`` lacks it.
     """
     options = options or ReplacementOptions()
     corpus = _Counted.of(words, options.words)
@@ -250,7 +250,7 @@ class _Counted:
         of_form: how often a form occurs, whatever its tag; without those that occur only with capitals.
         num_words, num_content_words, num_only_capitalised: occurrences of all, of content words, and of those
             content words that ``replaceable`` lacks.
-        digest: names the words as they were given.
+        digest: digest of the words as given.
     """
 
     replaceable: Mapping[tuple[str, str], int]
@@ -288,15 +288,15 @@ class _Counted:
         )
 
     def count(self, candidate: str) -> int:
-        """How often a candidate occurs; one of several words, which nobody counted, at most as often as its rarest."""
+        """How often a candidate occurs; one of several words is not counted and gets the count of its rarest."""
         return self.of_form.get(candidate) or min(self.of_form.get(word, 0) for word in re.split("[ -]", candidate))
 
 
 def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacements: Replacements) -> list[list[str]]:
-    """Random words for each word: of its slot, of about its frequency, as ``random`` says, and not near it in meaning.
+    """Draw random words for each word: by ``random``, of its slot and about its frequency; not close in meaning.
 
-    They are drawn once, here, because no draw at training time could leave out what is near at no cost: a word
-    that means the same would be a negative that is none.
+    They are drawn once, here, because leaving out close words at training time would have a cost: a word with the same
+    meaning would be a false negative.
     """
     options, rows = replacements.options, list(words)
     numbers: dict[str, int] = {}
@@ -316,7 +316,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
         pool = row[[replacements.is_candidate(f) and corpus.of_form[f] >= options.min_count for f in forms]]
         low, high = _bands(-counts[pool], counts[row], options)
         wanted = np.clip(counts[row], _MIN_RANDOM, None).clip(None, options.num_random)
-        # One from each of so many equal parts of the band: all of it where it is no longer than what is wanted.
+        # One from each of ``drawn`` equal parts of the band: all of it if it is no longer than wanted.
         drawn = np.minimum(wanted, high - low)
         drawn_for = np.repeat(np.arange(len(row)), drawn)
         part = np.arange(len(drawn_for)) - (np.cumsum(drawn) - drawn)[drawn_for]
@@ -324,7 +324,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
         place = low[drawn_for] + ((part + generator.random(len(part))) * width).astype(np.int64)
         pairs.append(np.stack([row[drawn_for], pool[place]]))
     target, other = np.concatenate(pairs, axis=1)
-    is_far = ~np.isin(close_to[target] * len(rows) + close_to[other], close)  # a word is near itself
+    is_far = ~np.isin(close_to[target] * len(rows) + close_to[other], close)  # a word is close to itself
     ordered = np.unique(target[is_far] * len(names) + form_of[other[is_far]])
     found = [names[n] for n in (ordered % max(len(names), 1)).tolist()]
     begins = np.searchsorted(ordered, np.arange(len(rows) + 1) * len(names)).tolist()
@@ -334,7 +334,7 @@ def _draw_random(words: Iterable[tuple[str, str]], corpus: _Counted, replacement
 def _bands(
     pool: NDArray[np.int64], counts: NDArray[np.int64], options: ReplacementOptions
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in a pool, its counts negated and ascending, the band of each count begins and ends."""
+    """Where the band of each count begins and ends in a pool, given as negated counts in ascending order."""
     if options.random != "band":
         return np.zeros(len(counts), np.int64), np.full(len(counts), len(pool))
     low = np.searchsorted(pool, -counts * options.band, "left")
@@ -345,11 +345,10 @@ def _bands(
 
 
 def _closeness(rows: list[tuple[str, str]], replacements: Replacements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which words are near each other in meaning.
+    """Which words are close in meaning.
 
     Returns:
-        The pairs as keys ``group * len(rows) + group``, and each row's group: words that are forms of the same
-        base forms are in one.
+        The pairs as keys ``group * len(rows) + group``, and each row's group: words with the same base forms share one.
     """
     groups: dict[tuple[str, tuple[str, ...]], int] = {}
     group_of = np.array(
@@ -399,7 +398,7 @@ def _arrays(table: ReplacementTable) -> dict[str, NDArray[np.generic]]:
 
 
 def _check(table: ReplacementTable) -> None:
-    """Make sure that no index leads out of an array."""
+    """Make sure that no index is out of bounds."""
     num_forms, num_rows = len(table.text_offsets) - 1, len(table.keys)
     wanted = {
         "text": (np.uint8, (len(table.text),)),

@@ -1,4 +1,4 @@
-"""Rows put together anew with some words replaced, however many pieces the new ones have: numpy, no loops."""
+"""Rebuild rows with some words replaced by words of any number of pieces: numpy, no loops."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a batch of rows, row by row, those that the row's ends cut left out."""
+    """The words of a batch of rows, row by row, without those cut by the row's ends."""
 
     line: Ints
     """Row of each word, ``[words]``."""
     start: Ints
     """Column of its first token."""
     size: Ints
-    """Its tokens."""
+    """Its number of tokens."""
 
     def where(self, is_chosen: Bools) -> Words:
-        """Some of them, in their order."""
+        """The chosen words, in order."""
         return Words(self.line[is_chosen], self.start[is_chosen], self.size[is_chosen])
 
 
@@ -41,7 +41,7 @@ def words_of(is_word_start: Bools, is_special: Bools, is_cut: Bools | None = Non
     Args:
         is_word_start: ``[rows, length]``.
         is_special: Start, end and padding tokens, ``[rows, length]``.
-        is_cut: Last tokens of rows whose word goes on, or may, in the next row, ``[rows, length]``; by default none.
+        is_cut: Last tokens of rows whose word may continue in the next row, ``[rows, length]``; by default none.
     """
     length = is_word_start.shape[1]
     line, start = np.nonzero(is_word_start & ~is_special)
@@ -65,7 +65,7 @@ def tokens_of(words: Words, shape: tuple[int, ...]) -> Bools:
 
 
 def hashes_of(pieces: NDArray[np.integer[Any]], starts: Ints, sizes: Ints) -> NDArray[np.uint64]:
-    """A number for each sequence of pieces that other sequences hardly ever share, ``[sequences]``.
+    """Hash of each sequence of pieces, ``[sequences]``; collisions are rare.
 
     Args:
         pieces: Token ids end to end.
@@ -81,15 +81,15 @@ def hashes_of(pieces: NDArray[np.integer[Any]], starts: Ints, sizes: Ints) -> ND
 
 
 def choose_by_share(line: Ints, size: Ints, order: NDArray[np.floating], wanted: Ints) -> Bools:
-    """Choose words in a given order until a row has so many tokens of them.
+    """Choose words in a given order until they have the wanted number of tokens in each row.
 
-    The word that reaches the number is chosen if that comes nearer to it than leaving it out.
+    The word that reaches the number is chosen if that comes closer to it than leaving it out.
 
     Args:
         line: Row of each word, ``[words]``.
-        size: Its tokens.
-        order: Words of smaller numbers come first within a row; 0 or more.
-        wanted: Tokens wanted of each row, ``[rows]``.
+        size: Its number of tokens.
+        order: Words with smaller values come first within a row; 0 or more.
+        wanted: Tokens wanted in each row, ``[rows]``.
     """
     if not len(line):
         return np.zeros(0, dtype=bool)
@@ -114,7 +114,7 @@ class Rewritten:
     """Column that each token comes from, or whose word it replaces; -1 at padding."""
     is_replaced: Bools
     num_cut: Ints
-    """Tokens that did not fit any more, ``[rows]``."""
+    """Number of tokens cut at the row's end, ``[rows]``."""
 
 
 def rewrite(
@@ -126,18 +126,18 @@ def rewrite(
     piece_sizes: Ints,
     pad_id: int,
 ) -> Rewritten:
-    """Put other pieces in the place of words.
+    """Replace words by other pieces.
 
-    A row that gets too long loses tokens before its last special token, as any row's text is cut.
+    A row that gets too long loses tokens before its last special token, as in any truncation.
 
     Args:
         input_ids: ``[rows, length]``.
         segments: 0 at padding, ``[rows, length]``.
-        words: Those to replace.
+        words: The words to replace.
         pieces: Token ids end to end.
         piece_starts: Where each word's new pieces begin, ``[words]``.
         piece_sizes: How many there are, at least 1.
-        pad_id: Of the tokenizer.
+        pad_id: The tokenizer's padding token.
     """
     num_rows, length = input_ids.shape
     width = (segments > 0).astype(np.int64)
@@ -147,7 +147,7 @@ def rewrite(
     word_at[words.line, words.start] = np.arange(len(words.line))
 
     totals = width.sum(axis=1)
-    # Places count through all rows, as in an array that is flat.
+    # Indices are into the flattened array of all rows.
     source, within = expand(width.ravel())
     is_new = np.take(word_at, source) >= 0
     values = np.take(input_ids, source)

@@ -33,15 +33,15 @@ from trueneg.lexicon.wordnet_location import cache_folder, find_wordnet, wordnet
 from trueneg.tokenizer import special_ids
 
 LEAST_COVERAGE, FEWEST_WORDS = 0.35, 100
-"""Share of content words that must have a replacement, in a corpus of so many: of English text 0.92 have one; of German
-and Spanish, which share "war" and "piano" with it, 0.2 have."""
+"""Share of content words that must have a replacement, in a corpus of at least so many: 0.92 have one in English text;
+0.2 in German and Spanish, which share words such as "war" and "piano" with it."""
 
 
 class ViewReader:
     """Reads rows and makes their views: a ``corruption.rows.ReadRows``.
 
     Args:
-        substitution: What makes views.
+        substitution: Generator of the views.
     """
 
     def __init__(self, substitution: ViewGenerator) -> None:
@@ -49,7 +49,7 @@ class ViewReader:
 
     @property
     def digest(self) -> str:
-        """A name for the replacements that views are made of."""
+        """Digest of the replacements that views are made of."""
         return self.substitution.candidates.digest
 
     def __call__(self, index: NumberedRows, numbers: np.ndarray, seed: int, positions: np.ndarray) -> Views:
@@ -57,10 +57,10 @@ class ViewReader:
 
         Args:
             index: A corpus's rows, with tags.
-            numbers: Which rows, int64 ``[batch]``.
-            seed: Of the draws.
-            positions: Where the examples stand in the training order, int64 ``[batch]``: an example of the next epoch
-                gets other views.
+            numbers: Row numbers, int64 ``[batch]``.
+            seed: Seed of the draws.
+            positions: Positions of the examples in the training order, int64 ``[batch]``; views differ from epoch to
+                epoch.
         """
         batch = index.read(numbers)
         if batch.tags is None:
@@ -82,20 +82,20 @@ class ViewReader:
 def make_substitution(
     config: ViewsConfig, tags: Tags, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
 ) -> ViewGenerator:
-    """What makes the views of a corpus: its words' replacements, compiled once and then read from the cache.
+    """Make the generator of a corpus's views; the replacements are compiled once and then read from the cache.
 
     Args:
         config: How much is replaced, and by what.
-        tags: Of the corpus's training split, whose words are counted.
-        tokenizer: The corpus's.
-        wordnet: WordNet's folder; empty to look for it.
+        tags: Tags of the corpus's training split, whose words are counted.
+        tokenizer: The corpus's tokenizer.
+        wordnet: WordNet's folder; empty to search for it.
 
     Raises:
-        ConfigError: for names told by capitals, with a tokenizer that has none; for options that a lexicon of ``wn``
-            has nothing for.
-        LexiconError: if there is no WordNet, the cache cannot be written, or the text and the lexicon are of different
+        ConfigError: if names are found by capitals and the tokenizer has none; for options that a lexicon of ``wn``
+            does not support.
+        LexiconError: if WordNet is not found, the cache cannot be written, or the text and the lexicon are in different
             languages.
-        CorpusError: if the table of words is torn.
+        CorpusError: if the table of words is incomplete.
     """
     table = cached_replacements(tags, options_of(config), config.lexicon or wordnet)
     _check_coverage(table, tags)
@@ -113,7 +113,7 @@ def make_substitution(
 
 
 def options_of(config: ViewsConfig) -> ReplacementOptions:
-    """What is asked of a candidate."""
+    """Requirements of candidates."""
     return ReplacementOptions(
         senses=config.senses,
         agree=config.agree,
@@ -127,16 +127,16 @@ def options_of(config: ViewsConfig) -> ReplacementOptions:
 
 
 def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = "") -> ReplacementTable:
-    """The replacements of a corpus's words, compiled once for its tags, a WordNet and options.
+    """Load the replacements of a corpus's words, compiled once for its tags, a WordNet and options.
 
     Args:
-        tags: Of a corpus's training split, whose words are counted.
-        options: What is asked of a candidate.
-        wordnet: WordNet's folder, empty to look for it; or ``wn:LEXICON``.
+        tags: Tags of a corpus's training split, whose words are counted.
+        options: Requirements of candidates.
+        wordnet: WordNet's folder, empty to search for it; or ``wn:LEXICON``.
 
     Raises:
-        ConfigError: for another ``wn:LEXICON`` than an English one, if the tags are of an English tagger.
-        LexiconError: if there is no WordNet, or the cache cannot be written.
+        ConfigError: for a ``wn:LEXICON`` that is not English, if the tagger is English.
+        LexiconError: if WordNet is not found, or the cache cannot be written.
     """
     lexicon = WnLexicon(wordnet.removeprefix("wn:")) if wordnet.startswith("wn:") else None
     if lexicon is None:
@@ -163,7 +163,7 @@ def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = 
 
 
 def _check_coverage(table: ReplacementTable, tags: Tags) -> None:
-    """Refuse text that the lexicon hardly knows a word of: both views would be the text itself."""
+    """Refuse text of which the lexicon knows hardly any word: both views would be the text itself."""
     num_words, share = int(table.provenance["num_content_words"]), table.coverage(*KINDS)
     if num_words >= FEWEST_WORDS and share < LEAST_COVERAGE:
         source = table.provenance["source"]

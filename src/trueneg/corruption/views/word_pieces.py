@@ -1,4 +1,4 @@
-"""What a tokenizer's vocabulary says of words: their forms as pieces, their articles, and which are names."""
+"""Words in a tokenizer's vocabulary: the pieces of their forms, their articles, and which are names."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 _CASINGS: tuple[Callable[[str], str], ...] = (str.lower, lambda word: word[:1].upper() + word[1:])
 _BEFORE = ("x ", '"')
-"""What may stand before a word, with a space and without: byte-level BPE and SentencePiece write it differently."""
+"""Context before a word, with a space and without: byte-level BPE and SentencePiece tokenize the word differently."""
 _ARTICLES = ("a", "an")
 _DETERMINER = number("DT")
 _WITHIN = ",;&-–/'’"
-"""Marks after which a sentence goes on."""
+"""Punctuation after which a sentence continues."""
 
 
 @dataclass(frozen=True)
 class WordPieces:
-    """Each form in every way that the tokenizer tells apart: its *variants*.
+    """Token ids of each form in every casing and spacing that the tokenizer distinguishes: its *variants*.
 
     The pieces of form ``f`` as variant ``v`` are ``pieces[starts[f, v] : starts[f, v] + sizes[f, v]]``.
     """
@@ -40,20 +40,20 @@ class WordPieces:
     starts: NDArray[np.int64]
     """``[forms, variants]``."""
     sizes: NDArray[np.int64]
-    """``[forms, variants]``; 0 for a form that the tokenizer cannot write without unknown pieces."""
+    """``[forms, variants]``; 0 for a form that the tokenizer cannot encode without unknown pieces."""
     hashes: NDArray[np.uint64]
-    """Of all of them, ascending."""
+    """Hashes of all variants, ascending."""
     owners: NDArray[np.int64]
     """``form * variants + variant`` of each hash."""
 
     @property
     def num_variants(self) -> int:
-        """Capitals or none, after a space or not: as many as make a difference."""
+        """Number of variants: capitalised or not, after a space or not, as far as they differ."""
         return int(self.starts.shape[1])
 
     @classmethod
     def of(cls, forms: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> WordPieces:
-        """Tokenize forms, which are lower case."""
+        """Tokenize lower-case forms."""
         unknown = -1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id
         variants: list[list[list[int]]] = []
         for before in _BEFORE:
@@ -69,17 +69,17 @@ class WordPieces:
         joined = np.array([piece for pieces in flat for piece in pieces], dtype=np.int32)
         starts = np.cumsum(sizes) - sizes
         used = np.flatnonzero(sizes)
-        # Of variants that are written alike the first is meant.
+        # Of variants with the same pieces, the first is kept.
         hashes, first = np.unique(hashes_of(joined, starts[used], sizes[used]), return_index=True)
         shape = (len(forms), len(variants))
         return cls(joined, starts.reshape(shape), sizes.reshape(shape), hashes, used[first])
 
     def find(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Form and variant of sequences of pieces, by their hashes; -1 for a sequence that is no form."""
+        """Form and variant of sequences of pieces, by their hashes; -1 for a sequence that is not a form."""
         if not len(self.hashes):
             nothing = np.full(len(hashes), -1, dtype=np.int64)
             return nothing, nothing
-        # Hashes are even, so their first bits say where to look: a step or two instead of a search through memory.
+        # Hashes are uniform, so their first bits give the place: a step or two instead of a binary search.
         shift, firsts = self._buckets
         place = np.take(firsts, (hashes >> shift).astype(np.int64))
         for _ in range(self._longest_bucket):
@@ -90,7 +90,7 @@ class WordPieces:
 
     @cached_property
     def _buckets(self) -> tuple[np.uint64, NDArray[np.int64]]:
-        """Bits that are left of a hash below its bucket's number, and where each bucket begins."""
+        """Number of bits of a hash below its bucket's number, and where each bucket begins."""
         num_bits = max(1, int(np.log2(len(self.hashes)))) + 1
         shift = np.uint64(64 - num_bits)
         begins = np.arange(1 << num_bits, dtype=np.uint64) << shift
@@ -104,16 +104,16 @@ class WordPieces:
 
 @dataclass(frozen=True)
 class Articles:
-    """Both indefinite articles, in every way that a tokenizer writes them with one token, and who takes which."""
+    """Both indefinite articles, in every variant that is a single token, and which forms take which."""
 
     tokens: NDArray[np.int64]
-    """Token ids of "a" and "an", ``[variants, 2]``; none where the tokenizer cuts "an" in two."""
+    """Token ids of "a" and "an", ``[variants, 2]``; without variants in which the tokenizer splits "an"."""
     takes_an: NDArray[np.bool_]
-    """Whether each form begins with the sound of a vowel, ``[forms]``."""
+    """Whether each form begins with a vowel sound, ``[forms]``."""
 
     @classmethod
     def of(cls, forms: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Articles:
-        """Find the articles' tokens, and the sounds that forms begin with."""
+        """Find the articles' tokens, and the forms that begin with a vowel sound."""
         pieces = WordPieces.of(_ARTICLES, tokenizer)
         is_token = (pieces.sizes == 1).all(axis=0)
         tokens = pieces.pieces[pieces.starts[:, is_token]].T.astype(np.int64)
@@ -122,13 +122,13 @@ class Articles:
     def agreeing(
         self, input_ids: NDArray[np.int64], tags: NDArray[np.uint8], words: Words, forms: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Rows in which the article right before each of some words is the one that a form takes.
+        """Return rows in which the article right before each replaced word agrees with its replacement.
 
         Args:
-            input_ids: ``[rows, length]``; they are not changed.
-            tags: Of the rows' words, ``[rows, length]``: "vitamin A" has no article.
-            words: Those that forms come in the place of.
-            forms: Their numbers, ``[words]``.
+            input_ids: ``[rows, length]``; not modified.
+            tags: Tags of the rows' words, ``[rows, length]``: "vitamin A" has no article.
+            words: The words to be replaced.
+            forms: Numbers of the forms that replace them, ``[words]``.
         """
         line, column = words.line, np.maximum(words.start - 1, 0)
         before = input_ids[line, column]
@@ -143,19 +143,19 @@ class Articles:
 
 @dataclass(frozen=True)
 class Names:
-    """What the tokens of a vocabulary say of names."""
+    """Properties of a vocabulary's tokens by which names are found."""
 
     is_capital: NDArray[np.bool_]
-    """The token begins with a capital, ``[vocab]``; "I" does not count."""
+    """Whether the token begins with a capital, ``[vocab]``; "I" does not count."""
     goes_on: NDArray[np.bool_]
-    """What follows the token stands within the same sentence, ``[vocab]``: it is a word or a comma, say."""
+    """Whether the sentence continues after the token, ``[vocab]``: it is a word or a comma, for example."""
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerFast) -> Names:
         """Read a vocabulary.
 
         Raises:
-            ConfigError: for one without capitals.
+            ConfigError: if it has no capitals.
         """
         words = [surface.word for surface in surfaces(tokenizer)]
         is_capital = np.array([word[:1].isupper() and word != "I" for word in words], dtype=bool)
@@ -168,12 +168,12 @@ class Names:
     def among(self, input_ids: NDArray[np.int64], words: Words) -> NDArray[np.bool_]:
         """Which words are part of a name.
 
-        A word with a capital is if it stands within a sentence, or if the word right after it is part of a name: in
-        "New York Times staff" three are. In a title every word is.
+        A capitalised word is if it is within a sentence, or if the word right after it is part of a name: in "New York
+        Times staff" three are. In a title every word is.
 
         Args:
             input_ids: ``[rows, length]``.
-            words: All of the rows, in order.
+            words: All words of the rows, in order.
 
         Returns:
             bool ``[words]``.
@@ -181,7 +181,7 @@ class Names:
         line, start = words.line, words.start
         has_capital = self.is_capital[input_ids[line, start]]
         is_name = has_capital & (start > 0) & self.goes_on[input_ids[line, np.maximum(start - 1, 0)]]
-        # Within a sentence a capital alone makes a name, so only a sentence's first word has to look at the next one.
+        # Within a sentence a capital is enough, so only a sentence's first word depends on the next one.
         follows = (line[1:] == line[:-1]) & (start[1:] == start[:-1] + words.size[:-1])
         is_name[:-1] |= has_capital[:-1] & follows & is_name[1:]
         return is_name

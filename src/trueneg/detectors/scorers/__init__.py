@@ -1,1 +1,1 @@
-"""Scorers: how acceptable a substitute is in the place of a word."""
+"""Scorers: how acceptable a substitute is in place of a word."""

@@ -1,4 +1,4 @@
-"""What detectors are made of: scores of how well a word fits in the place of another in its sentence."""
+"""Interface of scorers: how well a word fits in place of another in its sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """A word of a text, and what is put in its place.
+    """A word of a text, and its substitute.
 
     Example:
         >>> Substitution("its primary function", 4, 11, "main").substituted
@@ -30,13 +30,13 @@ class Substitution:
 
     text: str
     start: int
-    """Character at which the word begins."""
+    """Offset of the word's first character."""
     end: int
-    """Character after its last one."""
+    """Offset after its last character."""
     substitute: str
-    """The words put there, in the form and casing they would have: one word or several."""
+    """The substitute, in the form and casing that it would have in the text: one word or several."""
     pos: PartOfSpeech | None = None
-    """Part of speech of the word, where it is known; it restricts what lexicons consider."""
+    """Part of speech of the word, if known; it restricts what lexicons consider."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end <= len(self.text):
@@ -54,10 +54,10 @@ class Substitution:
 
 
 class SubstitutionScorer(ABC):
-    """Scores how well substitutes fit in the place of a word.
+    """Scores how well substitutes fit in place of a word.
 
     A *score* is a number in [0, 1], higher for better; substitutes with a score of at least ``threshold`` are
-    acceptable. Scores of different scorers are on different scales; their *acceptance* is not.
+    acceptable. Scores of different scorers are on different scales; their *acceptance* is on a common one.
     """
 
     threshold: float = 0.5
@@ -69,7 +69,7 @@ class SubstitutionScorer(ABC):
         """Score each substitution: float64 ``[n]``, in [0, 1]."""
 
     def acceptance(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, and straight lines to 0 and 1."""
+        """Scores on a common scale, float64 ``[n]``: 1/2 at the threshold, linear on either side."""
         return acceptance(self.scores(substitutions), self.threshold)
 
     def with_threshold(self, threshold: float, provenance: Mapping[str, str] | None = None) -> Self:
@@ -81,35 +81,35 @@ class SubstitutionScorer(ABC):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What was not read as it was given, since the scorer was made: texts and words that were cut to a window."""
+        """Numbers of texts and words that were cut to a window since the scorer was made."""
         return {}
 
     def reads(self) -> tuple[object, ...]:
-        """What scores follow from: digests of the weights, vectors and lexicons that are read, and settings.
+        """Everything that scores depend on: digests of weights, vectors and lexicons, and settings.
 
-        As JSON has it, and never where a file lies: a moved one is the same.
+        JSON values without file locations, so that moving a file changes nothing.
         """
         return ()
 
     def digest(self) -> str:
-        """Name the scorer, in 16 hexadecimal digits that follow from what it reads and its threshold."""
-        # The suffix of the classes' former names, under which checkpoints noted them.
+        """Digest of all that scores depend on, and of the threshold: 16 hexadecimal digits."""
+        # The suffix of the classes' former names, which older checkpoints recorded.
         name = type(self).__name__.removesuffix("Scorer") + "Judge"
         return fingerprint_of([name, self.threshold, *self.reads()])
 
     def to(self, device: torch.device) -> None:  # noqa: B027  most scorers have nothing to move
-        """Move what it computes with to a device, if it has anything."""
+        """Move the scorer's models, if it has any, to a device."""
 
 
 def sum_of_counts(scorers: Iterable[SubstitutionScorer]) -> dict[str, int]:
-    """Add up what several scorers count."""
+    """Add up the counts of several scorers."""
     return dict(sum((Counter(scorer.counts) for scorer in scorers), Counter[str]()))
 
 
 def acceptance(scores: Scores, threshold: float) -> Scores:
-    """Map scores in [0, 1] so that the threshold comes to lie at 1/2: the order stays, and so do 0 and 1.
+    """Map scores in [0, 1] so that the threshold becomes 1/2; order, 0 and 1 are preserved.
 
-    A threshold outside (0, 1) accepts everything, or nothing but a score beyond it.
+    A threshold of 0 or less accepts everything; one of 1 or more, only scores that reach it.
 
     Example:
         >>> acceptance(np.array([0.0, 0.4, 0.8, 0.9, 1.0]), threshold=0.8).round(3).tolist()

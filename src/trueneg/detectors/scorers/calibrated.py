@@ -1,4 +1,4 @@
-"""A detector out of a file of ``trueneg detect calibrate``: its specification, what was learned, its threshold."""
+"""Load a detector from a file of ``trueneg detect calibrate``: specification, learned parameters and threshold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     """Read a detector and its threshold from a file of `trueneg detect calibrate`: FILE.json.
 
     Raises:
-        ConfigError: if there is no such file, or it holds none.
+        ConfigError: if the file is missing or invalid.
     """
     leaf.check(argument=True, what="FILE, written by 'trueneg detect calibrate'")
     content = read_calibration(leaf.argument)
@@ -45,7 +45,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
 
 
 def encoder_folder(file: Path) -> Path:
-    """Where the encoder lies that was fine-tuned for a calibration's file: next to it."""
+    """Folder of the encoder that was fine-tuned for a calibration file: next to the file."""
     return file.with_name(f"{file.stem}-encoder")
 
 
@@ -53,7 +53,7 @@ def _tuned_encoder(file: str, digest: str | None, device: str) -> TextEncoder:
     """Read the encoder that was fine-tuned for a calibration.
 
     Raises:
-        ConfigError: if it is not there, or is another one.
+        ConfigError: if it is missing, or is another one.
     """
     folder = encoder_folder(Path(file))
     if not (folder / "config.json").exists():
@@ -68,10 +68,10 @@ def _tuned_encoder(file: str, digest: str | None, device: str) -> TextEncoder:
 
 
 def read_calibration(path: str) -> dict[str, Any]:
-    """Read a calibration's file.
+    """Read a calibration file.
 
     Raises:
-        ConfigError: if there is none, it lacks a detector or a threshold in [0, 1], or its parameters are no numbers.
+        ConfigError: if it is missing, lacks a detector or a threshold in [0, 1], or its parameters are not numbers.
     """
     remedy = "make one with 'trueneg detect calibrate'"
     content = read_record(dict[str, Any], Path(path), ConfigError, remedy)

@@ -1,4 +1,4 @@
-"""How well a substitute goes with the words on either side of it, by how often a corpus has them together."""
+"""How well a substitute goes with the words on either side of it, by their bigram counts in a corpus."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FEATURES = tuple(
     for what in ("log count", "log count, less the word's", "log count, less its own")
     for where in ("after what is before", "before what is after")
 )
-"""Of a substitution, see :meth:`Collocations.features`."""
+"""Features of a substitution, see :meth:`Collocations.features`."""
 
 
 class Collocations:
     """Counts of a substitute next to the word before it and the word after it.
 
     Args:
-        bigrams: Counts of a corpus.
+        bigrams: Bigram counts of a corpus.
     """
 
     def __init__(self, bigrams: Bigrams) -> None:
@@ -32,9 +32,9 @@ class Collocations:
     def features(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
         """Compute ``FEATURES`` of each substitution, float64 ``[n, 6]``.
 
-        The log of how often the corpus has the word before, then the substitute's first word, and the substitute's
-        last word, then the word after; both less the same of the word that the text has, and both less the log of how
-        often the corpus has the substitute's own word. Half is added to every count.
+        The log counts of two bigrams: the word before and the substitute's first word, and the substitute's last word
+        and the word after; both minus those with the original word; and both minus the log count of the substitute's
+        own word. 0.5 is added to every count.
         """
         # A text is split once for all substitutes of a word.
         places = {
@@ -50,7 +50,7 @@ class Collocations:
     def _logs(
         self, texts: Sequence[str], before: Sequence[str], after: Sequence[str]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give the logs of counts with either neighbour, and of the words alone, each float64 ``[n, 2]``."""
+        """Return log counts with either neighbour, and of the words alone, each float64 ``[n, 2]``."""
         words = [words_of(text) or [""] for text in texts]
         first, last = [one[0] for one in words], [one[-1] for one in words]
         counts = self.bigrams
@@ -58,5 +58,5 @@ class Collocations:
         return np.log(pairs + 0.5), np.log(np.stack([counts.of_words(first), counts.of_words(last)], 1) + 0.5)
 
     def digest(self) -> str:
-        """Name the counts, in 16 hexadecimal digits that follow from them."""
+        """Digest of the counts, 16 hexadecimal digits."""
         return self.bigrams.digest

@@ -1,4 +1,4 @@
-"""Whether a word could be there at all, by its form and by what never interchanges: ``prototypes:FILE & fits``."""
+"""Whether a word could replace another at all, by form and by classes of words: ``prototypes:FILE & fits``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = {"date": 1, "unit": 2, "number": 4}
 
 
 class CompatibleScorer(SubstitutionScorer):
-    """Score 1 where ``Fit.fits`` says so of a word and a single substitute, else 0; several words always fit."""
+    """Score 1 if ``Compatibility.fits`` holds for a word and a single substitute, else 0; several words always fit."""
 
     def __init__(self, fit: Compatibility) -> None:
         self._fit = fit
@@ -34,15 +34,15 @@ class CompatibleScorer(SubstitutionScorer):
         )
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet."""
+        """WordNet's digest."""
         return (self._fit.wordnet.digest,)
 
 
 class FitsDetector(Detector):
-    """The same for the tokens of a vocabulary, on the device: credit 1 or 0.
+    """``CompatibleScorer`` for the tokens of a vocabulary, on the device: credit 1 or 0.
 
     Args:
-        profiles: Of each token; None for one that is no word, which fits everywhere.
+        profiles: Profile of each token; None for one that is not a word, which fits everywhere.
         forbidden: Pairs of tokens that are forms of one word, or antonyms, as ``gold * vocabulary + other``.
     """
 
@@ -68,7 +68,7 @@ class FitsDetector(Detector):
             self.register_buffer(name, value, persistent=False)
 
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Give 1 to tokens that could stand for gold."""
+        """Give 1 to tokens that could replace gold."""
         here, there = (ids.clamp(max=self._vocab_size - 1) for ids in (gold, tokens))
         is_form = (self._tags[here] == 0) | (self._tags[there] == 0) | ((self._tags[here] & self._tags[there]) != 0)
         is_apart = ((self._kinds[here] & self._kinds[there]) != 0) | self._is_name[here] | self._is_name[there]
@@ -79,7 +79,7 @@ class FitsDetector(Detector):
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
-    """Accept what could be there by its form, and is no antonym, date, unit, number or name: & fits.
+    """Accept words of a compatible form, except antonyms, names, and two dates, units or numbers: & fits.
 
     Raises:
         LexiconError: if WordNet is not found.
@@ -89,7 +89,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> CompatibleScorer:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> FitsDetector:
-    """Compile ``fits`` for a tokenizer: some seconds.
+    """Compile ``fits`` for a tokenizer, which takes some seconds.
 
     Raises:
         LexiconError: if WordNet is not found.

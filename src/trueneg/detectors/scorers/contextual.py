@@ -1,4 +1,4 @@
-"""Words compared in their sentence: does an encoder still see the same word there when another is put in its place?"""
+"""Words compared in their sentence: how similar are an encoder's vectors of a word and of its substitute there?"""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from trueneg.models.together import check_together, vectors_together
 OPTIONS = ("layer", "pooling", "window", "center", "reading")
 READINGS = ("apart", "together")
 WORDS_AT_ONCE = 256
-"""Words whose substitutes are read in one call, where they are read together."""
+"""Words whose substitutes are encoded in one call if they are encoded together."""
 THRESHOLD = 0.65
 """The default acceptance threshold; encoders differ, so calibrate: ``trueneg detect calibrate``."""
 
 
 class ContextualScorer(SubstitutionScorer):
-    """Cosine of a word's vector in its sentence and its substitute's vector in the same place.
+    """Cosine between a word's vector in its sentence and its substitute's vector in the same position.
 
-    An encoder reads the sentence twice, with the word and with the substitute, and the two states at that place are
-    compared, each taken relative to the rest of its sentence. Of several layers, the cosines are averaged. A negative
-    cosine scores 0, as does a word that the encoder does not see.
+    An encoder reads the sentence twice, with the word and with the substitute, and the two states at that position are
+    compared, each relative to the rest of its sentence. With several layers, the cosines are averaged. A negative
+    cosine scores 0, as does a word that the encoder's tokenizer drops.
 
     Args:
         encoder: Reads words in sentences.
         threshold: The acceptance threshold.
-        together: Whether all substitutes of a word are read with one reading of its sentence, see ``models.together``,
-            instead of one reading each.
+        together: Whether to encode all substitutes of a word in one pass over its sentence, see ``models.together``,
+            instead of one pass each.
 
     Raises:
-        ModelError: if they are to be read together, and the encoder cannot.
+        ModelError: if they are to be encoded together and the encoder does not support it.
     """
 
     def __init__(self, encoder: TextEncoder, threshold: float = THRESHOLD, together: bool = False) -> None:
@@ -63,7 +63,7 @@ class ContextualScorer(SubstitutionScorer):
         if not self.together:
             original, changed = self.vectors(substitutions)
             return np.asarray((original * changed).sum(-1), np.float64)
-        # A word's substitutes stay together, and vectors of all layers are not kept for all words.
+        # Some words at a time, each with all of its substitutes, so that not all vectors are in memory at once.
         number: dict[Span, int] = {}
         words = np.array([number.setdefault((s.text, s.start, s.end), len(number)) for s in substitutions], np.int64)
         cosines = np.zeros((len(substitutions), len(self.encoder.layers)))
@@ -104,14 +104,14 @@ class ContextualScorer(SubstitutionScorer):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Texts and words that were cut to the window."""
+        """Numbers of texts and words that were cut to the window."""
         return dict(self.encoder.reader.counts)
 
     def reads(self) -> tuple[object, ...]:
-        """The encoder, and how words are read with it."""
+        """The encoder's digest, and the settings."""
         encoder = self.encoder
         settings = (encoder.layers, encoder.pooling, encoder.center, encoder.reader.window)
-        # What is read apart has the digest of former versions.
+        # Without ``together``, the digest is that of former versions.
         return encoder.digest(), *settings, *(("together",) if self.together else ())
 
     def to(self, device: torch.device) -> None:
@@ -125,7 +125,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> ContextualScorer:
     Options: ``[layer=4,pooling=mean,window=128,center=sentence,reading=together]``; ``layer=3-5`` averages layers.
 
     Raises:
-        ConfigError: for an unknown option, or a value that is none.
+        ConfigError: for an unknown option or an invalid value.
         ModelError: if there is no such encoder, or it has no such layer.
     """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")

@@ -1,4 +1,4 @@
-"""Words of one family, and names: close to one another in every space of vectors, and hardly ever interchangeable."""
+"""Words of one family, and names: close to one another in any vector space, but hardly ever interchangeable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trueneg.lexicon.wordnet import WordNet
 
 
 class FamilyScorer(SubstitutionScorer):
-    """Score 1 where two words are of one family, or one is a name, and they are no synonyms, else 0.
+    """Score 1 if two words are of one family, or one is a name, and they are not synonyms, else 0.
 
     Args:
         kind: ``derived`` or ``proper``.
@@ -40,11 +40,11 @@ class FamilyScorer(SubstitutionScorer):
         self.provenance = {"class": kind, "wordnet": wordnet.version}
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """1 where it applies, else 0."""
+        """1 if the kind applies, else 0."""
         return np.array([self._applies(s.target, s.substitute) for s in substitutions], dtype=np.float64)
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet."""
+        """The kind, and WordNet's digest."""
         return self._kind, self._families.wordnet.digest
 
     def _applies(self, word: str, other: str) -> bool:
@@ -55,11 +55,11 @@ class FamilyScorer(SubstitutionScorer):
 
 
 class ProperDetector(Detector):
-    """The same of names, for the tokens of a vocabulary, on the device: credit 1 or 0.
+    """``FamilyScorer`` of names for the tokens of a vocabulary, on the device: credit 1 or 0.
 
     Args:
-        is_name: Of each token.
-        synonyms: Pairs of names that stand for one another.
+        is_name: Whether each token is a name.
+        synonyms: Pairs of synonyms of which either is a name.
     """
 
     def __init__(self, is_name: Sequence[bool], synonyms: LookupTable) -> None:
@@ -70,7 +70,7 @@ class ProperDetector(Detector):
         self.register_buffer("_is_name", torch.tensor(is_name), persistent=False)
 
     def credit(self, gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-        """Give 1 to names, and to what stands for one."""
+        """Give 1 if gold or the token is a name and they are not synonyms."""
         here, there = (ids.clamp(max=len(self._is_name) - 1) for ids in (gold, tokens))
         is_scored = (tokens < len(self._is_name)) & of_slots(batch.is_whole_word, tokens)
         is_one = (self._is_name[here] | self._is_name[there]) & is_scored
@@ -78,19 +78,19 @@ class ProperDetector(Detector):
 
 
 def derived(leaf: Leaf, resources: Resources) -> FamilyScorer:
-    """Accept words of one family that are no synonyms, "japan" for "japanese"; for a veto: !derived."""
+    """Accept words of one family that are not synonyms, as "japan" for "japanese"; as a veto: !derived."""
     leaf.check(argument=False)
     return FamilyScorer("derived", resources.relations.wordnet)
 
 
 def proper(leaf: Leaf, resources: Resources) -> FamilyScorer:
-    """Accept whatever is mostly a name or stands for one, but synonyms; for a veto: !proper."""
+    """Accept pairs, except synonyms, in which either word is mostly a name; as a veto: !proper."""
     leaf.check(argument=False)
     return FamilyScorer("proper", resources.relations.wordnet)
 
 
 def make_derived(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
-    """Compile ``derived`` for a tokenizer: some seconds.
+    """Compile ``derived`` for a tokenizer, which takes some seconds.
 
     Raises:
         LexiconError: if WordNet is not found.
@@ -109,7 +109,7 @@ def make_derived(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Reso
 
 
 def make_proper(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> ProperDetector:
-    """Compile ``proper`` for a tokenizer: some seconds.
+    """Compile ``proper`` for a tokenizer, which takes some seconds.
 
     Raises:
         LexiconError: if WordNet is not found.
@@ -139,7 +139,7 @@ def _synonyms(words: dict[int, str], wordnet: WordNet) -> set[Pair]:
 
 
 def _sharing(tokens: Iterable[tuple[int, Iterable[Hashable]]]) -> Iterator[Pair]:
-    """Pairs of tokens that have something in common, both ways round."""
+    """Pairs of tokens that share a value, in both orders."""
     having: dict[Hashable, list[int]] = defaultdict(list)
     for token, values in tokens:
         for value in values:

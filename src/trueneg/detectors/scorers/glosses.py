@@ -1,4 +1,4 @@
-"""What WordNet's definitions say of a substitution: is the sense that is meant here one of the substitute's?"""
+"""Features from WordNet's definitions: is the word's sense in the sentence one of the substitute's?"""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FEATURES = (
     "no sense",
     "log number of senses",
 )
-"""Of a substitution, see :meth:`Glosses.features`."""
+"""Features of a substitution, see :meth:`Glosses.features`."""
 
 MAX_SENSES = 6
-"""Senses of a word that are looked at, the most frequent ones."""
+"""Senses of a word that are considered, the most frequent ones."""
 SHARPNESS = 10.0
-"""By which cosines are multiplied before they become a distribution over the word's senses."""
+"""Factor of the cosines in the softmax over the word's senses."""
 
 _Sense = tuple[PartOfSpeech, int, str]
 """Part of speech, offset and base form."""
@@ -39,14 +39,14 @@ _Sense = tuple[PartOfSpeech, int, str]
 class Glosses:
     """Compares words in their sentence with the same words in WordNet's definitions.
 
-    A sense of a word is the word's vector in "word: definition", relative to the rest of that text, as an encoder sees
-    it at one layer; so it compares with the word's vector in a sentence. A definition is the mean of that text's last
-    states, as a sentence encoder has it.
+    A sense of a word is the word's vector in "word: definition" at one layer of an encoder, relative to the rest of
+    that text, so that it is comparable with the word's vector in a sentence. A definition is the mean of that text's
+    last-layer states, as in a sentence encoder.
 
     Args:
         encoder: Reads texts.
         wordnet: Has the definitions.
-        layer: Whose states are compared.
+        layer: Layer whose states are compared.
     """
 
     def __init__(self, encoder: TextEncoder, wordnet: WordNet, layer: int) -> None:
@@ -60,10 +60,10 @@ class Glosses:
         """Compute ``FEATURES`` of each substitution, float64 ``[n, 8]``.
 
         The greatest cosine of the word in its sentence with a sense of the substitute; the greatest cosine of a sense
-        of the substitute with the senses of the word, weighed by their probability in the sentence; the same of their
-        definitions; the greatest cosine of two definitions; the probability of the senses that both have; one over the
-        number of the first of these; whether the substitute has no sense; how many the word has. Where either has none
-        cosines and probability are 0.
+        of the substitute with the senses of the word, weighted by their probability in the sentence; the same of their
+        definitions; the greatest cosine of two definitions; the probability of the senses that both have; the
+        reciprocal rank of the first of these; whether the substitute has no sense; log(1 + number of the word's
+        senses). If either has no sense, cosines, probability and rank are 0.
         """
         spans: dict[Span, int] = {}
         for s in substitutions:
@@ -105,7 +105,7 @@ class Glosses:
 
     @torch.no_grad()
     def _read(self, senses: set[_Sense]) -> None:
-        """Read definitions that have not been read; the lexicon is finite, so all are kept."""
+        """Encode new definitions; the lexicon is finite, so all are kept."""
         new, encoder = sorted(senses - self._vectors.keys()), self.encoder
         texts = [(f"{base}: {self.wordnet.synset(p, offset).definition}", 0, len(base)) for p, offset, base in new]
         for chosen, read in encoder.reader.batches(texts):

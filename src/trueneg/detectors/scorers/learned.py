@@ -1,4 +1,4 @@
-"""Scores and WordNet's relations weighed together: a logistic regression fitted to human judgements."""
+"""Scores and WordNet's relations combined: a logistic regression fitted to human judgements."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from trueneg.models.reading import TextEncoder, default_layer
 OPTIONS = ("vectors", "prototypes", "directions", "bigrams", "teacher", "relations", "glosses", "reading", "tune")
 MIN_LOG_RATIO = -20.0
 PENALTY = 1.0
-"""Of a weight's square, for features of variance one: a prior of variance one."""
+"""L2 penalty of the weights, for features of variance one: a prior of variance one."""
 
 DIRECTIONS = (
     "substitute here with the word's prototype",
     "substitute here with its prototype",
     "word here with its prototype",
 )
-"""Cosines of vectors in the sentence with prototypes, besides the word's with the substitute's."""
+"""Cosines of vectors in the sentence with prototypes, besides that of the word with the substitute's prototype."""
 
 Matrix = NDArray[np.float64]
 Known = dict[Substitution, Matrix]
@@ -49,40 +49,40 @@ Known = dict[Substitution, Matrix]
 
 @dataclass(frozen=True, eq=False)
 class FeatureCache:
-    """Features computed so far, which a scorer shares with its fits: each fold of a cross-validation reads the same."""
+    """Features computed so far, which a scorer shares with its fits, so that folds of a cross-validation reuse them."""
 
     cosines: Known = field(default_factory=dict)
-    """Of one encoder: a fit that tunes it begins another."""
+    """Of one encoder: a fit that fine-tunes it starts a new one."""
     others: Known = field(default_factory=dict)
 
 
 class LearnedScorer(SubstitutionScorer):
     """Probability, by logistic regression, that people accept a substitute.
 
-    Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words,
-    either way round; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
-    word vectors; with ``prototypes`` that with the substitute's prototype, and whether it has none, and with
-    ``is_mutual`` the other directions: of the substitute in the sentence with the word's prototype and with its own,
-    and of the word with its own; with ``glosses`` what WordNet's definitions say; with ``collocations`` how often a
-    corpus has the substitute next to the words on either side; with ``teacher`` a masked model's log likelihood
-    ratio. Nothing of it is known before it is fitted: ``trueneg detect benchmark`` fits it without the part it is
-    evaluated on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
+    Features: the cosine of the contextual vectors at every layer of an encoder; WordNet's relations of the words, in
+    both directions; how many words the substitute has, and how rare its pieces are; with ``vectors`` the cosine of
+    word vectors; with ``prototypes`` the cosine with the substitute's prototype, and whether it has none; with
+    ``is_mutual`` also the cosines of the substitute in the sentence with the word's prototype and with its own, and of
+    the word with its own; with ``glosses`` features from WordNet's definitions; with ``collocations`` a corpus's
+    bigram counts of the substitute and the words on either side; with ``teacher`` a masked language model's log
+    likelihood ratio. It must be fitted first: ``trueneg detect benchmark`` fits it without the part it is evaluated
+    on, ``trueneg detect calibrate`` on everything, and writes its coefficients.
 
-    With ``epochs`` the encoder is fitted too, from the logistic regression on: see :func:`~tuning.tune`. The other
-    features are of the encoder as it was.
+    With ``epochs`` the encoder is fine-tuned too, starting from the logistic regression: see :func:`~tuning.tune`. The
+    other features are those of the original encoder.
 
     Args:
-        contextual: Over all layers of an encoder.
-        relations: WordNet's; None to leave them out.
+        contextual: Contextual scorer over all layers of an encoder.
+        relations: WordNet's relations; None to leave them out.
         vectors: Word vectors, if any.
-        prototypes: Of an encoder, if any.
-        teacher: A masked model, if any.
-        glosses: Compares with WordNet's definitions, if it is to.
-        collocations: Counts of a corpus, if any.
+        prototypes: Prototypes of an encoder, if any.
+        teacher: A masked language model, if any.
+        glosses: Features from WordNet's definitions, if any.
+        collocations: Bigram counts of a corpus, if any.
         is_mutual: Whether prototypes are compared in every direction.
-        weights: One a feature, after the constant; None before it is fitted.
-        cache: Features computed so far. None keeps nothing, as in training, where texts never end.
-        epochs: Over what people judged, in which the encoder is fine-tuned; 0 to leave it as it is.
+        weights: Weight of each feature and the ``constant``, by name; None before it is fitted.
+        cache: Features computed so far; None to keep none, as in training, where texts are unlimited.
+        epochs: Epochs of fine-tuning the encoder on the judgements; 0 for none.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class LearnedScorer(SubstitutionScorer):
         self.cache = cache
         self.epochs = epochs
         self.tuned_from: str | None = None
-        """What a scorer's features were made from before its encoder was fine-tuned; None if it was not."""
+        """``made_from`` before the encoder was fine-tuned; None if it was not."""
         parts = {
             **{"contextual": contextual, "vectors": vectors, "prototypes": prototypes, "teacher": teacher},
             "bigrams": collocations,
@@ -124,7 +124,7 @@ class LearnedScorer(SubstitutionScorer):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The features, in order."""
+        """Names of the features, in order."""
         layers = [f"cosine at layer {layer}" for layer in self.contextual.encoder.layers]
         related = [f"{way}{name}" for way in ("", "reverse ") for name in RELATIONS] if self.relations else []
         further = [
@@ -152,7 +152,7 @@ class LearnedScorer(SubstitutionScorer):
         return np.asarray(np.exp(-np.logaddexp(0, -logits)))
 
     def fit(self, substitutions: Sequence[Substitution], acceptability: NDArray[np.float64]) -> Self:
-        """Learn what most people accept.
+        """Fit to what most annotators accept.
 
         Args:
             substitutions: ``n`` of them.
@@ -176,7 +176,7 @@ class LearnedScorer(SubstitutionScorer):
         return fitted
 
     def with_tuned(self, encoder: TextEncoder) -> Self:
-        """Return the same scorer with a fine-tuned encoder in the place of its own, for the cosines alone."""
+        """Return the same scorer with a fine-tuned encoder in place of its own, for the cosines only."""
         tuned = copy(self)
         tuned.contextual = ContextualScorer(encoder, together=True)
         tuned.tuned_from = self.made_from
@@ -201,7 +201,7 @@ class LearnedScorer(SubstitutionScorer):
         tokenizer = self.contextual.encoder.tokenizer
         num_words = np.array([len(s.substitute.split()) for s in new])
         pieces = tokenizer([s.substitute for s in new], add_special_tokens=False)["input_ids"]
-        # Vocabularies are sorted by frequency, nearly, and only the order matters here.
+        # Vocabularies are nearly sorted by frequency, and only the order matters here.
         rarity = np.array([np.log1p(max(ids, default=0)) for ids in pieces])
         columns = [np.stack([num_words == 1, num_words > 2, rarity], 1)]
         if self.relations is not None:
@@ -244,19 +244,19 @@ class LearnedScorer(SubstitutionScorer):
         return [name in found for found in (there, back) for name in RELATIONS]
 
     def parameters(self) -> dict[str, float]:
-        """What was learned, by name of the feature."""
+        """The fitted weights by feature name."""
         return dict(self.weights or {})
 
     def with_parameters(self, parameters: Mapping[str, float], where: str, made_from: str | None = None) -> Self:
-        """Return the same scorer with what another one learned.
+        """Return the same scorer with the fitted weights of another one.
 
         Args:
-            parameters: That one's.
+            parameters: ``parameters`` of the other scorer.
             where: The file that they are from.
-            made_from: What that one's features were made from; None if it is not known.
+            made_from: ``made_from`` of the other scorer; None if unknown.
 
         Raises:
-            ConfigError: if that one has other features, or the same of another encoder or lexicon.
+            ConfigError: if the other scorer has other features, or the same from another encoder or lexicon.
         """
         noted, own = set(parameters) - {"constant"}, set(self.names)
         if noted != own:
@@ -282,23 +282,23 @@ class LearnedScorer(SubstitutionScorer):
 
     @cached_property
     def made_from(self) -> str:
-        """A name of what the features are made from: weights, lexicons, vectors; the same wherever these lie."""
+        """Digest of what the features are made from: weights, lexicons, vectors; file locations do not count."""
         if self.tuned_from is not None:
             return self.tuned_from
         return fingerprint_of([*self.names, *self._with({}, None).reads()])
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Those of its parts."""
+        """The counts of its parts, added up."""
         return sum_of_counts(self._readers())
 
     def reads(self) -> tuple[object, ...]:
-        """What its features are made of, and what was learned."""
+        """The digests of its parts, and the fitted weights."""
         parts = (self.contextual, self.vectors, self.prototypes, self.teacher)
         wordnet = "" if self.relations is None else self.relations.wordnet.digest
         glosses = (self.glosses.wordnet.digest, *self.glosses.encoder.layers) if self.glosses else ()
         counts = (self.collocations.digest(),) if self.collocations else ()
-        # What former versions had too comes as it came, so that a run with it resumes.
+        # Entries that former versions had are unchanged, so that their runs resume.
         return (
             *(part and part.digest() for part in parts),
             wordnet,
@@ -309,28 +309,28 @@ class LearnedScorer(SubstitutionScorer):
         )
 
     def to(self, device: torch.device) -> None:
-        """Move what it has."""
+        """Move its parts."""
         for part in self._readers():
             part.to(device)
         if self.glosses is not None:
             self.glosses.encoder.to(device)
 
     def _readers(self) -> list[SubstitutionScorer]:
-        """Those of its parts that read or compute."""
+        """The parts that run a model."""
         return [part for part in (self.contextual, self.prototypes, self.teacher) if part is not None]
 
 
 def _look_up(
     substitutions: Sequence[Substitution], known: Known, compute: Callable[[Sequence[Substitution]], Matrix]
 ) -> Matrix:
-    """Rows of each substitution; those that are not known are computed, and are known then."""
+    """Features of each substitution; those that are not known are computed and stored."""
     if new := [s for s in dict.fromkeys(substitutions) if s not in known]:
         known |= dict(zip(new, compute(new), strict=True))
     return np.stack([known[s] for s in substitutions])
 
 
 def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: float = PENALTY) -> Matrix:
-    """Fit a logistic regression by Newton's method: the constant, then a weight a feature, float64.
+    """Fit a logistic regression by Newton's method: the constant, then a weight per feature, float64.
 
     Features are scaled to variance one, and the squares of the scaled weights, times ``penalty / 2``, are added to the
     negative log-likelihood; a feature that never varies gets weight 0.
@@ -359,10 +359,10 @@ def fit_logistic(features: Matrix, is_accepted: NDArray[np.bool_], penalty: floa
 
 
 def make_scorer(leaf: Leaf, resources: Resources) -> LearnedScorer:
-    """Weigh all of it, once `trueneg detect calibrate` has fitted it: learned:ENCODER.
+    """Combine scores and WordNet's relations, once fitted by `trueneg detect calibrate`: learned:ENCODER.
 
     Options: ``[vectors=FILE,prototypes=FILE,directions=both,bigrams=FILE,teacher=MASKED_LM,relations=yes,glosses=yes,
-    reading=together,tune=3]``; ``tune`` is the number of epochs in which the encoder is fine-tuned.
+    reading=together,tune=3]``; ``tune`` is the number of epochs of fine-tuning the encoder.
     """
     leaf.check(argument=True, options=OPTIONS, what="ENCODER, a checkpoint or a hub name")
     is_together, epochs = leaf.choice("reading", READINGS) == "together", leaf.count("tune", 0, min=0)

@@ -1,4 +1,4 @@
-"""What WordNet says of two words, whatever the sentence says: the paper's synonyms, and grounds for a veto."""
+"""WordNet's relations between two words, in any sentence: the paper's synonyms, and relations for a veto."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trueneg.lexicon.wordnet import WordNet
 
 
 class RelationScorer(SubstitutionScorer):
-    """Score 1 where WordNet has one of some relations between the words, in any of their forms, else 0.
+    """Score 1 if WordNet has one of the given relations between the words, in any of their forms, else 0.
 
     Args:
         relations: The lexicon.
         names: The relations that count.
-        except_for: Relations of which none may hold besides.
+        except_for: Relations that must not hold.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class RelationScorer(SubstitutionScorer):
         return np.array([bool(self.names & names) and not self.except_for & names for names in found], np.float64)
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet."""
+        """WordNet's digest, and the relations."""
         return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
 
 
 class SynonymTableScorer(SubstitutionScorer):
-    """Score 1 where WordNet's table for training would list the pair in a vocabulary that holds both words, else 0.
+    """Score 1 if WordNet's table for training lists the pair, for a vocabulary that contains both words, else 0.
 
     As in the table, any part of speech counts.
 
@@ -68,16 +68,16 @@ class SynonymTableScorer(SubstitutionScorer):
         return np.array([self._is_listed(s.target, s.substitute) for s in substitutions], dtype=np.float64)
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet."""
+        """WordNet's digest, and the forms."""
         return self.wordnet.digest, self.forms
 
 
 class SameClassScorer(SubstitutionScorer):
-    """Score 1 where both words are months or days, both are numbers, or one is a name: close, never interchangeable.
+    """Score 1 if both words are months or days, both are numbers, or one is a name: close, but never interchangeable.
 
     Args:
         kind: ``calendar``, ``number`` or ``name``.
-        wordnet: Tells names from other words, in texts without capitals too.
+        wordnet: Distinguishes names from other words, also in texts without capitals.
     """
 
     def __init__(self, kind: str, wordnet: WordNet) -> None:
@@ -90,7 +90,7 @@ class SameClassScorer(SubstitutionScorer):
         return np.array([self._applies(s) for s in substitutions], dtype=np.float64)
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet, of which only names are asked."""
+        """The kind, and WordNet's digest if it is used."""
         return self.kind, self.wordnet.digest if self.kind == "name" else ""
 
     def _applies(self, substitution: Substitution) -> bool:
@@ -102,7 +102,7 @@ class SameClassScorer(SubstitutionScorer):
         return all(word.lower() in MONTHS_AND_DAYS for word in words)
 
     def _is_name(self, word: str, batch: Substitution) -> bool:
-        """A word that WordNet lists only as an instance of something, or a capitalised one it lists nowhere."""
+        """Whether WordNet lists a word only as an instance, or does not list it and it is capitalised."""
         if word in self.wordnet:
             return is_individual(word, self.wordnet)
         begins_sentence = batch.text[: batch.start].rstrip()[-1:] in ("", ".", "!", "?", '"', "“", ":")
@@ -112,7 +112,7 @@ class SameClassScorer(SubstitutionScorer):
 def lexical(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     """Accept synonyms in WordNet, in any sense; [forms=retrieved] for the paper's table, [forms=lemma|agree] for ours.
 
-    Without ``forms``, words count in all their forms but those of the target itself.
+    Without ``forms``, synonyms are accepted in all forms; forms of the target itself are not.
     """
     leaf.check(argument=False, options=("forms",))
     if "forms" not in leaf.options:
@@ -126,12 +126,12 @@ def first_sense(leaf: Leaf, resources: Resources) -> RelationScorer:
 
 
 def antonym(leaf: Leaf, resources: Resources) -> RelationScorer:
-    """Accept antonyms in WordNet, those of synonyms too; for a veto: !antonym."""
+    """Accept antonyms in WordNet, including those of synonyms; as a veto: !antonym."""
     return _related(leaf, resources, "antonym", "opposite")
 
 
 def sister(leaf: Leaf, resources: Resources) -> RelationScorer:
-    """Accept words with a hypernym in common that are no synonyms in any sense; for a veto."""
+    """Accept words that share a hypernym and are not synonyms in any sense; for use as a veto."""
     return _related(leaf, resources, "sister", except_for=frozenset({"synonym"}))
 
 
@@ -141,17 +141,17 @@ def hypernym(leaf: Leaf, resources: Resources) -> RelationScorer:
 
 
 def calendar(leaf: Leaf, resources: Resources) -> SameClassScorer:
-    """Accept a month or day for another; for a veto."""
+    """Accept one month or day for another; for use as a veto."""
     return _of_one_class(leaf, resources)
 
 
 def number(leaf: Leaf, resources: Resources) -> SameClassScorer:
-    """Accept a number for another; for a veto."""
+    """Accept one number for another; for use as a veto."""
     return _of_one_class(leaf, resources)
 
 
 def name(leaf: Leaf, resources: Resources) -> SameClassScorer:
-    """Accept whatever is a name or stands for one; for a veto."""
+    """Accept pairs in which either word is a name; for use as a veto."""
     return _of_one_class(leaf, resources)
 
 
@@ -168,9 +168,9 @@ def _of_one_class(leaf: Leaf, resources: Resources) -> SameClassScorer:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
-    """Compile WordNet's synonyms into a table of a tokenizer, or read it from the cache.
+    """Compile WordNet's synonyms into a lookup table for a tokenizer, or load it from the cache.
 
-    Its ``forms`` are the leaf's own, or those of the run's configuration (``correction.forms``).
+    Its ``forms`` are the leaf's own, or else those of the run's configuration (``correction.forms``).
 
     Raises:
         LexiconError: if WordNet is not found.

@@ -1,4 +1,4 @@
-"""Neighbours among word vectors: the paper's second lookup table (footnote 11, Table 6), and its cosine."""
+"""Nearest neighbours among word vectors: the paper's second lookup table (footnote 11, Table 6), and their cosine."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ AMONG: tuple[Among, ...] = get_args(Among)
 
 OPTIONS = ("top", "least", "mutual", "among")
 FILES = (".txt", ".vec", ".bin")
-"""What a name that means a file of vectors ends in, whether or not it is there."""
+"""Suffixes of names that mean a file of vectors, whether or not it exists."""
 
 
 class NeighboursScorer(SubstitutionScorer):
-    """Cosine of the vectors of two words; of several words, of the mean of theirs.
+    """Cosine between the vectors of two words; for several words, of their mean vector.
 
-    With ``top`` k, a substitute among the k words nearest to the target scores 1/2 + cosine/2, any other cosine/2: so
-    the threshold 1/2 is the paper's lookup table. Without, the score is the cosine (0 if negative), and the threshold
-    the minimum cosine to accept. Words without a vector score 0.
+    With ``top`` k, a substitute among the k words nearest to the target scores 1/2 + cosine/2, any other cosine/2, so
+    that the threshold 1/2 gives the paper's lookup table. Without, the score is the cosine (0 if negative), and the
+    threshold the minimum cosine to accept. Words without a vector score 0.
 
     Args:
-        vectors: Of words.
+        vectors: Word vectors.
         top: How many neighbours count; 0 for all.
         least: The minimum cosine to accept.
-        is_mutual: A neighbour counts only if the target is among its own.
+        is_mutual: Whether a neighbour counts only if the target is among its own neighbours.
     """
 
     def __init__(self, vectors: Vectors, top: int = 10, least: float = 0.0, is_mutual: bool = False) -> None:
@@ -59,7 +59,7 @@ class NeighboursScorer(SubstitutionScorer):
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Score each substitution; what is listed for a target is looked up once a call."""
+        """Score each substitution; each target's neighbours are looked up once per call."""
         vectors = self.vectors
         pairs = [(self._vector(s.target), self._vector(s.substitute)) for s in substitutions]
         cosines = np.array([0.0 if a is None or b is None else float(a @ b) for a, b in pairs]).clip(0, 1)
@@ -74,7 +74,7 @@ class NeighboursScorer(SubstitutionScorer):
         return np.where([self._is_near(s, rows, lists) for s in substitutions], 0.5, 0.0) + cosines / 2
 
     def reads(self) -> tuple[object, ...]:
-        """The vectors, and which neighbours count."""
+        """The digest of the vectors, and the settings."""
         return vectors_digest(self.vectors.words, self.vectors.matrix), self.top, self.least, self.is_mutual
 
     def _is_near(self, s: Substitution, rows: Mapping[str, int], lists: Mapping[int, frozenset[int]]) -> bool:
@@ -114,15 +114,16 @@ def neighbour_table(
 
     Args:
         tokenizer: Any fast tokenizer.
-        vectors: Of words.
-        top: Neighbours of a word; 0 for all with ``least``.
+        vectors: Word vectors.
+        top: Neighbours per word; 0 for all of at least ``least``.
         least: The minimum cosine.
-        is_mutual: Keep a pair only if each is a neighbour of the other.
+        is_mutual: Whether to keep a pair only if each is a neighbour of the other.
         among: What a word's neighbours are ranked among (footnote 11: "the whole vocabulary"). ``whole-vocabulary``,
             the paper's: every word of the vocabulary that has a vector; stop words have no neighbours (footnote 5), but
-            may be one. ``vocabulary``, ours: words of three letters or more that are no stop words, on both sides.
-            ``file``: all words that have vectors; kept are those of ``vocabulary``. With the 2,446 most frequent words
-            of GloVe.6B.50d, bert-base-uncased has 22,810, 21,570 and 19,286 pairs; the first two share 19,477.
+            can be one. ``vocabulary``, ours: words of three letters or more that are not stop words, on both sides.
+            ``file``: all words that have vectors, of which those of ``vocabulary`` are kept. With the 2,446 most
+            frequent words of GloVe.6B.50d, bert-base-uncased has 22,810, 21,570 and 19,286 pairs; the first two share
+            19,477.
 
     Raises:
         LexiconError: if no word of the vocabulary has a vector.
@@ -157,29 +158,29 @@ def neighbour_table(
 
 
 def embedding_vectors(checkpoint: str) -> Vectors:
-    """A checkpoint's input embeddings of whole words, as word vectors.
+    """Return a checkpoint's input embeddings of whole words, as word vectors.
 
     Raises:
-        ModelError: if it is no checkpoint.
+        ModelError: if it is not a checkpoint.
     """
     matrix = embedding_table(load_encoder(checkpoint)).detach().numpy()
     words: dict[str, int] = {}
     for token, surface in enumerate(surfaces(load_tokenizer(resolve_checkpoint(checkpoint)))[: len(matrix)]):
-        # Of "Ġcity" and "city" the one with a space before it is the word.
+        # Of "Ġcity" and "city", the one with a space before it is used.
         if surface.starts_word and surface.word and (surface.word not in words or surface.prefix == "start"):
             words[surface.word] = token
     rows = list(words.values())
-    # What all embeddings have in common tells none of them apart.
+    # Remove the component that all embeddings share.
     centred = matrix[rows] - matrix[rows].mean(0)
     return Vectors.of(list(words), centred, {"vectors": f"embeddings of {Path(checkpoint).name or checkpoint}"})
 
 
 def read_vectors(source: str) -> Vectors:
-    """Word vectors from a file, or from the embeddings of a checkpoint.
+    """Read word vectors from a file, or from the embeddings of a checkpoint.
 
     Raises:
-        LexiconError: for a file that is missing or holds none.
-        ModelError: for what is neither a file nor a checkpoint.
+        LexiconError: if the file is missing or contains none.
+        ModelError: if it is neither a file nor a checkpoint.
     """
     is_file = Path(source).is_file() or Path(source).suffix in FILES
     return load_vectors(source) if is_file else embedding_vectors(source)
@@ -194,7 +195,7 @@ def _among(leaf: Leaf) -> Among:
 
 
 def _settings(leaf: Leaf) -> tuple[int, float, bool]:
-    """How many neighbours (0: no list), the minimum cosine, and whether they must be mutual."""
+    """The number of neighbours (0: no list), the minimum cosine, and whether they must be mutual."""
     is_mutual = leaf.choice("mutual", ("no", "yes")) == "yes"
     if leaf.threshold is not None:
         if leaf.options.keys() & {"top", "least", "mutual"}:
@@ -216,8 +217,8 @@ def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
 
     Options: ``[top=10,least=0.5,mutual=yes]``; ``@0.6`` means a minimum cosine instead of a list.
 
-    ``among=vocabulary`` (default), ``whole-vocabulary`` (the paper) or ``file`` says what a table of training ranks; a
-    scorer, which knows no vocabulary, ranks all words that have vectors.
+    ``among=vocabulary`` (default), ``whole-vocabulary`` (the paper) or ``file`` sets what a training table ranks; a
+    scorer, which has no vocabulary, ranks all words that have vectors.
     """
     _check(leaf)
     settings, _ = _settings(leaf), _among(leaf)
@@ -225,7 +226,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
-    """Compile the same into a table of a tokenizer."""
+    """Compile the neighbours into a lookup table for a tokenizer."""
     _check(leaf)
     (top, least, is_mutual), among = _settings(leaf), _among(leaf)
     vectors = read_vectors(leaf.argument)

@@ -1,8 +1,8 @@
-"""Prototypes: what a word looks like to an encoder on average, so that one reading of a text scores every substitute.
+"""Prototypes: average contextual vectors of words, so that one pass over a text scores every substitute.
 
-Putting a substitute into the sentence and reading it again (``contextual``) costs a pass for every pair. A substitute's
-vector there is much like its vector anywhere, so its average over a corpus will do: the text is read once, as it is,
-and each word's vector is compared with the prototypes of all that could be there.
+Encoding the sentence with the substitute in it (``contextual``) costs a pass for every pair. A substitute's vector
+there is much like its vector anywhere, so its average over a corpus will do: the text is encoded once, as it is, and
+each word's vector is compared with the prototypes of all possible substitutes.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from trueneg.terminal.progress import Tell, untold
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
 THRESHOLD = 0.62
-"""At most 5 % of WordNet's antonyms pass: see docs/detectors.md."""
+"""5.8 % of WordNet's antonyms on SWORDS pass: see docs/detectors.md."""
 MIN_COUNT = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Prototypes:
-    """The mean contextual vector of words.
+    """The mean contextual vectors of words.
 
     Attributes:
         words: each once, cased as in the corpus's vocabulary.
-        matrix: float32 [num_words, hidden], of length one.
+        matrix: float32 [num_words, hidden], unit vectors.
         counts: how many occurrences each is the mean of, int64 [num_words].
         provenance: encoder, layer, corpus.
     """
@@ -74,7 +74,7 @@ class Prototypes:
             raise ModelError("a vector is not finite")
 
     def save(self, path: str | Path) -> None:
-        """Write them as safetensors, whole or not at all.
+        """Write them as safetensors, atomically.
 
         Raises:
             ModelError: if the file cannot be written.
@@ -92,7 +92,7 @@ class Prototypes:
         """Read what :meth:`save` wrote.
 
         Raises:
-            ModelError: if there is no such file, it holds no prototypes, or it is damaged.
+            ModelError: if the file is missing, contains no prototypes, or is damaged.
         """
         arrays, about = _FILE.read(Path(path), dict[str, str])
         try:
@@ -103,7 +103,7 @@ class Prototypes:
                 raise ModelError(f"its threshold {about['threshold']} is not in (0, 1)")
             if not (about.get("encoder") and about.get("layer", "").isdecimal()):
                 raise ModelError("it does not say of which encoder and layer it is")
-            with np.errstate(invalid="ignore"):  # of what is not finite, which is refused
+            with np.errstate(invalid="ignore"):  # non-finite values are refused below
                 vectors = unit_vectors(matrix.astype(np.float32))
             return cls(tuple(words), vectors, arrays["counts"], provenance)
         except (KeyError, ValueError, ModelError) as error:
@@ -111,11 +111,11 @@ class Prototypes:
 
 
 class RowReader:
-    """Reads rows of a corpus once and gives the vectors of words in them.
+    """Reads rows of a corpus once and returns the vectors of words in them.
 
     Args:
-        reader: Its encoder may have another tokenizer than the corpus.
-        text: Turns the corpus's tokens into text.
+        reader: Reads text; its encoder may have another tokenizer than the corpus.
+        text: Converts the corpus's tokens to text.
     """
 
     def __init__(self, reader: WholeTextReader, text: TokenText) -> None:
@@ -130,7 +130,7 @@ class RowReader:
         Args:
             input_ids: ``[rows, length]``.
             is_wanted: Tokens that are words, ``[rows, length]``.
-            segments: Pieces of documents within rows, 0 at padding: each piece is a text of its own.
+            segments: Pieces of documents within rows, 0 at padding; each piece is a separate text.
         """
         texts: list[str] = []
         words: list[list[tuple[int, int]]] = []
@@ -142,7 +142,7 @@ class RowReader:
                     read = self._text(input_ids[row, columns].tolist())
                     texts.append(read.text)
                     words.append([(read.starts[n], read.ends[n]) for n in wanted.tolist()])
-        # Rows, the pieces within a row and the words within a piece ascend: that is the order of ``nonzero``.
+        # Rows, the pieces within a row and the words within a piece are in ascending order, as from ``nonzero``.
         return self.reader(texts, words)
 
 
@@ -163,18 +163,18 @@ def learn_prototypes(
 
     Args:
         source: The encoder: a checkpoint or a hub name.
-        corpus: With its tokenizer; words are its whole-word tokens that could be substitutes.
-        layer: Whose states to read; None for the one two thirds of the way up.
+        corpus: Its words are the whole-word tokens of its tokenizer that could be substitutes.
+        layer: Layer whose states to use; None for the one at two thirds of the depth.
         device: Where the encoder runs.
         max_rows: Rows to read, drawn at random; 0 for all.
-        length: Tokens of a row.
-        batch_size: Rows read at once.
-        min_count: Occurrences that a word needs.
-        seed: Draws the rows.
+        length: Tokens per row.
+        batch_size: Rows per batch.
+        min_count: Minimum occurrences of a word.
+        seed: Seed for drawing rows.
         progress: Called with the number of rows read and their total.
 
     Raises:
-        ModelError: if no word occurs so often.
+        ModelError: if no word occurs ``min_count`` times.
     """
     tokenizer = corpus.load_tokenizer()
     text = TokenText(tokenizer)
@@ -219,13 +219,13 @@ def learn_prototypes(
 
 
 class PrototypesScorer(SubstitutionScorer):
-    """Cosine of a word's vector in its sentence and the prototype of its substitute; a negative one scores 0.
+    """Cosine between a word's vector in its sentence and its substitute's prototype; a negative one scores 0.
 
-    A substitute without a prototype, several words or a rare one, scores 0.
+    A substitute without a prototype (several words, or a rare one) scores 0.
 
     Args:
-        encoder: The one that the prototypes are of, at their layer.
-        prototypes: Of words.
+        encoder: The encoder of the prototypes, at their layer.
+        prototypes: Prototypes of words.
         threshold: The acceptance threshold.
     """
 
@@ -252,7 +252,7 @@ class PrototypesScorer(SubstitutionScorer):
         return scores
 
     def reads(self) -> tuple[object, ...]:
-        """The encoder, and the prototypes."""
+        """The encoder's digest and layers, and the digest of the prototypes."""
         encoder, prototypes = self.encoder, self.prototypes
         return (
             encoder.digest(),
@@ -266,16 +266,16 @@ class PrototypesScorer(SubstitutionScorer):
 
 
 def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]:
-    """The prototypes that a leaf names, and their encoder.
+    """Load the prototypes that a leaf names, and their encoder.
 
     Raises:
-        ModelError: if either is not there, or they do not belong together.
+        ModelError: if either is missing, or they do not match.
     """
     leaf.check(argument=True, options=("encoder", "top"), what="FILE, written by 'trueneg detect prototypes'")
     prototypes = Prototypes.load(leaf.argument)
     source = leaf.options.get("encoder", prototypes.provenance["encoder"])
     encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
-    # Files of former versions do not say of which weights they are.
+    # Files of former versions do not record the encoder's weights.
     noted = prototypes.provenance.get("weights")
     is_other = noted is not None and noted != encoder.digest()
     if is_other or encoder.model.config.hidden_size != prototypes.matrix.shape[1]:
@@ -289,7 +289,7 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
 def make_scorer(leaf: Leaf, resources: Resources) -> PrototypesScorer:
     """Compare a word in its sentence with the substitute's average vector: prototypes:FILE.
 
-    The encoder is where the file says, or at ``[encoder=ENCODER]``.
+    The encoder is the one named in the file, or ``[encoder=ENCODER]``.
     """
     encoder, prototypes = load_pair(leaf, resources.device)
     return PrototypesScorer(encoder, prototypes, leaf.threshold_or(prototypes.threshold))

@@ -1,4 +1,4 @@
-"""A masked model as scorer: it sees the sentence with the word in it, and says what else it expects there."""
+"""A masked language model as scorer: it reads the unmasked sentence and predicts what else could be there."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OPTIONS = ("window",)
 
 
 class TeacherScorer(SubstitutionScorer):
-    """Share of a substitute's probability in that of both: p(substitute) / (p(substitute) + p(word)).
+    """Probability of the substitute relative to that of both: p(substitute) / (p(substitute) + p(word)).
 
-    The teacher reads the text as it is, the word unmasked: so it knows what is meant, and its distribution at the
-    word is over what could be said instead. It is the likelihood ratio p(substitute) / p(word) on a scale from 0
-    to 1, so a ratio of at least r is a score of at least r / (1 + r).
+    The teacher reads the unmasked text, so that it knows the meaning, and its distribution at the word is over what
+    could be said instead. The score is the likelihood ratio p(substitute) / p(word) on a scale from 0 to 1, so a ratio
+    of at least r is a score of at least r / (1 + r).
 
     If either has several pieces, both are scored by the mean log probability of their pieces with as many mask tokens
-    in the word's place: one distribution cannot say what a word of another length is worth. A word of which the
-    teacher's tokenizer knows a piece only as unknown scores 0, on either side.
+    in the word's place: one distribution cannot score a word of another length. The score is 0 if a piece of either
+    word is unknown to the teacher's tokenizer.
 
     Args:
         model: A masked language model.
@@ -79,14 +79,14 @@ class TeacherScorer(SubstitutionScorer):
         return ratios
 
     def _log_probabilities(self, spans: Sequence[Span]) -> Iterator[tuple[Span, NDArray[np.float32]]]:
-        """The distribution at each piece of each span's word, float32 ``[pieces, vocab]``; none for one not seen."""
+        """Yield log probabilities at the pieces of each span's word, float32 ``[pieces, vocab]``, if it has any."""
         device = next(self.model.parameters()).device
         for chosen, read in self.reader.batches(spans):
             given = {"input_ids": read.input_ids.to(device), "attention_mask": read.attention_mask.to(device)}
             with torch.no_grad():
                 with torch.autocast(device.type, torch.bfloat16):
                     hidden = self.model.model.base_model(**given, return_dict=True).last_hidden_state
-                # A logit of 16 has steps of 1/8 in bfloat16: a tenth of a likelihood ratio.
+                # In bfloat16, a logit of 16 has a resolution of 1/8: a tenth of a likelihood ratio.
                 logits = self.model.logits(hidden[read.is_word.to(device)].float())
                 found = logits.log_softmax(-1).cpu()
             counts: list[int] = read.is_word.sum(1).tolist()
@@ -95,18 +95,18 @@ class TeacherScorer(SubstitutionScorer):
                     yield spans[number], part.numpy()
 
     def _pieces(self, word: str, has_space: bool) -> list[int]:
-        """Tokens of a word as it stands in a text, after a space or not; none if one of them is unknown."""
+        """Token ids of a word in a text, after a space or not; empty if one of them is unknown."""
         tokenizer = self.reader.tokenizer
         ids = [int(i) for i in tokenizer(f" {word}" if has_space else word, add_special_tokens=False)["input_ids"]]
         return [] if tokenizer.unk_token_id in ids else ids
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Texts and words that were cut to the window."""
+        """Numbers of texts and words that were cut to the window."""
         return dict(self.reader.counts)
 
     def reads(self) -> tuple[object, ...]:
-        """The teacher."""
+        """The teacher's digest and window."""
         return weights_digest(self.model, self.reader.tokenizer), self.reader.window
 
     def to(self, device: torch.device) -> None:

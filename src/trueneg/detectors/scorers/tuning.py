@@ -1,6 +1,6 @@
-"""Fine-tune an encoder to human judgements: the cosines that a learned detector weighs become those that people want.
+"""Fine-tune an encoder on human judgements, so that the cosines that a learned detector weighs agree with them.
 
-Substitutes of a word are read together, so that one pass over a sentence teaches all that people judged in it.
+Substitutes of a word are encoded together, so that one pass over a sentence trains on all of its judgements.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from trueneg.models.reading import Span, SpanReader, TextEncoder
 from trueneg.models.together import Row, read_rows, row_batches
 
 LEARNING_RATE = 1e-4
-"""Of the encoder: linear warm-up over a tenth of the steps, then linear decay to 0."""
+"""Learning rate of the encoder: linear warm-up over a tenth of the steps, then linear decay to 0."""
 WEIGHTS_LEARNING_RATE = 1e-2
-"""Of the weights of the logistic regression, whose features have variance one."""
+"""Learning rate of the logistic regression's weights; features other than cosines have variance one."""
 WEIGHT_DECAY = 0.01
 MAX_GRADIENT_NORM = 1.0
 ROWS_A_STEP = 8
@@ -34,7 +34,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Lesson:
-    """A row, the place of each judged substitute in it, and the numbers of their judgements."""
+    """A row, the index of each judged substitute in it, and the indices of their judgements."""
 
     row: Row
     places: list[int]
@@ -52,18 +52,18 @@ def tune(
 ) -> tuple[TextEncoder, Matrix]:
     """Fine-tune a copy of an encoder, and the weights of its cosines and of other features, by cross-entropy.
 
-    It begins with the logistic regression that ``weights`` are: the logit of a substitution is a weighted sum of the
-    cosine at every layer and of the other features. Input embeddings stay as they are: most words are in no judgement.
-    Computed in bfloat16, as substitutes are read.
+    It starts from the logistic regression of ``weights``: the logit of a substitution is a weighted sum of the cosine
+    at every layer and of the other features. Input embeddings are frozen, because most words are in no judgement.
+    Computed in bfloat16, as when substitutes are scored.
 
     Args:
-        encoder: One for which ``check_together`` has passed; it stays as it is.
+        encoder: One that has passed ``check_together``; it is not changed.
         substitutions: ``n`` of them.
         is_accepted: bool ``[n]``.
         others: Features besides the cosines, float64 ``[n, others]``.
         weights: The constant, a weight for each of the encoder's layers, then one for each other feature.
         epochs: Passes over the judgements.
-        seed: Of their order and of dropout.
+        seed: Seed of their order and of dropout.
 
     Returns:
         The fine-tuned encoder, frozen, and the weights that go with it.
@@ -91,7 +91,7 @@ def tune(
         logits = constant + torch.cat(cosines) @ of_layers + inputs[judged] @ of_others
         return functional.binary_cross_entropy_with_logits(logits, targets[judged])
 
-    # The fork leaves the caller's draws as they were.
+    # The fork preserves the caller's random state.
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         _train(tuned, [constant, of_layers, of_others], lessons, loss_of, epochs, seed)
@@ -119,7 +119,7 @@ def _train(
         ]
     )
     num_warm_up = math.ceil(num_steps / 10)
-    # No step has a rate of 0: the first of few would be lost.
+    # No step has a learning rate of 0, which would waste the first of a few steps.
     schedule = LambdaLR(
         optimizer, lambda step: min((step + 1) / num_warm_up, (num_steps - step) / max(num_steps - num_warm_up, 1))
     )
@@ -136,13 +136,13 @@ def _train(
 
 
 def _cosines(vectors: Tensor) -> Tensor:
-    """Of a row's vectors ``[1 + substitutes, layers, hidden]``: of each substitute with the word, at each layer."""
+    """Cosines of each substitute with the word at each layer, from vectors ``[1 + substitutes, layers, hidden]``."""
     units = functional.normalize(vectors, dim=-1)
     return (units[1:] * units[:1]).sum(-1)
 
 
 def _lessons(encoder: TextEncoder, substitutions: Sequence[Substitution]) -> list[_Lesson]:
-    """The rows of what was judged, in an order that does not depend on how they are batched."""
+    """The rows of the judged substitutes, in an order that does not depend on batching."""
     words: dict[Span, dict[str, list[int]]] = {}
     for number, s in enumerate(substitutions):
         words.setdefault((s.text, s.start, s.end), {}).setdefault(s.substitute, []).append(number)

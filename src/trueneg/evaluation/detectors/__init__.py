@@ -1,1 +1,1 @@
-"""Detectors against human judgement of substitutes."""
+"""Detectors against human judgements of substitutes."""

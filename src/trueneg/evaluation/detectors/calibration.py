@@ -27,14 +27,14 @@ from trueneg.models.reading import TextEncoder
 Say = Callable[[str], None]
 
 LONG_SECONDS = 10.0
-"""From so many on a fit is reported."""
+"""Fits that take at least this long are reported."""
 
 
 @runtime_checkable
 class Fittable(Protocol):
     """A scorer that is learned from human judgements.
 
-    It is fitted once per fold: one with expensive parts should keep their scores between calls.
+    It is fitted once per fold, so one with expensive parts should cache their scores between calls.
     """
 
     def fit(self, substitutions: Sequence[Substitution], acceptability: Floats) -> SubstitutionScorer:
@@ -42,7 +42,7 @@ class Fittable(Protocol):
         ...
 
     def parameters(self) -> Mapping[str, float]:
-        """Give what was learned; empty before fitting."""
+        """Return the learned parameters; empty before fitting."""
         ...
 
 
@@ -56,7 +56,7 @@ class Calibration:
     """An acceptance threshold and its provenance.
 
     The threshold is chosen on all the data. Precision, recall and F1 are cross-validated: the threshold (and the fit)
-    that accepts an item or not has not seen its target.
+    that decides on an item has not seen its target.
     """
 
     detector: str
@@ -67,13 +67,13 @@ class Calibration:
     f1: float
     level: str
     wanted_precision: float | None
-    """None: the threshold with the best F1."""
+    """None for the threshold with the best F1."""
     folds: int
     seed: int
     num_items: int
     num_targets: int
     num_accepted: int
-    """In the cross-validation."""
+    """Items accepted in the cross-validation."""
     data: Mapping[str, str] = field(default_factory=dict)
     """Files to the SHA-256 of their bytes."""
     parameters: Mapping[str, float] = field(default_factory=dict)
@@ -82,16 +82,16 @@ class Calibration:
     """Provenance of the scorer."""
     versions: Mapping[str, str] = field(default_factory=dict)
     encoder: str | None = None
-    """Digest of the encoder that was fine-tuned, whose folder is next to the file."""
+    """Digest of the fine-tuned encoder, whose folder is next to the file."""
     tuned_encoder: TextEncoder | None = field(default=None, repr=False, compare=False)
-    """Not in the file; None where none was fine-tuned, and in what was read from a file."""
+    """Not in the file; None if no encoder was fine-tuned, and after reading from a file."""
 
     def summary(self) -> dict[str, Any]:
-        """Give the calibration as plain data."""
+        """Return the calibration as plain data."""
         return dataclasses.asdict(dataclasses.replace(self, tuned_encoder=None))
 
     def save(self, path: str | Path) -> None:
-        """Write the calibration as JSON, and an encoder that was fine-tuned into a folder next to it."""
+        """Write the calibration as JSON, and a fine-tuned encoder into a folder next to it."""
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         if self.tuned_encoder is not None:
@@ -101,7 +101,7 @@ class Calibration:
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
-        """Read a file of :meth:`save`.
+        """Read a file written by :meth:`save`.
 
         Raises:
             ConfigError: if there is no such file, or it is not a calibration.
@@ -194,7 +194,7 @@ def cross_validated_thresholds(is_right: Booleans, scores: Floats, folds: Intege
     """Choose each fold's threshold on the other folds.
 
     Returns:
-        float64 ``[folds]``; infinity where the others do not reach the precision, or accept nothing.
+        float64 ``[folds]``; infinity where the others do not reach the precision, or have no acceptable item.
     """
     others = (folds != fold for fold in range(int(folds.max()) + 1))
     return np.array(
@@ -228,7 +228,7 @@ def calibrate(
         say: Called with a line for each fit that takes long.
 
     Warns:
-        TruenegWarning: if the cross-validation accepts nothing: the threshold's precision is then not known.
+        TruenegWarning: if the cross-validation accepts nothing: the threshold's precision is then unknown.
 
     Raises:
         ConfigError: if no threshold has the precision (naming the best), for an unknown level, or an impossible number

@@ -1,8 +1,9 @@
-"""Substitutes merged by lemma and ranked per target, as SWORDS' evaluator does it (Lee et al. 2021): GAP.
+"""Substitutes merged by lemma and ranked per target, as in SWORDS' evaluator (Lee et al. 2021): GAP.
 
-Where annotators judged substitutes (SWORDS), the gain of one is the share of those sure of it that accept it, over all
-forms of the lemma. Where they proposed them (SemEval-07, CoInCo), it is the number that proposed it, and phrases are
-left out on both sides (Thater et al. 2010, Melamud et al. 2015), which in their evaluators are hyphenated words, too.
+Where annotators judged substitutes (SWORDS), a substitute's gain is the share of annotators sure of it who accept it,
+over all forms of the lemma. Where they proposed them (SemEval-07, CoInCo), it is the number who proposed it, and
+phrases, which include hyphenated words in their evaluators, are left out on both sides (Thater et al. 2010, Melamud et
+al. 2015).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 
 PHRASES = ("auto", "keep", "drop")
-"""What becomes of substitutes of several words, hyphenated ones among them; ``auto`` keeps them where substitutes were
+"""How to treat substitutes of several words, including hyphenated ones; ``auto`` keeps them where substitutes were
 judged, as in SWORDS."""
 
 Lemmatizer = Callable[[str, PartOfSpeech | None], str]
@@ -30,20 +31,20 @@ class Candidates:
     """Substitutes of each target, each lemma once."""
 
     of_item: Integers
-    """Number of each item's candidate, int64 ``[items]``; -1 for an item that is left out."""
+    """Index of each item's candidate, int64 ``[items]``; -1 for an item that is left out."""
     targets: tuple[str, ...]
     """Target of each candidate."""
     lemmas: tuple[str, ...]
     gains: Floats
     """float64 ``[candidates]``."""
     counts: Mapping[str, int]
-    """Items that were merged, and those left out, by reason; targets ``without_gain``."""
+    """Number of items merged, of items left out by reason, and of targets ``without_gain``."""
 
     def gap_by_target(self, scores: Floats) -> dict[str, float]:
-        """Rank the candidates of each target: GAP by target, without those that nobody has a substitute for.
+        """Compute GAP by target, without targets for which nobody accepts a substitute.
 
         Args:
-            scores: Of the items, ``[items]``; a candidate has the highest of its items.
+            scores: Scores of the items, ``[items]``; a candidate gets the highest score of its items.
         """
         best = np.full(len(self.gains), -np.inf)
         known = self.of_item >= 0
@@ -55,7 +56,7 @@ class Candidates:
         }
 
     def by_target(self) -> dict[str, Integers]:
-        """Numbers of the candidates of each target."""
+        """Return the indices of each target's candidates."""
         found: dict[str, list[int]] = {}
         for number, target in enumerate(self.targets):
             found.setdefault(target, []).append(number)
@@ -68,11 +69,11 @@ def is_phrase(lemma: str) -> bool:
 
 
 def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: str = "auto") -> Candidates:
-    """Merge substitutes of one lemma, and leave out those of the target's own and those that nobody is sure of.
+    """Merge substitutes of the same lemma; leave out the target's own lemma and substitutes that nobody is sure of.
 
     Args:
         items: Substitutions with human judgements.
-        lemmatize: Gives the lemma of a word by its part of speech: see ``lemmatizer``.
+        lemmatize: Returns the lemma of a word, given its part of speech: see ``lemmatizer``.
         phrases: One of ``PHRASES``.
 
     Raises:
@@ -114,7 +115,7 @@ def merge_candidates(items: Sequence[Item], lemmatize: Lemmatizer, *, phrases: s
 def lemmatizer(wordnet: WordNet) -> Lemmatizer:
     """Make SWORDS' lemmatizer: the shortest of WordNet's base forms, in lower case; phrases stay as they are.
 
-    A word without a part of speech is read as a noun, as there.
+    As in SWORDS, a word without a part of speech is treated as a noun.
 
     Example:
         ``lemmatizer(WordNet.load())("Films", "n") == "film"``

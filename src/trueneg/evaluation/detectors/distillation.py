@@ -1,8 +1,8 @@
 """Distillation: prototypes that rank words as a stronger detector does, at the cost of prototypes.
 
-A strong detector reads a sentence for every pair, or several models. Prototypes need one product. So the strong one
-scores, on a sample of a corpus, the words that are nearest by prototypes, and the prototypes are moved by one linear
-map until their cosines give its scores. The file has the same form as before.
+A strong detector encodes a sentence for every pair, or uses several models; prototypes need one dot product. So the
+strong one scores, on a sample of a corpus, the words nearest by prototypes, and one linear map of the prototypes is
+fitted so that their cosines predict its scores. The file format is unchanged.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from trueneg.models.reading import Places, TextEncoder, WholeTextReader, unit_ve
 from trueneg.terminal.progress import Tell, untold
 
 HELD_OUT = 0.2
-"""Share of the rows that is measured on, and of those that say when to stop; the map is fitted to the others."""
+"""Share of the rows held out for evaluation, and the same again for early stopping; the map is fitted to the others."""
 PENALTY = 1e-3
-"""Of the mean square of the map's change, times the width."""
+"""Weight of the mean square of the map's change, times the width."""
 STEPS = 300
 _AT_ONCE = 32
 """Rows that the teacher reads at once."""
 EVERY = 10
-"""Steps between two looks at the rows that say when to stop."""
+"""Steps between two evaluations for early stopping."""
 
 
 @dataclass(frozen=True)
 class Distilled:
-    """Prototypes, and how well they do on rows that they were not fitted to.
+    """Prototypes, and how well they do on held-out rows.
 
     Attributes:
-        prototypes: with a ``threshold`` of their own in the provenance.
-        num_pairs: words and substitutes that the teacher scored.
-        num_accepted: those that it accepts.
-        before: average precision of the former prototypes' cosines, by the teacher's verdicts, on rows held out; None
-            where it accepts none there.
-        after: that of the new ones.
+        prototypes: New prototypes, with their own ``threshold`` in the provenance.
+        num_pairs: Pairs of word and substitute that the teacher scored.
+        num_accepted: Pairs that it accepts.
+        before: Average precision of the old prototypes' cosines against the teacher's verdicts, on held-out rows; None
+            if it accepts none there.
+        after: The same for the new prototypes.
     """
 
     prototypes: Prototypes
@@ -58,7 +58,7 @@ class Distilled:
 
 @dataclass(frozen=True)
 class _Lesson:
-    """Words of a sample: unit vectors ``[n, hidden]``, candidates, their scores and acceptance ``[n, top]``, rows."""
+    """Sampled words: unit vectors ``[n, hidden]``, candidates, their scores and acceptance ``[n, top]``, rows."""
 
     vectors: NDArray[np.float32]
     candidates: NDArray[np.int64]
@@ -80,22 +80,22 @@ def distil(
     seed: int = 0,
     progress: Tell = untold,
 ) -> Distilled:
-    """Move prototypes by one linear map, so that their cosines give a stronger detector's scores.
+    """Transform prototypes by one linear map, so that their cosines predict a stronger detector's scores.
 
     Args:
         teacher: Any scorer.
-        prototypes: To begin with.
-        encoder: Theirs, at their layer.
-        corpus: Of the language that they will read.
-        max_rows: Rows that the teacher reads, drawn at random.
-        words: Words of a row that the teacher scores, drawn at random.
-        top: Nearest prototypes of a word that it scores.
-        length: Tokens of a row.
-        seed: Draws rows and words, and holds rows out.
+        prototypes: Prototypes to start from.
+        encoder: The prototypes' encoder, at their layer.
+        corpus: Corpus in the language that they are for.
+        max_rows: Maximum number of rows that the teacher reads, drawn at random.
+        words: Words per row that the teacher scores, drawn at random.
+        top: Nearest prototypes that it scores per word.
+        length: Tokens per row.
+        seed: Seed for drawing rows and words and holding rows out.
         progress: Called with the number of rows read and their total.
 
     Raises:
-        ConfigError: if the teacher accepts all or nothing of what it is asked, or too few rows are read.
+        ConfigError: if the teacher accepts all or none of the pairs, or too few rows are read.
     """
     lesson = _ask(teacher, prototypes, encoder, corpus, max_rows, words, top, length, seed, progress)
     generator = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def _ask(
     seed: int,
     progress: Tell,
 ) -> _Lesson:
-    """Have the teacher score the nearest prototypes of words of a sample of rows."""
+    """Have the teacher score the nearest prototypes of words in a sample of rows."""
     text = TokenText(corpus.load_tokenizer())
     is_word = substitution_kinds(text.surfaces).numpy() >= 0
     generator = np.random.default_rng(seed)
@@ -166,7 +166,7 @@ def _ask(
 def _words_of(
     batch: RowBatch, line: int, text: TokenText, is_word: NDArray[np.bool_], most: int, generator: np.random.Generator
 ) -> tuple[str, Places]:
-    """The text of a row's first document, and the places of some of its words, in order."""
+    """Return the text of a row's first document, and the positions of some of its words, in order."""
     columns = np.flatnonzero(batch.segments[line] == 1)
     ids = batch.input_ids[line, columns]
     wanted = np.flatnonzero(batch.is_whole_word[line, columns] & is_word[np.minimum(ids, len(is_word) - 1)])
@@ -176,7 +176,7 @@ def _words_of(
 
 
 def _nearest(units: NDArray[np.float32], prototypes: Prototypes, words: list[str], top: int) -> NDArray[np.int64]:
-    """The nearest prototypes of words, but their own: int64 ``[words, top]``."""
+    """Find the nearest prototypes of words, except their own: int64 ``[words, top]``."""
     cosines = units @ prototypes.matrix.T
     own = [prototypes.find(word) for word in words]
     for line, row in enumerate(own):
@@ -193,7 +193,7 @@ def _fit(
     matrix: Tensor,
     teacher_threshold: float,
 ) -> tuple[Tensor, float]:
-    """The moved prototypes, and the cosine at which the teacher's threshold lies: the best on the stopping rows."""
+    """Fit the map with early stopping: the new prototypes, and the cosine that matches the teacher's threshold."""
     width = matrix.shape[1]
     change = nn.Parameter(torch.zeros(width, width))
     slope, constant = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-5.0))
@@ -231,7 +231,7 @@ def _fit(
 
 
 def _precision(lesson: _Lesson, part: NDArray[np.bool_], table: Tensor) -> float | None:
-    """Average precision of cosines by the teacher's verdicts."""
+    """Compute the average precision of cosines against the teacher's verdicts."""
     if not lesson.is_accepted[part].any():
         return None
     cosines = np.einsum("nh,nkh->nk", lesson.vectors[part], table.numpy()[lesson.candidates[part]])

@@ -1,4 +1,4 @@
-"""Words that are near a target in every vector space and yet are no substitutes: antonyms and sister terms."""
+"""Words that are near a target in every vector space but are not substitutes: antonyms and sister terms."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def distractors(
 ) -> list[Distractor]:
     """Put WordNet's antonyms and sister terms of each target into its context.
 
-    Antonyms are those of every sense. Sister terms are the other hyponyms of the hypernyms of the first sense (of nouns
+    Antonyms of every sense are used. Sister terms are the other hyponyms of the hypernyms of the first sense (of nouns
     and verbs), unless they share a synset with the target. Words that at least one in ten annotators accepts are left
     out of both.
 
     Args:
         items: Substitutions with human judgements.
         wordnet: Source of the words.
-        max_sisters: Sister terms per target, drawn at random where there are more.
+        max_sisters: Maximum number of sister terms per target, drawn at random.
         seed: Seed of the draws.
         inflect: Inflect and case the words like the target.
     """

@@ -46,7 +46,7 @@ Bounds = tuple[float, float]
 class Reading:
     """One detector's figures on a subset of the items, at one level of agreement.
 
-    A ratio without a denominator is None. ``intervals`` holds 95 % bootstrap intervals over targets.
+    A ratio with denominator zero is None. ``intervals`` holds 95 % bootstrap intervals over targets.
     """
 
     level: str
@@ -66,7 +66,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """Share of the words of the wrong meaning that a detector accepts."""
+    """Share of the words with the wrong meaning that a detector accepts."""
 
     num: int
     num_accepted: int
@@ -97,20 +97,20 @@ class Measured:
     seconds: float
     provenance: Mapping[str, str]
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Texts and words that were cut to the detector's window: only what is not 0."""
+    """Number of texts and words truncated to the detector's window, where not 0."""
     gap: Interval | None = None
     """Generalized average precision, the mean over targets; None where candidates were not merged."""
     gap_difference: Interval | None = None
     """GAP minus the first detector's, on the same bootstrap samples."""
     ms_per_substitution: float | None = None
-    """Processor time, of all threads, of scoring an item or wrong word, with all that was read and fitted for it."""
+    """CPU time of all threads per scored item or wrong word, including everything read and fitted for it."""
 
     def reading(self, level: str = "most", items: str = "all") -> Reading:
         """Find the reading of a level and subset."""
         return next(r for r in self.readings if (r.level, r.items) == (level, items))
 
     def row(self) -> dict[str, Any]:
-        """Give the figures that tables show: level "most", all items, and the average precision at "any"."""
+        """Return the figures that tables show: level "most", all items, and the average precision at "any"."""
         reading = self.reading()
         accepted = {kind: rate.share.estimate for kind, rate in self.errors.items()}
         return {
@@ -146,16 +146,16 @@ class SubstitutionResult:
     options: Mapping[str, Any]
     versions: Mapping[str, str]
     gap_chance: float | None = None
-    """GAP of an order at random; None where candidates were not merged."""
+    """GAP of a random order; None where candidates were not merged."""
     candidates: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Counts of what merging substitutes by lemma did."""
+    """Counts from merging substitutes by lemma."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give one row per detector."""
+        """Return one row per detector."""
         return [measured.row() for measured in self.measured]
 
     def summary(self) -> dict[str, Any]:
-        """Give the result as plain data."""
+        """Return the result as plain data."""
         return {"task": TASK, "rows": self.rows(), **dataclasses.asdict(self)}
 
     def save(self, path: Path) -> None:
@@ -194,19 +194,19 @@ def evaluate_scorers(
         items: Substitutions with human judgements, some of them accepted by most annotators.
         scorers: Name to scorer; the others are compared with the first. One that needs fitting
             (:class:`~calibration.Fittable`) is fitted to the other folds, for each fold.
-        single: bool ``[items]``, those that are single tokens of a vocabulary; they get readings of their own.
-        wrong: Words of the wrong meaning, see :func:`~trueneg.evaluation.detectors.distractors.distractors`.
+        single: bool ``[items]``, those that are single tokens of a vocabulary; they are also reported separately.
+        wrong: Words with the wrong meaning, see :func:`~trueneg.evaluation.detectors.distractors.distractors`.
         candidates: The items merged by lemma, for GAP.
         threshold: "calibrated": thresholds are chosen on the other folds, at the level "most"; "own": the scorers'
             own thresholds. A scorer that only gives 0 and 1 keeps its own.
-        keep_threshold: Names of scorers that keep their own in any case.
+        keep_threshold: Names of scorers that always keep their own threshold.
         precision: Calibrate to the lowest threshold with at least this precision; None for the best F1.
         folds: Folds of the cross-validation, by target.
         resamples: Bootstrap samples, by target.
         seed: Seed of the folds and the bootstrap.
         data: Files that the items come from, with their checksums.
         options: Further options to record in the result.
-        say: Called with a line for each scorer that is done, and for each fit that takes long.
+        say: Called with a line for each finished scorer, and for each fit that takes long.
 
     Raises:
         ConfigError: for an impossible number of folds, or if no item is acceptable to most annotators.
@@ -399,7 +399,7 @@ class _Table:
         return reading, drawn["average_precision"]
 
     def errors(self, scored: _Scored) -> dict[str, ErrorRate]:
-        """Count the wrong words of each kind that it accepts."""
+        """Count the wrong words of each kind that the scorer accepts."""
         rates: dict[str, ErrorRate] = {}
         for kind in KINDS:
             chosen = np.flatnonzero([word.kind == kind for word in self.wrong])

@@ -48,7 +48,7 @@ _KEYS: dict[str, type] = {
 
 _ACCEPTS = {"TRUE": True, "TRUE_IMPLICIT": True, "FALSE": False, "FALSE_IMPLICIT": False, "UNSURE": False}
 """Labels, and whether they accept the substitute. Implicit ones come from annotators who proposed substitutes
-themselves (one label per annotator who did), or none did."""
+themselves: one label per annotator who proposed this one, or a negative one if none did."""
 
 _PARTS_OF_SPEECH: dict[str, PartOfSpeech] = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "ADV": "r"}
 _OTHER_PARTS_OF_SPEECH = frozenset(
@@ -64,7 +64,7 @@ class Item:
     substitution: Substitution
     """Inflected and cased as the target, unless read with ``inflect=False``."""
     acceptability: float
-    """Share of the annotators that accept it, in [0, 1]; an unsure one does not."""
+    """Share of the annotators that accept it, in [0, 1]; unsure ones do not."""
     target_id: str
     substitute_id: str
     lemma: str
@@ -74,7 +74,7 @@ class Item:
     num_accepting: int = 0
     """Annotators that accept it."""
     num_rejecting: int = 0
-    """Annotators that do not; an unsure one is in neither."""
+    """Annotators that do not; unsure ones count in neither."""
     is_proposed: bool = False
     """Whether annotators proposed substitutes themselves (CoInCo, SemEval-07) instead of judging this one."""
 
@@ -93,7 +93,7 @@ class Benchmark:
         return tuple(dict.fromkeys(item.target_id for item in self.items))
 
     def sample(self, num_targets: int, seed: int = 0) -> Benchmark:
-        """Draw targets without replacement, with all their substitutes; all of them if there are no more."""
+        """Draw targets without replacement, with all their substitutes; all of them if there are fewer."""
         ids = self.target_ids
         if num_targets >= len(ids):
             return self
@@ -145,14 +145,14 @@ def level_named(level: str) -> float:
 
 
 def single_tokens(items: Sequence[Item], tokenizer: PreTrainedTokenizerFast) -> NDArray[np.bool_]:
-    """Find the items whose target and substitute are one known token each.
+    """Find the items whose target and substitute are a single known token each.
 
     Returns:
         bool ``[items]``.
     """
     words = {word for item in items for word in (item.substitution.target, item.substitution.substitute)}
     ordered = sorted(words)
-    # As in running text: byte-level vocabularies have another entry for a word after a space.
+    # As in running text: byte-level vocabularies have a different entry for a word after a space.
     encoded = tokenizer([f" {word}" for word in ordered], add_special_tokens=False)["input_ids"]
     whole = {w for w, ids in zip(ordered, encoded, strict=True) if len(ids) == 1 and ids[0] != tokenizer.unk_token_id}
     return np.array([{i.substitution.target, i.substitution.substitute} <= whole for i in items], np.bool_)
@@ -207,7 +207,7 @@ def _read(file: Path, content: bytes, inflect: bool) -> list[Item]:
 
 
 def _pooled(read: Sequence[Item], targets: Mapping[str, _Target], inflect: bool) -> Iterator[Item]:
-    """Make the candidates that nobody proposed here: those of other targets of the same lemma (Thater et al. 2010)."""
+    """Yield candidates that nobody proposed for a target: those of the lemma's other targets (Thater et al. 2010)."""
     proposed: dict[tuple[str, PartOfSpeech | None], dict[str, str]] = {}
     of_target: dict[str, set[str]] = {}
     for item in read:
@@ -286,7 +286,7 @@ def _part_of_speech(file: Path, key: str, name: Any) -> PartOfSpeech | None:
 
 
 def _lemma(entry: Mapping[str, Any], word: str, pos: PartOfSpeech | None) -> str:
-    """Give the target's base form: from SWORDS or SemEval-07 if stated, else from the dictionary."""
+    """Return the target's base form: from SWORDS or SemEval-07 if stated, else from the dictionary."""
     from lemminflect import getAllLemmas
 
     extra = entry.get("extra")

@@ -1,1 +1,1 @@
-"""Encoders as they are: sentence similarity and triplets."""
+"""Encoders without fine-tuning: sentence similarity and triplets."""

@@ -64,7 +64,7 @@ class SentenceSimilarity:
         return Interval(METRICS["spearman"](columns), *percentiles(samples, confidence), len(self.gold))
 
     def predictions(self, pooling: Pooling = "mean", layer: int = -1) -> list[Prediction]:
-        """Give one prediction per pair, as tasks do, so that ``trueneg compare`` can compare encoders."""
+        """Return one prediction per pair, as tasks do, so that ``trueneg compare`` can compare encoders."""
         columns = self._columns(pooling, layer)
         return [
             {"key": key, "gold": gold, "predicted": predicted}
@@ -80,12 +80,12 @@ class SentenceSimilarity:
 def sentence_similarity(
     reader: TextReader, examples: Sequence[TextExample], progress: Tell = untold
 ) -> SentenceSimilarity:
-    """Compare the sentences of pairs at every layer.
+    """Compute the similarity of sentence pairs at every layer.
 
     Args:
         reader: The encoder.
-        examples: Pairs with a number as label, such as STS-B's.
-        progress: Called with the number of distinct sentences read, and of all.
+        examples: Pairs with a numeric label, such as STS-B's.
+        progress: Called with the number of distinct sentences read and the total.
 
     Raises:
         TaskError: for no examples, or one without a second text or a label.

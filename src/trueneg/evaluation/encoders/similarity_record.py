@@ -19,11 +19,11 @@ class SimilarityRecord:
     split: str
     num_pairs: int
     step: int
-    """Training step of the model then."""
+    """Training step of the measured model."""
     after: dict[str, float]
-    """The run's model."""
+    """For the run's model."""
     before: dict[str, float] = field(default_factory=dict)
-    """The model that the run started from; empty if it was not measured."""
+    """For the model that the run started from; empty if it was not measured."""
 
     def save(self, path: Path) -> None:
         """Write the record as JSON."""

@@ -1,4 +1,4 @@
-"""Triplets of sentences: a word replaced by a synonym, and one by an antonym, of WordNet (Wang et al. 2021, §4.6)."""
+"""Triplets: a sentence, and its views with a WordNet synonym and a WordNet antonym (Wang et al. 2021, §4.6)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trueneg.lexicon.tags import PENN
 from trueneg.lexicon.wordnet import WordNet
 
 SHARES = {"one": (0.0, 0.0), "many": (0.4, 0.2)}
-"""Shares of a sentence's words to replace by synonyms and antonyms; of each at least one word is."""
+"""Shares of a sentence's words to replace by synonyms and by antonyms, at least one word each."""
 
 
 def make_triplets(
@@ -33,20 +33,21 @@ def make_triplets(
 ) -> list[Triplet]:
     """Make a triplet from each sentence that has a word with a synonym and a word with an antonym.
 
-    As in the paper, each view replaces "a word in x_ori with its synonym/antonym" (§4.6): one, which is drawn. With
-    ``replaced="many"`` the shares are those of the views of training, on MR 5.2 synonyms and 2.2 antonyms a sentence;
-    as most synonym views then change more words than the antonym view, Hits start far below 50 %. Words keep their
-    capitals and, unless ``agree`` is False, their inflection; the rest of the text stays as it is.
+    As in the paper, each view replaces "a word in x_ori with its synonym/antonym" (§4.6): one, drawn at random. With
+    ``replaced="many"`` the shares are those of the training views: on MR, 5.2 synonyms and 2.2 antonyms per sentence.
+    As most synonym views then change more words than the antonym view, Hits start far below 50 %. Words keep their
+    capitalization and, unless ``agree`` is False, their inflection; the rest of the text is unchanged.
 
-    Of MR's 10,662 sentences the defaults make 8,494 triplets, ``senses="all"`` 9,283, base forms and replacements of
-    several words besides 9,357, the preset ``paper`` 9,629; the paper has 9,626, without saying how they were selected.
+    From MR's 10,662 sentences, the defaults make 8,494 triplets; ``senses="all"`` makes 9,283; with base forms and
+    multi-word replacements as well, 9,357; the preset ``paper``, 9,629. The paper has 9,626, without saying how they
+    were selected.
 
     Args:
         sentences: Texts.
-        tagger: Tags parts of speech.
+        tagger: Part-of-speech tagger.
         wordnet: Source of synonyms and antonyms.
         config: How many words are replaced, and by what.
-        num: Triplets to draw at most; 0 for all.
+        num: Maximum number of triplets, drawn at random; 0 for all.
         seed: Seed of the draws.
 
     Raises:
@@ -55,11 +56,11 @@ def make_triplets(
     tagged = [tag_text(sentence, tagger) for sentence in sentences]
     counts: Counter[tuple[str, str]] = Counter()
     for sentence, found in zip(sentences, tagged, strict=True):
-        # In lower case: what occurs only with capitals would count as a name, and these sentences may have no others.
+        # In lower case: words that occur only capitalized would count as names, and may have no other occurrence here.
         counts.update((word.lower(), tag) for word, tag in _words(sentence, found))
     config = config or TripletConfig()
     asked = {name: value for name, value in asdict(config).items() if name not in ("preset", "replaced")}
-    options = ReplacementOptions(**asked, min_count=0, min_ratio=0.0)  # sentences are no corpus to count words in
+    options = ReplacementOptions(**asked, min_count=0, min_ratio=0.0)  # sentences are too few to count words in
     table = compile_replacements(((w, t, n) for (w, t), n in counts.items()), wordnet, options)
     random = np.random.default_rng(seed)
     triplets = [

@@ -2,12 +2,12 @@
 
 A triplet is a sentence, a view of it with a word replaced by a synonym, and one with a word replaced by an antonym. It
 is a hit if the sentence is strictly more similar to its synonym view, by the cosine of [CLS] vectors, of mean vectors,
-or by BERTScore. A view with more replaced words is less similar whatever they mean: chance is 50 % only where both
-views replace equally many, as the paper's do. What triplets replace is said beside their Hits (``form_of``).
+or by BERTScore. A view with more replaced words is less similar whatever they mean: chance is 50 % only if both
+views replace equally many, as the paper's do. The number of replaced words is reported next to Hits (``form_of``).
 
 The paper reports the best layer, chosen on the triplets it is measured on. Here a layer is also chosen on one part of
-the sentences and measured on the others, and there is the curve over layers. The paper's 9,626 triplets were not
-released, nor how they were selected.
+the sentences and evaluated on the others, and Hits are given for every layer. The paper's 9,626 triplets were not
+released, nor is it known how they were selected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BertScore:
 def bert_score(candidate: States, reference: States) -> BertScore:
     """Score candidates against references, the ``i``-th against the ``i``-th.
 
-    As in the released code without idf weights: special tokens have no weight, but other tokens may match them best.
+    As in the released code without idf weights, special tokens have no weight, but may be the best match of others.
     Unlike there, padding is never matched (its cosine of 0 would beat negative ones). Scores are not rescaled.
 
     Args:
@@ -78,7 +78,7 @@ Similarity = Literal["cls", "mean", "bertscore"]
 SIMILARITIES: tuple[Similarity, ...] = ("cls", "mean", "bertscore")
 
 TIE = 1e-10
-"""Similarities that differ by no more count as equal. Far below float32's precision, and rightly so: where all vectors
+"""Similarities that differ by no more count as equal. It is far below float32's precision on purpose: where all vectors
 nearly coincide, as [CLS] in the lower layers, margins of 1e-7 are real and rounding adds 1e-11 to them."""
 
 Replaced = tuple[tuple[str, str], ...]
@@ -99,7 +99,7 @@ class Triplet:
 
 
 def form_of(triplets: Sequence[Triplet]) -> str:
-    """Say how many words triplets replace: Hits of two forms are no comparison.
+    """Describe how many words triplets replace: Hits are only comparable if that is the same.
 
     Example:
         >>> form_of([Triplet("a big film", "a large film", "a small film", (("big", "large"),), (("big", "small"),))])
@@ -130,10 +130,10 @@ def write_triplets(path: Path, triplets: Sequence[Triplet]) -> None:
 
 
 def read_triplets(path: Path) -> list[Triplet]:
-    """Read the file of ``write_triplets``; the words may be missing, blank lines are skipped.
+    """Read a file of ``write_triplets``; the replaced words are optional, blank lines are skipped.
 
     Raises:
-        TaskError: naming file and line, for a line that is not a triplet; for a file without triplets.
+        TaskError: naming file and line, for a line that is not a triplet; or for a file without triplets.
     """
     triplets = []
     for number, line in read_lines(path):
@@ -168,8 +168,8 @@ class Margins:
 
     Attributes:
         by_similarity: ``[n, layers + 1]``, layer 0 being the embeddings.
-        sentences: Number of each triplet's sentence, int64 ``[n]``: the groups of the bootstrap.
-        counts: Triplets with ``same_views`` or ``unchanged_views`` (they are kept), and ``truncated`` texts.
+        sentences: Index of each triplet's sentence, int64 ``[n]``: the groups of the bootstrap.
+        counts: Number of triplets with ``same_views`` or ``unchanged_views`` (kept), and of ``truncated`` texts.
     """
 
     by_similarity: Mapping[Similarity, Floats]
@@ -179,14 +179,14 @@ class Margins:
 
 @dataclass(frozen=True)
 class Hits:
-    """Shares of triplets: ``paper_*`` of all, ``chosen`` of those whose sentences did not choose the layer."""
+    """Shares of triplets that are hits: ``paper*`` of all, ``chosen*`` of those not used to choose the layer."""
 
     curve: tuple[float, ...]
     """Hits at each layer from the embeddings on, of all triplets."""
     ties: tuple[float, ...]
-    """Share of triplets at each layer without a difference, which are not hits."""
+    """Share of ties at each layer, which are not hits."""
     paper_layer: int
-    """Layer with the most hits, from layer 1 on; the lowest of several."""
+    """Layer with the most hits, from layer 1 on; the lowest if tied."""
     chosen_layer: int
     """Layer with the most hits on the validation sentences, likewise."""
     chosen: Interval
@@ -194,7 +194,7 @@ class Hits:
     chosen_ties: float
     """Ties at ``chosen_layer`` on the other sentences."""
     num_validation: int
-    """Number of triplets that chose the layer."""
+    """Number of triplets used to choose the layer."""
 
     @property
     def paper(self) -> float:
@@ -203,12 +203,12 @@ class Hits:
 
 
 def margins(reader: TextReader, triplets: Sequence[Triplet], progress: Tell = untold) -> Margins:
-    """Read triplets with an encoder, at every layer.
+    """Compute the margins of triplets at every layer.
 
     Args:
         reader: The encoder.
         triplets: Triplets to read.
-        progress: Called with the number of triplets read, and of all.
+        progress: Called with the number of triplets read and the total.
 
     Raises:
         TaskError: for no triplets.
@@ -263,10 +263,10 @@ def hits(
     Args:
         measured: Margins of an encoder.
         similarity: One of ``SIMILARITIES``.
-        validation_fraction: Share of the sentences that choose the layer; the same sentences for every encoder.
+        validation_fraction: Share of the sentences used to choose the layer; the same for every encoder.
         confidence: Confidence level of the interval.
         resamples: Number of bootstrap samples.
-        seed: Seed of the choice of sentences and of the bootstrap.
+        seed: Seed for choosing sentences and for the bootstrap.
 
     Raises:
         ConfigError: for a fraction outside (0, 1), or fewer than two sentences.

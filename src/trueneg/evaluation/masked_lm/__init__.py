@@ -1,1 +1,1 @@
-"""Masked language models on held-out text: their loss and their false negatives."""
+"""Masked language models on held-out text: loss and false negatives."""

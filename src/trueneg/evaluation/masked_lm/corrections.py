@@ -1,4 +1,4 @@
-"""Mispredictions that a detector takes for false negatives: their record, and which of them to show."""
+"""Mispredictions that a detector calls false negatives: their record, and which of them to show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trueneg.files.records import read_record
 
 @dataclass(frozen=True)
 class Correction:
-    """A misprediction that a detector takes for a false negative."""
+    """A misprediction that a detector calls a false negative."""
 
     gold: str
     predicted: str
@@ -24,9 +24,9 @@ class Correction:
     after: str
     """Text to the right."""
     credit: float | None = None
-    """What the detector gives it, from 1/2 on; None in files of a former version, which do not say."""
+    """The detector's credit for it, at least 1/2; None in files of a former version."""
     part_of_speech: str = ""
-    """Of gold in its sentence: noun, verb, adjective, adverb or other; empty in files of a former version."""
+    """Gold's part of speech in context: noun, verb, adjective, adverb or other; empty in files of a former version."""
 
     @property
     def sentence(self) -> str:
@@ -35,7 +35,7 @@ class Correction:
 
 
 def most_convincing(corrections: Iterable[Correction], num: int) -> list[Correction]:
-    """Choose the most probable corrections, each pair of words and each sentence once."""
+    """Choose the most probable corrections, using each pair of words and each sentence once."""
     seen: set[frozenset[str] | str] = set()
     chosen: list[Correction] = []
     for correction in corrections:
@@ -59,13 +59,13 @@ class FalseNegativeRecord:
     num_rows: int = 0
     checkpoint: str = ""
     step: int | None = None
-    """Of the checkpoint, where those of a whole run were evaluated."""
+    """Step of the checkpoint, if all of a run's were evaluated."""
 
 
 @dataclass(frozen=True)
 class _File(FalseNegativeRecord):
     records: list[FalseNegativeRecord] = field(default_factory=list)
-    """One per text and detector; the fields on top are those of the first."""
+    """One per text and detector; the top-level fields are those of the first."""
 
 
 def load_false_negatives(path: Path) -> list[FalseNegativeRecord]:
@@ -80,7 +80,7 @@ def load_false_negatives(path: Path) -> list[FalseNegativeRecord]:
 
 
 def judgement(detector: str) -> str:
-    """Say how often people are known to agree with a detector.
+    """Describe how often people are known to agree with a detector.
 
     The figure is from SWORDS' development split, 22,978 substitutes of 370 words: see docs/detectors.md.
     """

@@ -1,4 +1,4 @@
-"""False negatives that a masked language model is punished for: how many, and which (Zhang et al. 2023, Table 2)."""
+"""False negatives that a masked language model is penalized for: how many, and which (Zhang et al. 2023, Table 2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trueneg.training.metrics import Meter
 
 SHARES = ("of_masked", "of_mispredicted", "of_rows")
 """False negatives as a share of masked positions, as a share of mispredictions ("Pred." in Table 2), and rows with one
-as a share of all rows ("Iter.")."""
+or more as a share of all rows ("Iter.")."""
 
 RESAMPLES = 1000
 
@@ -45,9 +45,9 @@ class FalseNegatives:
     """Masked, mispredicted and corrected positions of each row, ``[rows, 3]``."""
 
     def shares(self, resamples: int = RESAMPLES) -> dict[str, Interval | None]:
-        """Compute the ``SHARES`` with 95 % intervals, resampling whole rows; None for a share of nothing.
+        """Compute the ``SHARES`` with 95 % intervals, resampling whole rows; None if the denominator is zero.
 
-        Where nothing was corrected, a bootstrap says nothing: the upper end is 3 / n (the rule of three).
+        If nothing was corrected, a bootstrap is uninformative: the upper end is 3 / n (the rule of three).
         """
         masked, mispredicted, corrected = self.counts.T
         of_what = {
@@ -71,7 +71,7 @@ def find_false_negatives(
 
     Args:
         model: A ``MaskedLanguageModel``; of an ELECTRA pair, the generator.
-        objective: Masks and predicts; has no correction of its own.
+        objective: Masks and predicts, without correction of its own.
         detectors: Name to detector.
         batches: Rows to mask.
         tokenizer: Decodes the text around a correction.
@@ -111,18 +111,18 @@ def _share(part: NDArray[Any], whole: NDArray[np.int64], resamples: int) -> Inte
         return None
     if not part.any():
         return Interval(0.0, 0.0, min(1.0, 3 / int(whole.sum())), len(whole))
-    # A sample may have nothing to divide by; a share of nothing then counts as none.
+    # The denominator of a sample may be zero; the share is then 0.
     return Bootstrap(range(len(whole)), resamples).of(lambda weights: weights @ part / np.maximum(weights @ whole, 1))
 
 
 _PARTS = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb"}
 _SENTENCE_END = re.compile(r"[.!?]\s")
 _LONGEST_SIDE = 200
-"""Characters on either side of a word that its tagger reads, at most its own sentence."""
+"""Maximum number of characters that the tagger reads on either side of a word, within its sentence."""
 
 
 def part_of_speech(before: str, word: str, after: str, tagger: Tagger) -> str:
-    """Say what part of speech a word has in its sentence: noun, verb, adjective, adverb or other.
+    """Determine the part of speech of a word in its sentence: noun, verb, adjective, adverb or other.
 
     Example:
         >>> part_of_speech("It was dark. The", "main", "reason was that", make_tagger("pattern"))

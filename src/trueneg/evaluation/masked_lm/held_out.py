@@ -1,4 +1,4 @@
-"""A masked language model on held-out text: its loss, its mispredictions, and how many of them are false negatives."""
+"""Evaluate a masked language model on held-out text: loss, mispredictions, and how many of them are false negatives."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SEQUENCES = ("documents", "packed", "lines")
 
 @dataclass(frozen=True)
 class HeldOutResult:
-    """One checkpoint on one held-out text, with one detector."""
+    """Results of one checkpoint on one held-out text, with one detector."""
 
     checkpoint: str
     corpus: str
@@ -56,7 +56,7 @@ class HeldOutResult:
     num_rows: int
     readings: dict[str, float]
     corrections: list[Correction]
-    """All of them, the most probable first."""
+    """All corrections, the most probable first."""
     config: dict[str, Any]
     detector: str
     text: str
@@ -64,7 +64,7 @@ class HeldOutResult:
     sequences: str
     """One of ``SEQUENCES``."""
     step: int | None
-    """Training step of the checkpoint; None unless all that a run kept is evaluated."""
+    """Training step of the checkpoint; None unless all that a run kept are evaluated."""
     fraction: float | None
     """``step`` as a share of the run's steps."""
     counts: dict[str, int]
@@ -73,11 +73,11 @@ class HeldOutResult:
     """``SHARES`` of :mod:`~trueneg.evaluation.masked_lm.false_negatives`, each with its interval."""
 
     def most_convincing(self, num: int) -> list[Correction]:
-        """Choose the most probable corrections, each pair of words and each sentence once."""
+        """Choose the most probable corrections, using each pair of words and each sentence once."""
         return most_convincing(self.corrections, num)
 
     def summary(self) -> dict[str, Any]:
-        """Give the result as plain data."""
+        """Return the result as plain data."""
         return {"task": "false-negatives", "version": __version__, **dataclasses.asdict(self)}
 
     def save(self, path: Path) -> None:
@@ -91,12 +91,12 @@ class HeldOutTable:
 
     records: Sequence[HeldOutResult]
     arguments: Sequence[str] = ()
-    """Of ``trueneg evaluate masked-lm``, after the checkpoints."""
+    """Arguments of ``trueneg evaluate masked-lm`` after the checkpoints."""
 
     def summary(self) -> dict[str, Any]:
-        """Give plain data: all ``records``, and on top the fields of the first, for evaluations of just one.
+        """Return plain data: all ``records``, and at the top level the fields of the first, for single evaluations.
 
-        Only the top level has the whole configuration; a record has the settings in which its own ``differs``.
+        Only the top level has the whole configuration; a record's ``differs`` has the settings that differ.
         """
         first = self.records[0].summary()
         common = flatten(first["config"])
@@ -162,7 +162,7 @@ def evaluate_held_out(
         pack: Whether rows hold several documents; by default as in the run, else not.
         settings: Further options, such as ``objective.masking.rate=0.3``.
         verify: Compare the corpus's files with their checksums: see ``Corpus.open``.
-        progress: Called with the number of rows read, and of all.
+        progress: Called with the number of rows read and the total.
 
     Raises:
         TruenegError: if the checkpoint, the corpus, the detector or the lexicon cannot be used.
@@ -201,7 +201,7 @@ def evaluate_table(
     """Evaluate checkpoints on masked held-out rows with several detectors (Zhang et al. 2023, Table 2).
 
     Masks depend only on the rows and on the run's masking rates, so that checkpoints of a run can be compared; the
-    prediction is the argmax. A checkpoint reads a text once, whatever the number of detectors.
+    prediction is the argmax. Each checkpoint reads a text once, whatever the number of detectors.
 
     Args:
         checkpoints: Run folders (of an ELECTRA run, the generator is used), Hugging Face folders or hub names.
@@ -216,7 +216,7 @@ def evaluate_table(
         settings: Further options, such as ``objective.masking.rate=0.3``.
         verify: Compare the corpora's files with their checksums: see ``Corpus.open``.
         say: Called with a line of progress.
-        progress: Called with the number of rows of a text read, and of all.
+        progress: Called with the number of rows of a text read and the total.
 
     Returns:
         Results, ordered by checkpoint, text, sequences, detector and step.
@@ -267,7 +267,7 @@ class _Trial:
 
     @property
     def options(self) -> list[str]:
-        """Settings of a configuration for it."""
+        """Configuration settings for it."""
         return [f"corpus.path={self.text}", f"corpus.pack={self.sequences == 'packed'}"]
 
 
@@ -385,7 +385,7 @@ def _check_arguments(
 
 
 def _check_settings(configs: Collection[PretrainConfig], settings: Sequence[str]) -> None:
-    """Refuse a setting that has an effect with none of the detectors."""
+    """Refuse a setting that has no effect with any of the detectors."""
     for setting in settings:
         refused = []
         for config in configs:
@@ -401,15 +401,15 @@ def _check_settings(configs: Collection[PretrainConfig], settings: Sequence[str]
 def _config(
     checkpoint: str, run: PretrainConfig | None, detector: str, wordnet: str, settings: Sequence[str]
 ) -> PretrainConfig:
-    """Take rows, masks and forms of synonyms from the run.
+    """Configure rows, masks and forms of synonyms as in the run.
 
-    A generator that saw no random tokens takes them for gold.
+    A generator trained without random tokens would mistake them for gold.
     """
     base = with_objective(PretrainConfig(), "mlm")
     if run is not None:
         forms = replace(base.objective.correction, forms=run.objective.correction.forms)
         objective = replace(base.objective, masking=run.objective.masking, correction=forms)
-        corpus = replace(run.corpus, mixture="", temperature=1.0)  # what is read is named here
+        corpus = replace(run.corpus, mixture="", temperature=1.0)  # the text to read is given here
         base = replace(base, corpus=corpus, objective=objective)
     chosen = (
         f"objective.correction.detector={detector}",
@@ -427,7 +427,7 @@ def _trials(
     built: dict[tuple[str, ...], Path],
     folder: Path,
 ) -> list[_Trial]:
-    """List what a checkpoint reads; ``built`` holds the texts tokenized for former checkpoints."""
+    """List what a checkpoint reads; ``built`` holds the texts tokenized for previous checkpoints."""
     trials = [_Trial(path, corpus, kind) for path, corpus in corpora.items() for kind in sequences]
     if texts:
         tokenizer = load_tokenizer(resolve_checkpoint(checkpoint))

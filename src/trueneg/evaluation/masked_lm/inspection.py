@@ -51,7 +51,7 @@ class Predicted:
     """For several word pieces, the product over their masks."""
     is_gold: bool
     is_correctable: bool
-    """Whether training would pass it to a detector: a whole word for a whole word, of one casing, and no stop word."""
+    """Whether training would pass it to a detector: a whole word for a whole word, with equal casing, no stop word."""
     verdicts: tuple[Verdict, ...]
     """One per detector; empty for gold."""
 
@@ -87,7 +87,7 @@ class Inspection:
     words: tuple[InspectedWord, ...]
 
     def summary(self) -> dict[str, Any]:
-        """Give the inspection as plain data."""
+        """Return the inspection as plain data."""
         return {"version": __version__, **dataclasses.asdict(self)}
 
 
@@ -189,7 +189,7 @@ def inspect_text(
 
 
 Span = tuple[int, int]
-"""The first token of a word in the framed text, and the one after its last."""
+"""The first token of a word in the text with special tokens, and the one after its last."""
 
 Ids = tuple[int, ...]
 
@@ -206,7 +206,7 @@ class _Guess:
 
 @dataclass(frozen=True)
 class _MaskableText:
-    """A text as a model reads it: framed tokens, and the spans of its words."""
+    """A text as a model reads it: tokens with special ones, and the spans of its words."""
 
     text: str
     tokenizer: PreTrainedTokenizerFast
@@ -229,7 +229,7 @@ class _MaskableText:
         words: list[Span] = []
         numbers = encoding.word_ids()
         for at, token in enumerate(ids, start=1):
-            # Without a pre-tokenizer, as in some SentencePiece models, the library takes the whole text for one word.
+            # Without a pre-tokenizer, as in some SentencePiece models, the library treats the whole text as one word.
             begins = at == 1 or numbers[at - 1] != numbers[at - 2] or _begins(tokenizer, token)
             first = at if begins else words.pop()[0]
             words.append((first, at + 1))
@@ -242,13 +242,13 @@ class _MaskableText:
         return reading
 
     def characters(self, span: Span) -> Span:
-        """Give the characters of a word, without the spaces that some tokenizers count to it."""
+        """Return the character span of a word, without the spaces that some tokenizers include."""
         start, end = self.offsets[span[0]][0], self.offsets[span[1] - 1][1]
         covered = self.text[start:end]
         return start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
 
     def covered(self, span: Span) -> str:
-        """Give the text of a word."""
+        """Return the text of a word."""
         start, end = self.characters(span)
         return self.text[start:end]
 
@@ -270,21 +270,21 @@ class _MaskableText:
         return spans
 
     def gold(self, span: Span) -> Ids:
-        """Give the tokens of a word."""
+        """Return the tokens of a word."""
         return tuple(self.ids[slice(*span)])
 
     def pieces(self, ids: Ids) -> tuple[str, ...]:
-        """Give tokens as the vocabulary has them."""
+        """Return tokens as they are in the vocabulary."""
         return tuple(str(token) for token in self.tokenizer.convert_ids_to_tokens(list(ids)))
 
     def shown(self, ids: Ids) -> str:
-        """Spell tokens that make no word."""
+        """Spell tokens that may not form a word."""
         surface = self.surfaces[ids[0]]
         is_plain = len(ids) == 1 and surface.starts_word and surface.word
         return surface.word if is_plain else " ".join(self.pieces(ids))
 
     def word(self, ids: Ids, span: Span) -> str | None:
-        """Decode predicted tokens to the word that detectors score, cased as the text; None if they make no word."""
+        """Decode predicted tokens to the word that detectors score, cased as the text; None if they form no word."""
         parts = [self.surfaces[token] for token in ids]
         if not parts[0].starts_word or not all(re.search(r"\w", part.word) for part in parts):
             return None
@@ -301,7 +301,7 @@ class _MaskableText:
         return not self.why_never_corrected(gold) and self.kinds[gold[0]] == self.kinds[predicted[0]]
 
     def why_never_corrected(self, gold: Ids) -> str:
-        """Say why training passes this word to no detector; empty where it does."""
+        """Return why training passes this word to no detector; empty if it does."""
         if self.tokenizer.unk_token_id in gold:
             return "not in the vocabulary"
         if len(gold) > 1:
@@ -316,7 +316,7 @@ def _begins(tokenizer: PreTrainedTokenizerFast, token: int) -> bool:
 
 
 def _forms(detectors: Sequence[str]) -> list[Forms]:
-    """The tables of synonyms that detectors name, else the default one."""
+    """Return the tables of synonyms that detectors name, else the default one."""
     named = [leaf.options.get("forms") for text in detectors for leaf in leaves(parse(text)) if leaf.name == "lexical"]
     return [forms for name in named for forms in FORMS if forms == name] or [FORMS[0]]
 
@@ -340,7 +340,7 @@ def _batches(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
 def _predict(
     model: MaskedLanguageModel, read: _MaskableText, spans: Sequence[Span], top: int, device: torch.device
 ) -> Iterator[_Guess]:
-    """Mask each span in a row of its own."""
+    """Predict each span, masked in a row of its own."""
     mask = special_ids(read.tokenizer)["mask"]
     ids = torch.tensor(read.ids, device=device).expand(len(spans), -1)
     shown = ids.clone()

@@ -1,4 +1,4 @@
-"""What a run kept over its training: checkpoints and models, to be evaluated one after another."""
+"""Checkpoints and models that a run kept during training, to be evaluated one after another."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.folder import CHECKPOINTS, CONFIG, METRICS, kept_models
 from trueneg.training.saved_model import saved_model
 
-SEQUENCES = ("documents", "packed", "lines")
-"""Contents of a row: a document or a part of one; as many documents as fit; one line of a text."""
-
 
 @dataclass(frozen=True)
 class CheckpointRef:
-    """A checkpoint of a run, or a model of it that ``train.keep_at`` kept."""
+    """A checkpoint of a run, or a model that ``train.keep_at`` kept."""
 
     run: Path
     path: Path
@@ -38,7 +35,7 @@ class CheckpointRef:
 
 
 def run_config(checkpoint: str) -> PretrainConfig | None:
-    """Load the configuration of a run's folder; None if it is not one."""
+    """Load the configuration of a run's folder; None if the folder holds no run."""
     folder = Path(checkpoint)
     is_run = (folder / METRICS).is_file()
     return load_config(PretrainConfig, folder / CONFIG) if is_run else None

@@ -1,10 +1,10 @@
-"""What a masked model writes in a word's place, against what people accept there: SWORDS' generation task.
+"""A masked LM's predictions in a word's place, against the words that people accept there: SWORDS' generation task.
 
-Lee et al. (2021) score a ranked list of words for each target. Forms of one lemma are one word, the target's own lemma
-is passed over. *Acceptable* is what more than half of the annotators accept, *conceivable* what one in ten does.
-*Strict* takes the list as it is; *lenient* first drops words that nobody judged. Precision and recall are of
-sums over targets: right ones among the best ten, over those given and over those that ten could hold. GAP ranks what
-people judged by the model's probability; what no token writes comes last.
+Lee et al. (2021) score a ranked list of words for each target. Forms of one lemma count as one word, and the target's
+own lemma is skipped. *Acceptable* words are accepted by more than half of the annotators, *conceivable* ones by one in
+ten. *Strict* uses the list as it is; *lenient* first drops words that nobody judged. Precision and recall use sums
+over targets: right words among the best ten, divided by the words given, or by all right words (up to ten).
+GAP ranks the judged words by the model's probability; words that no single token writes come last.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from trueneg.training.log import read_metrics
 TASK = "substitution"
 
 WAYS = ("masked", "visible")
-"""The sentence with a mask in the target's place; or the sentence as it is, and then that one (Qiang et al. 2020)."""
+"""The sentence with a mask in the target's place; or the sentence as it is, followed by that (Qiang et al. 2020)."""
 
 CUTOFF = 10
-"""Words that count: F10."""
+"""Number of words that count: F10."""
 
 _WINDOW = 512
 
@@ -60,12 +60,12 @@ Written = Sequence[tuple[str, float]]
 """Words and their log probabilities, the most probable first."""
 
 Ranked = Mapping[str, float]
-"""Lemmas that people judged to the log probability of their most probable form; what no token writes is left out."""
+"""Judged lemmas to the log probability of their most probable form; those that no token writes are left out."""
 
 
 @dataclass(frozen=True)
 class Substitutes:
-    """One checkpoint on one benchmark, read one way."""
+    """Results of one checkpoint on one benchmark, with one of ``WAYS``."""
 
     result: Result
     predictions: list[dict[str, Any]]
@@ -73,30 +73,30 @@ class Substitutes:
     intervals: Mapping[str, Interval]
     """Metric to its figure and 95 % interval over targets."""
     ceilings: Mapping[str, float]
-    """Level to the F10 of a perfect model that writes one token of this vocabulary."""
+    """Level to the F10 of a perfect model that predicts single tokens of this vocabulary."""
 
     def save(self, folder: Path) -> Path:
         """Write the result where ``compare`` and ``report`` look for it: ``substitution/seed-<seed>/<split>.json``."""
         return save_result(self.result, self.predictions, folder / TASK / f"seed-{self.result.seed}")
 
     def summary(self) -> dict[str, Any]:
-        """Give the figures as plain data."""
+        """Return the metrics as plain data."""
         intervals = {name: [one.low, one.high] for name, one in self.intervals.items()}
         return asdict(self.result) | {"intervals": intervals, "ceilings": dict(self.ceilings)}
 
 
 class SubstituteWriter:
-    """A masked model that fills a word's place with the whole words of its vocabulary.
+    """A masked LM that predicts whole words of its vocabulary in a word's place.
 
     Args:
         checkpoint: A run folder (of an ELECTRA run, the generator is used), a Hugging Face folder or a hub name.
         way: One of ``WAYS``. Both sentences are one segment, as rows are in training.
-        window: Most tokens of an input; longer contexts are cut around the target. 0 for what the model holds, or 512.
+        window: Maximum input length in tokens; longer contexts are cut around the target. 0 for the model's, up to 512.
         device: Device to compute on; by default a GPU if there is one.
 
     Raises:
-        ConfigError: for an unknown way, a window that is wider than the model's or has no room for a sentence.
-        ModelError: for a checkpoint without a masked-LM head, without a fast tokenizer, or with one of no words.
+        ConfigError: for an unknown way, or a window that is wider than the model's or has no room for a sentence.
+        ModelError: for a checkpoint without a masked-LM head, a fast tokenizer, or whole words in its vocabulary.
     """
 
     def __init__(self, checkpoint: str, way: str = "masked", window: int = 0, device: str = "") -> None:
@@ -125,12 +125,12 @@ class SubstituteWriter:
 
     @cached_property
     def words(self) -> list[str]:
-        """The word that each token is by itself; empty for a token that is none, or only a part."""
+        """The word that each token is by itself; empty for a token that is no word, or only part of one."""
         return [entry.word if entry.starts_word and entry.word.isalnum() else "" for entry in surfaces(self.tokenizer)]
 
     @cached_property
     def _is_word(self) -> dict[bool, torch.Tensor]:
-        """Tokens that can stand after a space, and those that can stand where there is none: bool ``[vocab]``."""
+        """Tokens that can follow a space (True), and those that can follow anything else (False): bool ``[vocab]``."""
         prefixes = np.array([entry.prefix for entry in surfaces(self.tokenizer)])
         is_word = np.array([bool(word) for word in self.words])
         has_start = bool((is_word & (prefixes == "start")).any())
@@ -144,17 +144,17 @@ class SubstituteWriter:
         asked: Sequence[Mapping[str, Sequence[int]]] = (),
         progress: Tell = untold,
     ) -> tuple[list[Written], list[Ranked]]:
-        """Write the ``num`` most probable words in each span's place, and rank what is asked for.
+        """Predict the ``num`` most probable words in each span's place, and rank the lemmas asked for.
 
         Args:
-            spans: Texts, each with the place of a word.
-            num: Words to write.
-            asked: For each span, lemmas and the tokens that are forms of them; for none by default.
-            progress: Called with the number of spans read, and of all.
+            spans: Texts, each with the position of a word.
+            num: Words to predict.
+            asked: For each span, the lemmas to rank and the tokens that are forms of them; none by default.
+            progress: Called with the number of spans read and the total.
 
         Returns:
-            What is written in each span's place, and the lemmas asked for with their log probabilities; both empty for
-            a span that the window cannot hold.
+            The words predicted for each span, and the lemmas asked for with their log probabilities; both empty for a
+            span that does not fit into the window.
         """
         written, ranked = list[Written]([()] * len(spans)), list[Ranked]([{}] * len(spans))
         for numbers, scores in self._log_probabilities(spans, progress):
@@ -168,7 +168,7 @@ class SubstituteWriter:
 
     @torch.no_grad()
     def _log_probabilities(self, spans: Sequence[Span], progress: Tell) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Give numbers of spans and the log probabilities in their places: ``[spans, words]``, -inf for no word."""
+        """Yield indices of spans and the log probabilities in their places: ``[spans, words]``, -inf if not a word."""
         rows = [self._row(span) for span in spans]
         lengths = np.array([len(ids) for ids, _ in rows])
         readable = np.array([at >= 0 for _, at in rows], np.bool_)
@@ -189,7 +189,7 @@ class SubstituteWriter:
         return logits.log_softmax(-1).masked_fill(~allowed.to(self.device), -torch.inf).cpu()
 
     def _row(self, span: Span) -> tuple[list[int], int]:
-        """Ids of an input, and where its mask is; -1 where the window does not hold it."""
+        """Return an input's token ids and the position of its mask; -1 if the window does not contain it."""
         roles, (text, start, end) = special_ids(self.tokenizer), span
         mask = str(self.tokenizer.convert_ids_to_tokens(int(roles["mask"] or 0)))
         masked: Span = (text[:start] + mask + text[end:], start, start + len(mask))
@@ -214,7 +214,7 @@ class SubstituteWriter:
 
 @dataclass(frozen=True)
 class Judged:
-    """A benchmark as written words are held to it.
+    """A benchmark that predicted words are scored against.
 
     Args:
         benchmark: Substitutions with human judgements.
@@ -226,18 +226,18 @@ class Judged:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """The substitutes merged by lemma, phrases among them."""
+        """The substitutes merged by lemma, including phrases."""
         return merge_candidates(self.benchmark.items, self.lemmatize, phrases="keep")
 
     @cached_property
     def targets(self) -> dict[str, Item]:
-        """An item of each target that has candidates."""
+        """One item of each target that has candidates."""
         first = {item.target_id: item for item in reversed(self.benchmark.items)}
         return {target: first[target] for target in self.candidates.by_target()}
 
     @cached_property
     def shares(self) -> dict[str, dict[str, float]]:
-        """Target to lemma to the share of annotators that accept it; above 1 where it is how many proposed it."""
+        """Target to lemma to the share of annotators that accept it, or the number of annotators that proposed it."""
         candidates = self.candidates
         return {
             target: {candidates.lemmas[at]: float(candidates.gains[at]) for at in numbers.tolist()}
@@ -246,11 +246,11 @@ class Judged:
 
     @property
     def spans(self) -> list[Span]:
-        """The text and place of each target."""
+        """The text and position of each target."""
         return [(place.text, place.start, place.end) for place in (item.substitution for item in self.targets.values())]
 
     def forms(self, vocabulary: Sequence[str]) -> dict[PartOfSpeech | None, dict[str, list[int]]]:
-        """Part of speech to the lemmas that a vocabulary writes, and the tokens that are forms of each."""
+        """Map parts of speech to the lemmas that a vocabulary can write, with the tokens that are forms of each."""
         found: dict[PartOfSpeech | None, dict[str, list[int]]] = {}
         for pos in {item.substitution.pos for item in self.targets.values()}:
             found[pos] = {}
@@ -260,7 +260,7 @@ class Judged:
         return found
 
     def asked(self, vocabulary: Sequence[str]) -> list[dict[str, list[int]]]:
-        """For each target, the lemmas that people judged, and the tokens that are forms of them."""
+        """Return for each target the judged lemmas, and the tokens that are forms of them."""
         forms = self.forms(vocabulary)
         return [
             {lemma: tokens for lemma in self.shares[target] if (tokens := forms[item.substitution.pos].get(lemma))}
@@ -270,12 +270,12 @@ class Judged:
     def predictions(
         self, written: Sequence[Written], ranked: Sequence[Ranked], vocabulary: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Score what was written for each of ``targets``: one prediction a target, with the columns of the metrics.
+        """Score the words predicted for ``targets``: one prediction per target, with the columns of the metrics.
 
         Args:
             written: Words, the best first, ``[targets]``.
             ranked: Lemmas with their scores, ``[targets]``.
-            vocabulary: Words that could have been written.
+            vocabulary: Words that could have been predicted.
         """
         in_reach, found = self.forms(vocabulary), []
         for (target, item), words, scores in zip(self.targets.items(), written, ranked, strict=True):
@@ -305,7 +305,7 @@ class Judged:
 
 
 def ceilings(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-    """F10 of a model that writes all of the right words in its reach, and nothing else."""
+    """Compute the F10 of predicting all right words of the vocabulary, and nothing else."""
     found = {}
     for level in SUBSTITUTION_LEVELS:
         right, possible = columns[f"num_{level}_in_reach"].sum(), columns[f"num_{level}"].sum()
@@ -327,20 +327,20 @@ def evaluate_substitution(
     seed: int = 0,
     progress: Tell = untold,
 ) -> list[Substitutes]:
-    """Let masked models fill the places of a benchmark's targets, and score their words (Lee et al. 2021).
+    """Predict substitutes for a benchmark's targets with masked LMs, and score them (Lee et al. 2021).
 
     Args:
         checkpoints: Run folders (of ELECTRA runs, the generators are used), Hugging Face folders or hub names.
         data: A file in SWORDS' JSON, or a folder of them.
         ways: Some of ``WAYS``.
-        num_words: Words that are written, before forms are merged and unknown ones dropped.
-        window: Most tokens of an input; 0 for what the model holds, or 512.
+        num_words: Words to predict, before forms are merged and unjudged words dropped.
+        window: Maximum input length in tokens; 0 for the model's, up to 512.
         limit: Targets to use, drawn at random; 0 for all.
         wordnet: WordNet's folder, whose base forms are the lemmas; empty to search the usual places.
         device: Device to compute on; by default a GPU if there is one.
-        resamples: Of the bootstrap over targets.
-        seed: Of ``limit`` and the bootstrap.
-        progress: Told how many targets are read, of how many.
+        resamples: Bootstrap samples over targets.
+        seed: Seed of ``limit`` and the bootstrap.
+        progress: Called with the number of targets read and the total.
 
     Returns:
         Results, by checkpoint and then by way.
@@ -386,12 +386,12 @@ def evaluate_substitution(
 
 
 def _step(run: Path) -> int:
-    """Steps that a run's model has behind it, as its records say."""
+    """Read how many steps a run's model was trained for from its metrics file."""
     return max((int(record["step"]) for record in read_metrics(run / METRICS_FILE)), default=0)
 
 
 def _reach(judged: Judged, vocabulary: Sequence[str]) -> dict[str, int]:
-    """Count acceptable substitutes: all of them, the phrases, and those that no single token is a form of."""
+    """Count acceptable substitutes: all, phrases, and those of which no single token is a form."""
     lemmas = judged.forms(vocabulary)
     right = [
         (lemma, judged.targets[target].substitution.pos)
@@ -418,7 +418,7 @@ def _intervals(columns: Mapping[str, NDArray[Any]], resamples: int, seed: int) -
 
 
 def folders_of(checkpoints: Sequence[str], out: Path | None) -> dict[str, Path | None]:
-    """Name the folder of each checkpoint's results: ``out``, below it if there are several; else a run's own."""
+    """Return the folder of each checkpoint's results: ``out``, or below it if there are several; else the run's own."""
     if out is None:
         return {one: Path(one) if run_config(one) else None for one in checkpoints}
     names = [name.replace("/", "-") for name in tell_apart(checkpoints)]

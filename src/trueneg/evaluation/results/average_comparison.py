@@ -1,4 +1,4 @@
-"""Averages over tasks, compared: GLUE's by the paper's rule, and that of all tasks."""
+"""Comparison of averages over tasks: GLUE's by the paper's rule, and that of all tasks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class AverageCompared:
     baseline: str
     contender: str
     tasks: list[str]
-    """Those it is over: task, split and metric."""
+    """What is averaged: task, split and metric."""
     missing: list[str]
-    """GLUE's tasks that one of the two lacks: the average is without them."""
+    """GLUE's tasks that one of the two lacks: the average excludes them."""
     left: float
     """The baseline's mean over tasks of means over seeds."""
     right: float
@@ -35,7 +35,7 @@ class AverageCompared:
     right_medians: float
     """The contender's."""
     difference: MeanDifference
-    """Of the means."""
+    """Difference of the means."""
     p_adjusted: float
     """By Holm's method over the contenders."""
     error_reduction: Interval | None
@@ -43,9 +43,9 @@ class AverageCompared:
 
 
 _TEST_FIRST = ("test", "dev_matched", "dev")
-"""Of a task's splits, the first of these is averaged over; else the first there is."""
+"""The first of these splits that a task has enters the average; else the task's first split."""
 NOT_AVERAGED = ("contrast-", "attack-")
-"""How the names of splits begin that are not averaged over."""
+"""Prefixes of splits that are not averaged over."""
 
 
 def averages_of(
@@ -55,17 +55,17 @@ def averages_of(
     confidence: float,
     without: Sequence[str],
 ) -> list[AverageCompared]:
-    """Average over GLUE's tasks and, where there are others, over all; one split of each: tasks are independent.
+    """Average over GLUE's tasks and, if there are others, over all; one split per task, as tasks are independent.
 
     Args:
         baseline: Its name.
         contender: Its name.
         measured: What was compared.
-        confidence: The intervals'.
-        without: Why tasks of both could not be compared.
+        confidence: Confidence level.
+        without: Why tasks that both have could not be compared.
 
     Raises:
-        TaskError: if there are not two tasks to average over.
+        TaskError: if there are fewer than two tasks to average over.
     """
     glue = [one for one in measured if GLUE_AVERAGE.get(one[0].task) == (one[0].split, one[0].metric)]
     by_task: dict[str, list[MeasuredPair]] = {}
@@ -128,7 +128,7 @@ def _average(
 
 
 def averages_adjusted(averages: Sequence[AverageCompared]) -> list[AverageCompared]:
-    """Allow for several contenders: each kind of average by itself."""
+    """Adjust p-values for the number of contenders, per kind of average."""
     adjusted: dict[int, float] = {}
     for name in {one.name for one in averages}:
         numbers = [number for number, one in enumerate(averages) if one.name == name]

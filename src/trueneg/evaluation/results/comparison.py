@@ -1,4 +1,4 @@
-"""Two or more models on the same examples: how much better, and whether that would be seen again."""
+"""Comparison of two or more models on the same examples: the differences, and their significance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trueneg.tasks.metrics import METRICS
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that two or more folders of results have in common."""
+    """Comparison of all that two or more folders of results have in common."""
 
     baseline: str
     contenders: list[str]
@@ -38,26 +38,27 @@ def compare(
     average: bool = False,
     names: Sequence[str] = (),
 ) -> Comparison:
-    """Compare folders of results with the first of them, task by task and split by split.
+    """Compare folders of results with the first one, task by task and split by split.
 
-    Seeds that both sides have are paired; with fewer than two in common all are taken, unpaired. Figures are computed
-    from the predictions, and anew in each bootstrap sample of the examples (of whole groups, where there are groups).
+    Seeds that both sides have are paired, also if each side has one and the same; otherwise, with fewer than two in
+    common, all are used, unpaired. Metrics are computed from the predictions, and recomputed on each bootstrap sample
+    of the examples (or of whole groups).
 
     Args:
-        left: The baseline's results.
-        right: One or more others.
+        left: The baseline's folder.
+        right: One or more other folders.
         metric: ``primary``, ``all``, or a metric's name.
-        confidence: The intervals'.
+        confidence: Confidence level.
         resamples: Number of bootstrap samples.
-        seed: The bootstrap's.
-        average: Compare averages over tasks, too: GLUE's (``summary.GLUE_AVERAGE``) and, where there are other tasks,
-            that of all primary metrics, one split a task.
-        names: What the folders are called; by default, by as much of their paths as tells them apart.
+        seed: Seed of the bootstrap.
+        average: Also compare averages over tasks: GLUE's (``summary.GLUE_AVERAGE``) and, if there are other tasks,
+            that of all primary metrics, one split per task.
+        names: Names of the folders; by default, as much of their paths as distinguishes them.
 
     Raises:
-        ConfigError: for no contender, or options that nothing can have.
-        TaskError: if a folder has no results, predictions are of other examples, nothing is comparable, or there are
-            fewer than two tasks to average over.
+        ConfigError: for no contender, or invalid options.
+        TaskError: if a folder has no results, predictions are of different examples, nothing is comparable, or fewer
+            than two tasks can be averaged over.
     """
     if not right:
         raise ConfigError("nothing to compare with: name a baseline's folder and at least one other")

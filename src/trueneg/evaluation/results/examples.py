@@ -1,4 +1,4 @@
-"""The examples on which two models differ: who is right how often, and what the text is."""
+"""The examples on which two models differ: how often each model is right, and the text."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ class DifferingExample:
     """The model that does better."""
     worse: str
     margin: float
-    """How much better, on average over seeds: of labels, the share of its seeds that are right minus the other's."""
+    """Mean difference in score over seeds: for labels, the share of its seeds that are right minus the other's."""
     gold: str
-    """The label; empty where there is none in the predictions (answers to questions)."""
+    """The gold label or answers; empty if the predictions have none."""
     baseline: dict[str, int]
-    """What the first model predicts, to the number of its seeds that do."""
+    """The first model's predictions, each with the number of seeds that make it."""
     contender: dict[str, int]
-    """What the other one predicts."""
+    """The other model's predictions, likewise."""
     text: str = ""
-    """Empty where the data cannot be read again."""
+    """Empty if the data cannot be read again."""
     second: str = ""
 
 
 def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[DifferingExample], list[str]]:
     """Find the examples that one of two models is right about more often than the other.
 
-    Sorted by how consistently: first those that all seeds of the one have right and all of the other wrong. Of a
-    contrast set originals and revisions count each by itself.
+    They are sorted by consistency: first those that all seeds of one model get right and all seeds of the other wrong.
+    In a contrast set, originals and revisions count separately.
 
     Args:
-        left: The baseline's results.
-        right: One or more others, each against the baseline.
+        left: The baseline's folder.
+        right: One or more other folders, each compared with it.
 
     Returns:
         The examples, and notes on texts that could not be read.
 
     Raises:
-        TaskError: if a folder has no results, or predictions are of other examples.
+        TaskError: if a folder has no results, or predictions are of different examples.
     """
     names = tell_apart([left, *right])
     ours = read_runs(left)
@@ -108,13 +108,13 @@ def _differing(task: str, split: str, names: tuple[str, str], sides: Sequence[Se
 
 
 def _items(predictions: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Predictions by key: of a contrast set's groups their originals and revisions."""
+    """Index predictions by key; a contrast set's groups are split into originals and revisions."""
     items = [item for one in predictions for item in one.get("items", [one])]
     return {str(item.get("key")): item for item in items}
 
 
 def _said(item: Mapping[str, Any], name: str, labels: Sequence[str]) -> str:
-    """Write a label in words, and a contrast set's group of a former version as counts."""
+    """Write a label by its name, and a contrast set's group in a former version's format as counts."""
     value = item.get(name)
     if name == "predicted" and value is None and "num_revised" in item:
         return f"{item['num_original_right']} original, {item['num_revised_right']} of {item['num_revised']} revisions"
@@ -129,7 +129,7 @@ def _with_text(example: DifferingExample, texts: Mapping[str, tuple[str, str]]) 
 
 
 def _texts(result: Result) -> tuple[dict[str, tuple[str, str]], str]:
-    """Read the examples of a result again, by key; or why that cannot be."""
+    """Read the texts of a result again, by key; or say why that is not possible."""
     if result.split.startswith("attack-"):
         return {}, "texts of attacks are in their own files"
     try:
@@ -148,7 +148,7 @@ def _texts(result: Result) -> tuple[dict[str, tuple[str, str]], str]:
 
 
 def _words(example: Any) -> tuple[str, str]:
-    """An example's texts, whatever its kind."""
+    """Return an example's texts, whatever its kind."""
     if hasattr(example, "question"):
         return example.question, example.context
     if hasattr(example, "words"):

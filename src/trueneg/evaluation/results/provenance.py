@@ -1,4 +1,4 @@
-"""What made a result: versions, and the source's revision."""
+"""Provenance of a result: versions, and the source's revision."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trueneg.version import __version__
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a run was made by: ``provenance.json`` in its folder."""
+    """Provenance of a run: ``provenance.json`` in its folder."""
 
     versions: dict[str, str] = field(default_factory=dict)
     command: str = ""
-    """The command line; empty where it was made from Python."""
+    """The command line; empty if it was made from Python."""
 
 
 def note_provenance(path: Path) -> None:
@@ -31,7 +31,7 @@ def note_provenance(path: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Collect the versions that figures depend on; ``revision`` is the source's git commit, if there is one."""
+    """Collect the versions that results depend on; ``revision`` is the source's git commit, if there is one."""
     found = {"python": platform.python_version(), "trueneg": __version__}
     for package in ("torch", "transformers", "tokenizers", "numpy", "lemminflect"):
         try:
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def _revision(folder: Path) -> str:
-    """Find the commit of a source tree, with ``+`` if it was changed since; empty outside a repository of its own."""
+    """Find the commit of a source tree, with ``+`` for uncommitted changes; empty outside its own repository."""
     try:
         describe = ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
         is_tracked = subprocess.run(
@@ -54,4 +54,4 @@ def _revision(folder: Path) -> str:
             return ""
         return subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
-        return ""  # there is no git
+        return ""  # git is not installed

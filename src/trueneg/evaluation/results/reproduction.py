@@ -1,4 +1,4 @@
-"""A table of a paper, reproduced: its figures next to ours, and what became of its claims."""
+"""A reproduced table of a paper: its figures next to ours, and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trueneg.tasks.metrics import METRICS
 from trueneg.version import __version__
 
 Verdict = Literal["replicated", "confirmed", "not resolved", "contradicted", "not comparable"]
-"""``confirmed`` is of a claim of our own, which no paper has."""
+"""``confirmed`` is for a claim of our own, which no paper makes."""
 TABLE = "table.json"
 ROWS = "rows"
-"""Folder beside it, with each row's results as ``trueneg compare`` reads them."""
+"""Folder next to it with each row's results, as ``trueneg compare`` reads them."""
 SCHEMA = 1
 REMEDY = "run the same trueneg reproduce again"
 
@@ -30,13 +30,13 @@ class Cell:
     row: str
     column: str
     paper: float | None
-    """As printed; None where the paper has none."""
+    """The figure as printed; None if the paper has none."""
     by_seed: dict[int, float] = field(default_factory=dict)
-    """Ours by seed; empty where nothing was measured."""
+    """Our figures by seed; empty if nothing was measured."""
 
     @property
     def mean(self) -> float | None:
-        """Our mean over seeds; None where nothing was measured."""
+        """Our mean over seeds; None if nothing was measured."""
         return statistics.fmean(self.by_seed.values()) if self.by_seed else None
 
 
@@ -48,19 +48,19 @@ class Claim:
     baseline: str
     column: str
     paper: float | None
-    """The paper's figure of the row minus the baseline's; None where it has no such row."""
+    """The row's figure minus the baseline's in the paper; None if the paper has no such row."""
     interval: Interval | None
-    """Ours, at 95 %; None where nothing was measured."""
+    """Our difference, at 95 %; None if nothing was measured."""
     p: float | None
     """Two-sided, by Holm's method over all claims of the table."""
     verdict: Verdict
     reason: str
-    """Why, in words."""
+    """Reason for the verdict."""
 
 
 @dataclass(frozen=True)
 class ReproducedTable:
-    """``table.json`` of a recipe's folder."""
+    """Contents of ``table.json`` in a recipe's folder."""
 
     recipe: str
     title: str
@@ -80,11 +80,11 @@ class ReproducedTable:
     """SHA-256 of the data that was read, by name."""
     versions: dict[str, str]
     arms: list[str] = field(default_factory=list)
-    """Further rows that were asked for."""
+    """Additional rows that were requested."""
     settings: list[str] = field(default_factory=list)
-    """``key=value`` that all its runs had; of a file its name, wherever it lay."""
+    """``key=value`` settings of all its runs; files by name, without their folder."""
     results: dict[str, list[str]] = field(default_factory=dict)
-    """Name of each job that left results of a task to their files below ``rows``, the predictions beside each."""
+    """Result files below ``rows`` by job name, for jobs with results of a task; predictions are next to them."""
     schema: int = SCHEMA
     version: str = __version__
 
@@ -96,16 +96,16 @@ class ReproducedTable:
 def judge(
     paper: float | None, interval: Interval | None, p: float | None, obstacle: str = "", *, is_ours: bool = False
 ) -> tuple[Verdict, str]:
-    """Say what became of a claim, and why.
+    """Return the verdict on a claim, and the reason.
 
-    A claim is its direction: the paper's models are larger and saw more text, so sizes are told, not tested.
+    Only its direction is tested: the paper's models are larger and saw more text, so sizes are only reported.
 
     Args:
         paper: The paper's difference.
-        interval: Ours.
-        p: Of no difference, allowing for the number of claims.
-        obstacle: What keeps the two from being compared, if anything does.
-        is_ours: Whether no paper has the claim, which is then that the difference is positive.
+        interval: Our difference.
+        p: p-value of no difference, adjusted for the number of claims.
+        obstacle: Why the two cannot be compared; empty if they can.
+        is_ours: Whether the claim is our own, which is then that the difference is positive.
 
     Example:
         >>> judge(1.0, Interval(0.6, 0.2, 1.0, 5), 0.01)
@@ -131,7 +131,7 @@ def judge(
 
 
 def less_is_better(column: str) -> bool:
-    """Whether the lower figure of a table's column is the better one: what an attack costs, or a loss.
+    """Tell whether lower is better in a table's column, as for a drop under attack or a loss.
 
     Example:
         >>> less_is_better("AddSentenceDiverse drop of EM"), less_is_better("AddSentenceDiverse EM")
@@ -142,7 +142,7 @@ def less_is_better(column: str) -> bool:
 
 
 def save_table(table: ReproducedTable, folder: Path) -> Path:
-    """Write ``table.json`` into a folder, which is made; whole or not at all."""
+    """Write ``table.json`` atomically into a folder, which is created if needed."""
     path = folder / TABLE
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, asdict(table))
@@ -150,7 +150,7 @@ def save_table(table: ReproducedTable, folder: Path) -> Path:
 
 
 def load_table(folder: Path) -> ReproducedTable:
-    """Read ``table.json`` of a recipe's folder.
+    """Read ``table.json`` from a recipe's folder.
 
     Raises:
         TaskError: if there is none, it is damaged, or a newer version of trueneg wrote it.

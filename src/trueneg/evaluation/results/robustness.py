@@ -1,4 +1,4 @@
-"""What attacks did to a model, over its seeds: figures before and after, on the same examples."""
+"""Effect of attacks on a model, over its seeds: metrics before and after, on the same examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueneg.evaluation.statistics.significance import Scores, difference
 from trueneg.tasks.metrics import METRICS, Columns, Metric
 
 ATTACK = "attack-"
-"""How the names of splits begin that are an attack's."""
+"""Prefix of an attack's splits."""
 
 BEFORE_AND_AFTER = (
     ("accuracy_before", "accuracy_under_attack"),
@@ -33,13 +33,13 @@ class Robustness:
     before: float
     after: float
     change: Interval | None
-    """After minus before, over seeds and examples; None where seeds are of different examples, or of just one."""
+    """After minus before, over seeds and examples; None if seeds have different examples, or just one."""
     num_seeds: int
     num_examples: int
 
 
 def robustness(runs: Runs) -> list[Robustness]:
-    """Measure a model's attacks, in the order of its results."""
+    """Measure the effect of a model's attacks, in the order of its results."""
     found = []
     for (task, split), seeds in runs.items():
         if not split.startswith(ATTACK):
@@ -78,5 +78,5 @@ def robustness(runs: Runs) -> list[Robustness]:
 
 
 def before_attack(metric: Metric, columns: Columns) -> Columns:
-    """Give what a metric under attack reads as it was before the attack."""
+    """Return the columns that a metric under attack reads, as they were before the attack."""
     return {name: columns.get(f"{name}_before", columns[name]) for name in metric.columns}

@@ -1,4 +1,4 @@
-"""One split of one task as two systems predicted it: the difference of each metric."""
+"""Two systems' predictions for one split of one task: the difference in each metric."""
 
 from __future__ import annotations
 
@@ -40,47 +40,47 @@ class Compared:
     baseline: str
     contender: str
     left: dict[int, float]
-    """The baseline's figure by seed."""
+    """The baseline's score by seed."""
     right: dict[int, float]
-    """The contender's."""
+    """The contender's score by seed."""
     is_paired: bool
     """Whether the difference is taken seed by seed."""
     num_examples: int
     num_groups: int
-    """Examples, or groups of them, that vary independently."""
+    """Number of independent examples, or groups of them."""
     difference: Difference
     """Contender minus baseline."""
     signs: SignTest
     eps_min: float | None
     """How far the contender's seeds are from being stochastically above the baseline's; None with fewer than
-    ``MIN_SEEDS``, which say too little of an order."""
+    ``MIN_SEEDS``, which are too few to tell."""
     p_adjusted: float | None = None
     """By Holm's method over all primary metrics of the comparison; None for other metrics."""
     error_reduction: Interval | None = None
-    """The difference as a share of the baseline's errors; None where it makes none."""
+    """The difference as a share of the baseline's errors; None if it makes none."""
     notes: list[str] = field(default_factory=list)
     """What else differs between the two: seeds left out, settings."""
 
     @property
     def has_seeds(self) -> bool:
-        """Whether the difference holds for ways of training, not only for these models."""
+        """Whether the difference holds for the training methods, not only for these models."""
         return self.difference.variance_seeds is not None
 
 
 MeasuredPair: TypeAlias = tuple[Compared, Pair]
-"""What is said of a metric, and the figures it rests on."""
+"""The comparison of a metric, and the scores behind it."""
 
 
 class SplitPair:
-    """One split of one task as two systems predicted it, with the seeds that are compared.
+    """Two systems' results on one split of one task, with the seeds that are compared.
 
     Args:
         baseline: Its name.
         contender: Its name.
-        task: As results name it.
-        split: As results name it.
-        left: The baseline's result file of each seed, and what it says.
-        right: The contender's.
+        task: Its name in the results.
+        split: Its name in the results.
+        left: The baseline's result file and result, by seed.
+        right: The contender's, likewise.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SplitPair:
         ]
 
     def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[MeasuredPair]:
-        """Compare each metric that was chosen and that all results have."""
+        """Compare each chosen metric that all results have."""
         results = [result for side in self.sides for _, result in side.values()]
         first = results[0]
         known = [name for name in first.metrics if all(name in result.metrics for result in results)]
@@ -134,7 +134,7 @@ class SplitPair:
         ]
 
     def lacking(self, metric: str) -> list[str]:
-        """Say which of the chosen metrics some results have and others lack, or that there are too few examples."""
+        """List the chosen metrics that only some results have, or report that there are too few examples."""
         results = [result for side in self.sides for _, result in side.values()]
         if not all(result.metrics for result in results):
             return []
@@ -158,7 +158,7 @@ class SplitPair:
         return [f"{where}: {', '.join(found)}: evaluate again"] if found else []
 
     def _predictions(self) -> list[list[Columns]]:
-        """Read each side's predictions by seed, all in the order of the first."""
+        """Read each side's predictions by seed, all in the order of the first file."""
         order: dict[str, int] = {}
         gold: list[Any] = []
         sides = []
@@ -188,7 +188,7 @@ class SplitPair:
         return sides
 
     def _constants(self, predictions: Sequence[Sequence[Columns]]) -> list[str]:
-        """Say which seeds predict the same of all examples: a fine-tuning that failed."""
+        """Report seeds that predict the same for all examples: their fine-tuning failed."""
         return [
             f"{name} predicts the same of everything with seeds {_listed(failed)}"
             for name, side, systems in zip(
@@ -243,7 +243,7 @@ class SplitPair:
     def _figures(
         self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
     ) -> dict[int, float]:
-        """Compute the metric of each seed from its predictions, which must give what the result file says."""
+        """Compute the metric of each seed from its predictions, which must reproduce the value in the result file."""
         figures = {}
         for (seed, (path, result)), columns in zip(side.items(), systems, strict=True):
             figures[seed] = metric(columns)
@@ -256,7 +256,7 @@ class SplitPair:
 
 
 def _other_settings(sides: Sequence[Mapping[int, tuple[Path, Result]]]) -> list[str]:
-    """Say which settings of the runs differ, beyond the models and seeds that are compared."""
+    """Report settings in which the runs differ, other than the models and seeds that are compared."""
     found: dict[str, list[set[str]]] = {}
     for side in sides:
         flat = [_settings(result) for _, result in side.values()]
@@ -273,7 +273,7 @@ SELECTED = " is the best of "
 
 
 def _selected_on(result: Result, split: str) -> str:
-    """Say which split a result was selected on by a sweep; nothing of examples that no result is reported on."""
+    """Report the split on which a sweep selected a result; empty for held-out training examples."""
     swept = result.train.get("sweep")
     if not swept or swept["on"] == HELD_OUT:
         return ""

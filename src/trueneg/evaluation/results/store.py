@@ -1,4 +1,4 @@
-"""What an evaluation leaves behind: one JSON file of results, and one line an example."""
+"""Results of an evaluation on disk: one JSON file, and predictions with one line per example."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trueneg.version import __version__
 SCHEMA = 1
 REMEDY = "evaluate the model again"
 FORMER = ".answers.jsonl"
-"""How the names of files of predictions ended in the former version."""
+"""Suffix of prediction files in the former version."""
 
 SWEEP = "sweep"
-"""Folder below which a sweep leaves the results of every combination: ``find_results`` passes over it."""
+"""Folder below which a sweep stores the results of every combination; ``find_results`` skips it."""
 HELD_OUT = "held-out"
-"""What a sweep selects on: a part of the training examples; else it is the name of a split."""
+"""Says that a sweep selects on held-out training examples; otherwise it selects on a named split."""
 SELECTION = "selection.json"
-"""Next to the seeds' folders: how a sweep selected them."""
+"""File next to the seeds' folders: how a sweep selected them."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Result:
     """How the evaluated weights were chosen: ``last``, or ``best`` on which split."""
     step: int
     counts: dict[str, int] = field(default_factory=dict)
-    """Examples left out, truncated, misaligned: by what happened."""
+    """Number of examples left out, truncated, misaligned etc."""
     labels: list[str] = field(default_factory=list)
     train: dict[str, Any] = field(default_factory=dict)
     """``num_examples``, ``fraction``, ``seconds``, ``tokens_per_second``."""
     seconds: float = 0.0
-    """The evaluation's."""
+    """Duration of the evaluation."""
     config: dict[str, Any] = field(default_factory=dict)
     data: str = ""
-    """Digest of the evaluated examples, whatever their order: of an attack as they were before it, of a contrast set
+    """Digest of the evaluated examples, independent of order: for an attack as they were before it, for a contrast set
     originals and revisions. Empty in results of versions that did not write it."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of trueneg, torch, transformers and the source revision, where there is one."""
@@ -68,18 +68,18 @@ class Result:
 
 
 def predictions_path(result: Path) -> Path:
-    """Name the file of the predictions behind a result file: ``dev.json`` has ``dev.predictions.jsonl``."""
+    """Return the path of the predictions behind a result file: ``dev.json`` has ``dev.predictions.jsonl``."""
     return result.with_suffix(".predictions.jsonl")
 
 
 def _existing(result: Path) -> Path:
-    """Name the file of predictions, as the former version named it if only that is there."""
+    """Return the path of the predictions, under the former version's name if only that exists."""
     path, former = predictions_path(result), result.with_suffix(FORMER)
     return former if former.is_file() and not path.is_file() else path
 
 
 def warn_of_former_names(folder: str | Path, results: Iterable[Path]) -> None:
-    """Say once, with the folder of the results, that files of predictions have the name of the former version."""
+    """Warn once for a folder of results if its prediction files are named as in the former version."""
     if any(_existing(path).name.endswith(FORMER) for path in results):
         warnings.warn(
             f"'{folder}': *{FORMER} files are named *.predictions.jsonl now, and read for one more version",
@@ -89,7 +89,7 @@ def warn_of_former_names(folder: str | Path, results: Iterable[Path]) -> None:
 
 
 def save_result(result: Result, predictions: Sequence[Mapping[str, Any]], folder: Path) -> Path:
-    """Write ``<split>.predictions.jsonl`` and then ``<split>.json`` into a folder, each whole or not at all."""
+    """Write ``<split>.predictions.jsonl`` and then ``<split>.json`` into a folder, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.split}.json"
     write_whole(predictions_path(path), "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in predictions))
@@ -110,16 +110,16 @@ def load_result(path: Path) -> Result:
     """Read a result file.
 
     Warns:
-        TruenegDeprecationWarning: for an attack's result with the metrics of a former version.
+        TruenegDeprecationWarning: for an attack's result with a former version's metrics.
 
     Raises:
-        TaskError: if it is not one, naming the field, or was written by another version of the schema.
+        TaskError: if it is not a valid result, naming the field, or has another version of the schema.
     """
     return _renamed(path, read_versioned(Result, path, SCHEMA, TaskError, REMEDY))
 
 
 def _renamed(path: Path, result: Result) -> Result:
-    """Give the metrics and counts of an attack's result their present names."""
+    """Rename the metrics and counts of an attack's result to their current names."""
     old = [name for name in result.metrics if name in _ATTACK_METRICS]
     if not old or not result.split.startswith("attack-"):
         return result
@@ -134,7 +134,7 @@ def _renamed(path: Path, result: Result) -> Result:
 
 
 def check_predictions(path: Path, result: Result) -> None:
-    """Refuse a result whose predictions are not as many as it says: half of them give other figures.
+    """Refuse a result whose number of predictions differs from what it states: metrics would differ.
 
     Raises:
         TaskError: naming the file.
@@ -153,14 +153,14 @@ def load_predictions(result: Path) -> list[dict[str, Any]]:
     """Read the predictions behind a result file.
 
     Raises:
-        TaskError: if they are missing or torn, naming the line.
+        TaskError: if they are missing or damaged, naming the line.
     """
     path = _existing(result)
     return [prediction for _, prediction in read_record_lines(dict[str, Any], path, TaskError, REMEDY)]
 
 
 def columns_of(predictions: Sequence[Mapping[str, Any]]) -> Columns:
-    """Turn predictions into columns; what is not in all of them, or not always a number or always text, is left out.
+    """Turn predictions into columns; fields that some lack, or that are not all numbers or all text, are left out.
 
     Example:
         >>> columns_of([{"key": "a", "gold": 1, "predicted": 0}])["gold"].tolist()
@@ -179,7 +179,7 @@ def columns_of(predictions: Sequence[Mapping[str, Any]]) -> Columns:
 def find_results(folder: Path) -> Iterator[Path]:
     """Yield the result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``.
 
-    Of a sweep these are the selected ones; those of a combination are found in its own folder.
+    For a sweep these are the selected ones; for those of a combination, pass its own folder.
     """
     for path in sorted(folder.rglob("*.json")):
         is_result = path.parent.name.startswith("seed-") and SWEEP not in path.relative_to(folder).parts

@@ -1,4 +1,4 @@
-"""A folder of results at a glance: each task's figures over seeds, and GLUE's average."""
+"""Summary of a folder of results: each task's metrics over seeds, and GLUE's average."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trueneg.errors import TaskError
 from trueneg.evaluation.results.store import Result, check_predictions, find_results, load_result, warn_of_former_names
 
 Runs = dict[tuple[str, str], dict[int, tuple[Path, Result]]]
-"""By task and split, in order, each seed's result file and what it says."""
+"""Result file and result by seed, for each task and split, in order."""
 
 GLUE_AVERAGE: Mapping[str, tuple[str, str]] = {
     "glue/cola": ("dev", "matthews"),
@@ -23,7 +23,7 @@ GLUE_AVERAGE: Mapping[str, tuple[str, str]] = {
     "glue/qnli": ("dev", "accuracy"),
     "glue/rte": ("dev", "accuracy"),
 }
-"""Task to the split and metric that it gives to the average, as in Table 3 of "Pre-training on True Negatives"."""
+"""Task to the split and metric that enter the average, as in Table 3 of "Pre-training on True Negatives"."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class Summary:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest figure of a seed."""
+        """The lowest and the highest score of a seed."""
         return min(self.by_seed.values()), max(self.by_seed.values())
 
 
 @dataclass(frozen=True)
 class GlueAverage:
-    """Mean over GLUE's tasks of each one's median over seeds."""
+    """Mean over GLUE's tasks of their medians over seeds."""
 
     value: float | None
-    """None where there is no task."""
+    """None if there is no task."""
     medians: dict[str, float]
     """By task."""
     missing: list[str]
@@ -71,15 +71,14 @@ class GlueAverage:
 def read_runs(folder: str | Path) -> Runs:
     """Read all results below a folder, by task and split.
 
-    A task has the name in its results, with its folder's name where that tells two of a kind apart (``classification
-    reviews``).
+    A task is named as in its results, followed by its folder's name if that differs (``classification reviews``).
 
     Raises:
-        TaskError: if there are none, two of the same task, split and seed, or a damaged one, lost predictions, or
-            seeds that were trained or evaluated on other versions of the data.
+        TaskError: if there are none, two of the same task, split and seed, or a damaged one; missing predictions; or
+            seeds that were trained or evaluated on different versions of the data.
 
     Warns:
-        TruenegDeprecationWarning: if files of predictions have the former version's name.
+        TruenegDeprecationWarning: if prediction files are named as in the former version.
     """
     runs: Runs = {}
     paths = list(find_results(Path(folder)))
@@ -106,13 +105,13 @@ def read_runs(folder: str | Path) -> Runs:
 
 
 def refuse_other_data(*sides: Runs) -> None:
-    """Refuse results of as many examples of one split that are not of the same ones: their texts or labels differ.
+    """Refuse results on equally many, but different, examples of a split: their texts or labels differ.
 
-    Results of versions that did not write ``Result.data`` are taken as they are, and so are those of other numbers of
-    examples, which have errors of their own.
+    Results of versions that did not write ``Result.data`` are not checked, nor are those with different numbers of
+    examples, for which there are other errors.
 
     Raises:
-        TaskError: naming two of them.
+        TaskError: naming two such results.
     """
     first: dict[tuple[str, str, int], tuple[Path, Result]] = {}
     for runs in sides:
@@ -129,7 +128,7 @@ def refuse_other_data(*sides: Runs) -> None:
 
 
 def _refuse_other_training(task: str, results: Iterable[tuple[Path, Result]]) -> None:
-    """Refuse seeds whose models were trained on other versions of a split: their mean is of nothing."""
+    """Refuse seeds whose models were trained on different versions of a split: their mean is meaningless."""
     first: dict[str, tuple[Path, str]] = {}
     for path, result in results:
         for split, digest in result.train.get("data", {}).items():
@@ -142,7 +141,7 @@ def _refuse_other_training(task: str, results: Iterable[tuple[Path, Result]]) ->
 
 
 def summarise(runs: Runs) -> list[Summary]:
-    """Put seeds together: each metric of each labelled split, a task's primary metric first.
+    """Aggregate seeds: each metric of each labelled split, a task's primary metric first.
 
     Raises:
         TaskError: if the seeds of a split differ in their number of examples or in how weights were chosen.
@@ -176,9 +175,9 @@ def summarise(runs: Runs) -> list[Summary]:
 
 
 def glue_average(summaries: Sequence[Summary]) -> GlueAverage:
-    """Average what there is of GLUE by the paper's rule: see ``GLUE_AVERAGE``.
+    """Average the available GLUE tasks by the paper's rule: see ``GLUE_AVERAGE``.
 
-    WNLI is left out, as in the papers; MNLI counts by its matched genres.
+    WNLI is left out, as in the papers; MNLI counts with its matched genres.
     """
     medians = {
         task: summary.median

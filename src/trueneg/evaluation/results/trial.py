@@ -1,4 +1,4 @@
-"""A trial on one's own text: what each arm came to, and whether it helps, hurts, or shows no difference."""
+"""A trial on your own text: the measures of each arm, and whether it helps, hurts, or shows no difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trueneg.files.whole import write_json
 from trueneg.version import __version__
 
 BEFORE, BASELINE = "before", "baseline"
-"""The checkpoint as it was given, and as plain masked language modelling continues it."""
+"""The given checkpoint, and the same one continued with plain masked language modelling."""
 
 Verdict = Literal["helps", "hurts", "no difference shown", "no difference at all", "not judged"]
 TRIAL = "try.json"
@@ -27,19 +27,19 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of every arm and seed."""
+    """One metric of every arm and seed."""
 
     name: str
     unit: str
     by_arm: dict[str, dict[int, float]]
-    """Arm, ``BEFORE`` among them, to seed to figure; of ``BEFORE`` the same for each seed unless seeds differ there."""
+    """Arm, including ``BEFORE``, to seed to value; for ``BEFORE`` the same for each seed, unless measured per seed."""
     better: Literal["less", "more", "neither"]
-    """Which is better; of ``neither`` there is no verdict."""
+    """Which is better; with ``neither`` there is no verdict."""
     obstacle: str = ""
-    """Why the figure before cannot be compared with those after; empty where it can."""
+    """Why the value before cannot be compared with those after; empty if it can."""
 
     def mean(self, arm: str) -> float | None:
-        """Average an arm over its seeds; None where nothing was measured."""
+        """Average an arm over its seeds; None if nothing was measured."""
         values = self.by_arm.get(arm, {})
         return statistics.fmean(values.values()) if values else None
 
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Shown:
-    """A word of held-out text that was masked, and what models write there."""
+    """A masked word of held-out text, and what models predict for it."""
 
     before: str
     gold: str
@@ -74,27 +74,27 @@ class Shown:
 
 @dataclass(frozen=True)
 class Trial:
-    """``try.json``."""
+    """Contents of ``try.json``."""
 
     text: list[str]
     checkpoint: str
     arms: dict[str, str]
-    """Name to what it is, the baseline first."""
+    """Name to description, the baseline first."""
     seeds: list[int]
     steps: int
     why_steps: str
-    """What the number of steps rests on."""
+    """How the number of steps was determined."""
     minutes: float
-    """The time that was allowed."""
+    """Time budget."""
     measures: list[Measure]
     answers: list[Answer]
     examples: list[Shown]
     notes: list[str]
     warnings: list[str]
-    """What jobs warned of."""
+    """Warnings from the jobs."""
     commands: dict[str, str]
     data: dict[str, str]
-    """SHA-256 of what was read, by name."""
+    """SHA-256 of the data that was read, by name."""
     versions: dict[str, str]
     schema: int = SCHEMA
     version: str = field(default=__version__)
@@ -103,13 +103,13 @@ class Trial:
 def compare_arms(measures: Sequence[Measure], arms: Sequence[str], seeds: Sequence[int]) -> list[Answer]:
     """Compare every arm with the baseline, and the baseline with the checkpoint before, seed by seed.
 
-    Intervals are Student's t over the differences of seeds, p-values those of the paired t-test; Holm's method allows
-    for the number of all answers with a verdict.
+    Intervals use Student's t over the differences of seeds; p-values are from the paired t-test, adjusted by Holm's
+    method over all answers with a verdict.
 
     Args:
         measures: What was measured.
         arms: All arms but the baseline.
-        seeds: Those of every arm.
+        seeds: Seeds of every arm.
 
     Example:
         >>> by_arm = {"baseline": {1: 2.0, 2: 2.1, 3: 2.2}, "soft": {1: 1.8, 2: 1.9, 3: 2.01}}
@@ -144,14 +144,14 @@ def compare_arms(measures: Sequence[Measure], arms: Sequence[str], seeds: Sequen
 def judge(
     interval: Interval | None, p: float | None, better: str, unit: str, obstacle: str = ""
 ) -> tuple[Verdict, str]:
-    """Say in words what a difference over seeds shows, and why.
+    """Return the verdict on a difference over seeds, and the reason in words.
 
     Args:
-        interval: Of the difference, at 95 %; None for a single seed.
-        p: Of no difference, allowing for the number of answers.
+        interval: 95 % interval of the difference; None for a single seed.
+        p: p-value of no difference, adjusted for the number of answers.
         better: ``less``, ``more`` or ``neither``.
-        unit: What the figure counts.
-        obstacle: What keeps the two from being compared, if anything does.
+        unit: Unit of the difference.
+        obstacle: Why the two cannot be compared; empty if they can.
 
     Example:
         >>> judge(Interval(0.1, -0.2, 0.4, 3), 0.4, "more", "points")
@@ -185,19 +185,19 @@ def _obstacle(measure: Measure, against: str) -> str:
 
 
 def perplexity(loss: float) -> float:
-    """Turn a mean loss into the number of equally likely words that would have it."""
+    """Convert a mean loss to the number of equally likely words that would have it."""
     return math.exp(min(loss, 700.0))
 
 
 def save_trial(trial: Trial, folder: Path) -> Path:
-    """Write ``try.json``, whole or not at all."""
+    """Write ``try.json`` atomically."""
     path = folder / TRIAL
     write_json(path, asdict(trial))
     return path
 
 
 def load_trial(folder: Path) -> Trial:
-    """Read ``try.json`` of a trial's folder.
+    """Read ``try.json`` from a trial's folder.
 
     Raises:
         TaskError: if there is none, it is damaged, or another version of trueneg wrote it.

@@ -1,1 +1,1 @@
-"""How sure a figure is: intervals, tests, and ranking metrics."""
+"""Statistics: intervals, tests, and ranking metrics."""

@@ -1,4 +1,4 @@
-"""The bootstrap: what figures would have been on other examples, drawn in whole groups."""
+"""The bootstrap: how metrics vary with the examples, which are drawn in whole groups."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.tasks.metrics import Columns, Floats, Metric
 
 Statistic: TypeAlias = Callable[[Floats], Floats]
-"""Weights ``[samples, examples]``, how often each example was drawn, to figures ``[samples]`` or ``[samples, k]``."""
+"""Maps weights ``[samples, examples]``, how often each example was drawn, to ``[samples]`` or ``[samples, k]``."""
 
 _MAX_WEIGHTS = 250_000
-"""Weights in memory at a time: what fits a processor's cache."""
+"""Weights in memory at a time, to fit a processor's cache."""
 
 
 class Bootstrap:
     """Samples of examples, drawn with replacement in whole groups.
 
     Groups are drawn whole because their examples are not independent (the substitutes of one word, the questions about
-    one passage). All that one call measures is measured on the same samples, and so is paired: two calls of
-    ``measure`` may draw differently.
+    one passage). Everything measured in one call uses the same samples, and so is paired; two calls of ``measure`` may
+    draw different samples.
 
     Args:
-        groups: What each example belongs to, ``[examples]``; ``range(n)`` where each stands alone.
-        num_resamples: Samples to draw.
+        groups: Group of each example, ``[examples]``; ``range(n)`` for independent examples.
+        num_resamples: Number of samples to draw.
         seed: Seed of the draws.
 
     Raises:
@@ -51,30 +51,30 @@ class Bootstrap:
 
     @classmethod
     def over(cls, columns: Columns, num_resamples: int = 10_000, seed: int = 0) -> Bootstrap:
-        """Draw predictions by their column ``group``; without one, each by itself."""
+        """Make a bootstrap over the column ``group`` of predictions; without it, over single ones."""
         num = len(next(iter(columns.values()), ()))
         return cls(columns.get("group", np.arange(num)), num_resamples, seed)
 
     def part(self, chosen: ArrayLike) -> Bootstrap:
-        """Restrict the same samples to some of the examples, chosen by their numbers or by booleans."""
+        """Restrict the same samples to some of the examples, given by indices or a boolean mask."""
         found = copy.copy(self)
         found._group = self._group[np.asarray(chosen)]
         return found
 
     def of(self, statistic: Statistic, confidence: float = 0.95) -> Interval:
-        """Measure all examples, with a percentile interval."""
+        """Compute a statistic on all examples, with a percentile interval."""
         estimate = float(statistic(np.ones((1, len(self._group))))[0])
         return Interval(estimate, *percentiles(self.samples(statistic), confidence), self.num_groups)
 
     def samples(self, statistic: Statistic) -> Floats:
-        """Measure every sample: ``[num_resamples]``, or ``[num_resamples, k]``."""
+        """Compute a statistic on every sample: ``[num_resamples]``, or ``[num_resamples, k]``."""
         return np.concatenate([statistic(weights) for weights in self._weights()])
 
     def measure(self, metric: Metric, systems: Sequence[Columns]) -> Floats:
-        """Measure systems on every sample: ``[num_resamples, systems]``.
+        """Compute a metric of systems on every sample: ``[num_resamples, systems]``.
 
         Args:
-            metric: Computed anew in each sample.
+            metric: Recomputed on each sample.
             systems: Predictions for the same examples in the same order.
 
         Raises:
@@ -85,7 +85,7 @@ class Bootstrap:
         weights = self._weights()
         first, sizes = _kinds([np.asarray(system[name]) for system in systems for name in metric.columns])
         if len(sizes) * 8 < len(self._group) == self.num_groups:
-            # Examples that no system tells apart are drawn together: how many of each kind is multinomial.
+            # Examples with equal columns in all systems are drawn together: the count of each kind is multinomial.
             systems = [{name: np.asarray(system[name])[first] for name in metric.columns} for system in systems]
             weights = self._weights_of_kinds(sizes)
         return np.concatenate(
@@ -93,7 +93,7 @@ class Bootstrap:
         )
 
     def _weights(self) -> Iterator[Floats]:
-        """How often each example is in each sample, ``[samples, examples]``, as many samples as memory holds."""
+        """Yield how often each example is in each sample, ``[samples, examples]``, in chunks of samples."""
         random = np.random.default_rng(self.seed)
         for num in self._sizes(max(len(self._group), self.num_groups)):
             drawn = random.integers(self.num_groups, size=(num, self.num_groups))
@@ -113,7 +113,7 @@ class Bootstrap:
 
 
 def ratio(parts: ArrayLike, wholes: ArrayLike) -> Statistic:
-    """Make the statistic: sum of parts over sum of wholes; nan where there is no whole.
+    """Make the statistic "sum of parts over sum of wholes"; nan where the latter is zero.
 
     Args:
         parts: ``[examples]``.
@@ -130,8 +130,8 @@ def ratio(parts: ArrayLike, wholes: ArrayLike) -> Statistic:
 
 
 def _kinds(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First example of each kind, and how many there are, where examples alike in all columns are of one kind."""
+    """Group examples that are equal in all columns: the first example and the size of each kind."""
     rows = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
     _, first, sizes = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(first)  # whatever the order of the systems
+    order = np.argsort(first)  # independent of the order of the systems
     return first[order], sizes[order]

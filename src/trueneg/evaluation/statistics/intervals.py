@@ -1,4 +1,4 @@
-"""Intervals: what else a number may as well have been."""
+"""Confidence intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trueneg.errors import ConfigError
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate, and what it may as well be.
+    """An estimate and its confidence interval.
 
     Example:
         >>> str(Interval(0.123, 0.101, 0.145, 5))
@@ -27,25 +27,25 @@ class Interval:
     low: float
     high: float
     num: int
-    """Seeds, examples or groups that it rests on."""
+    """Seeds, examples, groups or tasks behind the estimate."""
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside."""
+        """Whether zero lies outside the interval."""
         return self.low > 0 or self.high < 0
 
     @property
     def is_point(self) -> bool:
-        """Whether it has no width but for rounding, as of equal values, which have no spread to judge by."""
+        """Whether its width is zero up to rounding, as for equal values, which have no spread."""
         return self.high - self.low <= 1e-9 * max(1.0, abs(self.estimate))
 
     def __format__(self, spec: str) -> str:
-        """Write each of the three numbers by a format; by default with signs, as differences are written."""
+        """Format each of the three numbers; by default with signs, as for differences."""
         estimate, low, high = (format(number, spec or "+.3f") for number in (self.estimate, self.low, self.high))
         return f"{estimate} [{low}, {high}]"
 
     def __str__(self) -> str:
-        """Write it as it is formatted by default."""
+        """Return the default format."""
         return format(self)
 
 
@@ -54,10 +54,10 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
     Args:
         values: One value per run, ``[n]``; for a paired comparison, the differences.
-        confidence: Chance that such intervals cover the mean.
+        confidence: Confidence level.
 
     Raises:
-        ConfigError: for fewer than two values: one run says nothing about another.
+        ConfigError: for fewer than two values: a single run has no spread.
 
     Example:
         >>> str(t_interval([0.1, 0.2, 0.3]))
@@ -72,9 +72,9 @@ def t_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
 
 def t_test(values: ArrayLike) -> float:
-    """Compute the p of a mean of zero by Student's t, both ways; 1 for equal values, which have no spread to judge by.
+    """Compute the two-sided p-value of a zero mean by Student's t-test; 1 for equal values, which have no spread.
 
-    Few answers to few examples often come to equal differences between systems that are equally good.
+    With few examples, equally good systems often differ by the same amount with every seed.
 
     Args:
         values: One value per run, ``[n]``, two or more.
@@ -87,7 +87,7 @@ def t_test(values: ArrayLike) -> float:
 
 
 def percentiles(samples: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Compute both ends of a percentile interval; samples without a value (nan) are left out.
+    """Compute both ends of a percentile interval; samples without a value (nan) are ignored.
 
     Example:
         >>> percentiles([0.0, 1.0, 2.0, 3.0, 4.0, float("nan")], confidence=0.5)

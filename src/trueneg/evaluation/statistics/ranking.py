@@ -1,6 +1,7 @@
-"""How well scores rank what is right above what is wrong: precision, recall, average precision.
+"""How well scores rank right items above wrong ones: precision, recall, average precision.
 
-Tests hold all of it to scikit-learn, which has no form of average precision for thousands of weighted samples at once.
+Tests compare all of it with scikit-learn, which cannot compute average precision of thousands of weighted samples at
+once.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Precision and recall at every threshold that makes a difference, the highest first.
+    """Precision and recall at every distinct threshold, the highest first.
 
-    Items of equal score are accepted together, so that no order among them is made up.
+    Items with equal scores are accepted together, so that their order does not matter.
     """
 
     thresholds: Floats
@@ -53,23 +54,23 @@ class Curve:
 
     @property
     def f1(self) -> Floats:
-        """Harmonic mean of precision and recall at each threshold; 0 where both are."""
+        """Harmonic mean of precision and recall at each threshold; 0 where both are 0."""
         total = self.precision + self.recall
         return np.divide(2 * self.precision * self.recall, total, out=np.zeros_like(total), where=total > 0)
 
     def precision_at_recall(self, recall: float) -> float:
-        """Precision at the highest threshold that reaches a recall of at most 1."""
+        """Return the precision at the highest threshold with at least this recall (at most 1)."""
         return float(self.precision[np.argmax(self.recall >= recall)])
 
     def thinned(self, num_points: int) -> Curve:
-        """Keep so many thresholds, evenly spread over recall, the ends among them."""
+        """Keep about this many thresholds, spread evenly over recall, including both ends."""
         spread = np.linspace(self.recall[0], 1.0, num_points)
         kept = np.unique(np.append(np.searchsorted(self.recall, spread), len(self.recall) - 1))
         return Curve(self.thresholds[kept], self.precision[kept], self.recall[kept])
 
 
 def average_precision(is_right: Booleans, scores: Floats) -> Statistic:
-    """Make the statistic: average precision of a ranking, items of equal score taken together; nan with nothing right.
+    """Make the statistic "average precision of a ranking", with ties accepted together; nan if nothing is right.
 
     Args:
         is_right: ``[items]``, at least one of them true.
@@ -82,8 +83,8 @@ def average_precision(is_right: Booleans, scores: Floats) -> Statistic:
     """
     order = np.argsort(-scores, kind="stable")
     is_right = is_right[order]
-    rank = np.append(0, np.diff(scores[order]) != 0).cumsum()  # of equal scores, the same
-    # Only ranks with something right add to the average; the items between two of them are counted together.
+    rank = np.append(0, np.diff(scores[order]) != 0).cumsum()  # equal for equal scores
+    # Only ranks with a right item add to the average; the items between two such ranks are counted together.
     ranks, right_starts = np.unique(rank[is_right], return_index=True)
     starts = np.append(0, np.searchsorted(rank, ranks[:-1], side="right"))
     accepted, right = order[: np.searchsorted(rank, ranks[-1], side="right")], order[is_right]
@@ -99,14 +100,14 @@ def average_precision(is_right: Booleans, scores: Floats) -> Statistic:
 
 
 def generalized_average_precision(gains: Floats, scores: Floats) -> float:
-    """Average precision with graded gains (GAP; Kishida 2005): 1 for the order of the gains themselves.
+    """Compute average precision with graded gains (GAP; Kishida 2005): 1 if items are ordered by their gains.
 
-    The mean gain down to rank i, summed over the ranks whose own gain is positive, over the same sum for the gains in
-    descending order. Items of equal score count with their mean over all orders of them, so that one score for all
-    gives what chance has.
+    It is the mean gain down to rank i, summed over the ranks with a positive gain, divided by the same sum for the
+    gains in descending order. Ties are averaged over all their orders, so that equal scores for all items give the
+    expected value of a random order.
 
     Args:
-        gains: ``[items]``, at least 0 and some of them more.
+        gains: ``[items]``, non-negative, at least one of them positive.
         scores: ``[items]``, higher for better.
 
     Raises:
@@ -125,7 +126,7 @@ def generalized_average_precision(gains: Floats, scores: Floats) -> float:
         tied = gains[scores == score]
         num, total, right = len(tied), float(tied.sum()), tied[tied > 0]
         shares = 1 / np.arange(before + 1, before + num + 1)
-        # At the j-th place of a tie stands each of its items equally often, after j - 1 of the others.
+        # Over all orders of a tie, each item is equally often at the j-th place, after j - 1 of the others.
         others = (total - right) / max(num - 1, 1)
         found += float((shares.sum() * (gained + right) + (np.arange(num) * shares).sum() * others).sum()) / num
         before, gained = before + num, gained + total
@@ -134,9 +135,9 @@ def generalized_average_precision(gains: Floats, scores: Floats) -> float:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Counts of what accepting some items gets right.
+    """Counts of right and of accepted items.
 
-    A ratio without a denominator (the precision of accepting nothing) is nan.
+    A ratio with denominator zero (the precision if nothing is accepted) is nan.
     """
 
     num_right: int
@@ -145,22 +146,22 @@ class Verdicts:
 
     @classmethod
     def of(cls, is_right: Booleans, is_accepted: Booleans) -> Verdicts:
-        """Count them."""
+        """Count the items."""
         return cls(int(is_right.sum()), int(is_accepted.sum()), int((is_right & is_accepted).sum()))
 
     @property
     def precision(self) -> float:
-        """Share of what is accepted that is right."""
+        """Share of accepted items that are right."""
         return _ratio(self.num_right_accepted, self.num_accepted)
 
     @property
     def recall(self) -> float:
-        """Share of what is right that is accepted."""
+        """Share of right items that are accepted."""
         return _ratio(self.num_right_accepted, self.num_right)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of both."""
+        """Harmonic mean of precision and recall."""
         return _ratio(2 * self.num_right_accepted, self.num_accepted + self.num_right)
 
 

@@ -1,12 +1,12 @@
-"""Whether a difference between two systems would be seen again: on other examples, with other seeds, or both.
+"""Whether a difference between two systems generalizes: to other examples, other seeds, or both.
 
-All seeds are evaluated on the same examples, so a seed's difference has three sources::
+All seeds are evaluated on the same examples, so a seed's difference has three sources of noise::
 
     difference of seed s = true difference + [seed s] + [examples, the same for all seeds] + [seed s on these examples]
 
-The spread over seeds shows the first and the last, a bootstrap over examples the second and the last: adding them up
-would count the last twice. ``difference`` measures it, as the bootstrap variance of the seeds' distances from their
-mean, and counts it once.
+The spread over seeds contains the first and the last, a bootstrap over examples the second and the last: adding them up
+would count the last twice. ``difference`` estimates the last, as the bootstrap variance of the seeds' distances from
+their mean, and counts it once.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ from trueneg.tasks.metrics import Floats
 CLAIM = 0.2
 """Below this ``stochastic_order`` supports "better" (Ulmer, Hardmeier and Frellsen 2022)."""
 MIN_SEEDS = 5
-"""Seeds of each system for such support: of equal systems 15 % fall below ``CLAIM`` with two seeds, 4 % with five."""
+"""Seeds required of each system for this: 15 % of equal systems fall below ``CLAIM`` with two seeds, 4 % with five."""
 _MAX_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A system's figure with each seed, and on bootstrap samples of the examples."""
+    """A system's score with each seed, on all examples and on bootstrap samples of them."""
 
     by_seed: Floats
     """``[seeds]``."""
     resampled: Floats
-    """``[samples, seeds]``; row ``i`` of all systems that are compared comes from the same examples."""
+    """``[samples, seeds]``; row ``i`` is the same sample for all compared systems."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher one system's mean over seeds is than another's, and how sure that is."""
+    """Difference between two systems' means over seeds, and its uncertainty."""
 
     interval: Interval
-    """Rests on so many examples, or groups of them."""
+    """``num`` is the number of examples, or groups of them."""
     p: float
-    """Chance of a difference as large, either way, between systems that are equally good."""
+    """Two-sided: the probability of a difference as large between equally good systems."""
     degrees: float
     """Degrees of freedom of Student's t."""
     variance_seeds: float | None
-    """Part that more seeds would shrink beyond ``variance_examples``; None with a single seed."""
+    """Part of the variance beyond ``variance_examples``, which more seeds would reduce; None with a single seed."""
     variance_examples: float
-    """Part that more examples would shrink, with the seeds as they are."""
+    """Part of the variance that more examples would reduce, with the same seeds."""
     seeds_needed: int | None
-    """Smallest number of seeds, of each system, whose interval around this difference would exclude zero; None where
-    no number of them would do, or with a single seed."""
+    """Smallest number of seeds per system with which the interval around this difference would exclude zero; None if
+    no number would do, or with a single seed."""
     examples_needed: int | None
-    """Where no number of seeds would do: the number of examples, or groups, that it takes at least."""
+    """If no number of seeds would do: the minimum number of examples, or groups."""
 
 
 @dataclass(frozen=True)
@@ -76,26 +76,26 @@ class SignTest:
 def difference(
     left: Scores, right: Scores, num_groups: int, *, is_paired: bool, confidence: float = 0.95
 ) -> Difference:
-    """Estimate right minus left, of the means over seeds, with the uncertainty of seeds and of examples.
+    """Estimate the difference of means over seeds, right minus left, with the uncertainty from seeds and examples.
 
     For S seeds, n examples, s the standard deviation over seeds (of the differences, if they are paired), V the
-    bootstrap variance of the estimate and c that of a seed's distance from the mean, times S / (S - 1)::
+    bootstrap variance of the estimate, and c that of a seed's distance from the mean, times S / (S - 1)::
 
         variance = max(V, s^2 / S + max(0, V - c / S))
 
-    which is never less than the variance of the examples alone, and Student's t with Welch and Satterthwaite's degrees
-    of freedom, variance^2 / ((s^2 / S)^2 / (S - 1) + V^2 / (n - 1)). Of unpaired seeds the two systems' s^2 / S and
-    c / S add up. With one seed of either system there is V only: the interval compares these two models,
-    and says nothing about the ways of training that they came from.
+    which is never less than the variance from examples alone. It uses Student's t with Welch and Satterthwaite's
+    degrees of freedom, variance^2 / ((s^2 / S)^2 / (S - 1) + V^2 / (n - 1)). For unpaired seeds, the two systems'
+    s^2 / S and c / S are added. If either system has one seed, there is only V: the interval compares these two models,
+    and says nothing about their training methods.
 
-    In simulations (1,000 pairs a setting) intervals of 95 % cover 93 % to 98 % of the time from three seeds on. With
-    two seeds, where seeds matter more than examples, it is 89 %.
+    In simulations (1,000 pairs per setting), 95 % intervals cover the truth 93 % to 98 % of the time with three or
+    more seeds, and 89 % with two seeds where seeds matter more than examples.
 
     Args:
-        left: The baseline, of any number of seeds.
-        right: The other system, on the same samples of examples.
+        left: The baseline, with any number of seeds.
+        right: The other system, on the same bootstrap samples.
         num_groups: Number of examples, or groups, that samples were drawn from.
-        is_paired: Whether the seeds are the same ones, in the same order.
+        is_paired: Whether both have the same seeds, in the same order.
         confidence: Confidence level of the interval.
     """
     sides = [(right.by_seed - left.by_seed, right.resampled - left.resampled)] if is_paired else []
@@ -111,7 +111,7 @@ def difference(
     tail = (1 + confidence) / 2
 
     def at(seeds: Sequence[int], examples: float) -> tuple[float, float]:
-        """Variance and degrees of freedom."""
+        """Return variance and degrees of freedom."""
         parts = [s / num for s, num in zip(spread, seeds, strict=False)]
         variance = max(examples, sum(parts) + shared) if parts else examples
         uncertainty = sum(part**2 / (num - 1) for part, num in zip(parts, seeds, strict=False))
@@ -146,7 +146,7 @@ def sign_test(differences: ArrayLike, groups: Sequence[Any] | NDArray[Any] | Non
 
     Args:
         differences: How much better the system is on each example, summed over seeds, ``[examples]``.
-        groups: What each example belongs to; by default each stands alone.
+        groups: Group of each example; by default examples are independent.
 
     Example:
         >>> sign_test([1, 1, 1, 1, 1, 0, -1]).p
@@ -167,21 +167,21 @@ def stochastic_order(
 ) -> float:
     """Bound how far ``right`` is from being stochastically above ``left``: epsilon_min of almost stochastic order.
 
-    The share of the squared distance between the two quantile functions where left's is the higher one (del Barrio,
+    It is the share of the squared distance between the two quantile functions where left's is higher (del Barrio,
     Cuesta-Albertos and Matrán 2018), plus its bootstrap standard deviation times a normal quantile (Dror,
-    Shlomov and Reichart 2019). 0: right is above left throughout; 1: it is the other way round, or nothing is
-    known. Two equal systems have 0.5 before the bound is added. Of 1,000 made-up pairs of equal systems,
+    Shlomov and Reichart 2019). 0 means that right is above left throughout, 1 that it is the other way round or
+    nothing is known. Two equal systems have 0.5 before the bound is added. Of 1,000 simulated pairs of equal systems,
     15 % fall below 0.2 with two seeds each, 9 % with three, 4 % with five and with ten.
 
     Args:
-        left: The baseline's figure with each seed.
-        right: The other's; as many, or not.
+        left: The baseline's score with each seed.
+        right: The other system's scores; their number may differ.
         confidence: Confidence level of the bound.
-        resamples: Bootstrap samples of either's seeds.
+        resamples: Bootstrap samples of each system's seeds.
         seed: Seed of these samples.
 
     Raises:
-        ConfigError: for fewer than two seeds of either.
+        ConfigError: for fewer than two seeds of either system.
 
     Example:
         >>> stochastic_order([0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
@@ -198,9 +198,9 @@ def stochastic_order(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values, in their order, so that the chance of *any* false claim is what each says (Holm 1979).
+    """Adjust p-values, keeping their order, to control the chance of *any* false claim (Holm 1979).
 
-    A NaN tests nothing: it stays NaN, and the others are adjusted without it, as in R's ``p.adjust``.
+    NaNs stay NaN, and the others are adjusted without them, as in R's ``p.adjust``.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -215,7 +215,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _distances(resampled: Floats) -> float:
-    """Compute the bootstrap variance of a seed's figure around the mean of all, corrected for that mean's own."""
+    """Compute the bootstrap variance of a seed's score around the mean of all, corrected for that mean's variance."""
     distances = resampled - resampled.mean(axis=1, keepdims=True)
     num_seeds = distances.shape[1]
     return float(distances.var(axis=0, ddof=1).mean() * num_seeds / (num_seeds - 1))
@@ -228,7 +228,7 @@ def _probability(estimate: float, variance: float, degrees: float) -> float:
 
 
 def _violation(left: Floats, right: Floats) -> Floats:
-    """Integrate the share of the squared distance where left is above; sorted values ``[samples, seeds]``."""
+    """Compute the share of the squared distance where left is higher, for sorted values ``[samples, seeds]``."""
     num_left, num_right = left.shape[1], right.shape[1]
     edges = np.union1d(np.arange(num_left + 1) * num_right, np.arange(num_right + 1) * num_left)
     middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)

@@ -1,1 +1,1 @@
-"""AddSent: a sentence that looks like the answer, and is about something else."""
+"""AddSent: adds a sentence that resembles the answer, but is about something else."""

@@ -1,7 +1,7 @@
-"""A wrong answer of the right kind (AddSent, Jia and Liang 2017, step 2), and its words where it is in a sentence.
+"""A wrong answer of the right kind (AddSent, Jia and Liang 2017, step 2), and its form within a sentence.
 
-The authors put one fixed answer in the place of each kind. Here answers are drawn, and keep the articles, prepositions
-and verb forms of the right one.
+The authors use one fixed answer for each kind. Here answers are drawn, and keep the articles, prepositions and verb
+forms of the right one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ POOLS: Mapping[str, Sequence[str]] = {
     "verb": ("paint the walls", "repair old clocks", "plant potatoes", "feed the birds", "open a bakery"),
     "reason": ("bad weather", "a lack of paper", "the price of salt", "heavy snow"),
 }
-"""What is drawn from where an answer is neither a figure nor a name (``substitutes.NAMES``); verbs as base forms."""
+"""Pools for answers that are neither numbers nor names (``substitutes.NAMES``); verbs are base forms."""
 
 _DETERMINERS = ("the", "a", "an")
 _LONGEST_FIGURE = 8
@@ -59,12 +59,12 @@ _QUANTITY = re.compile(r"[$£€%°]|\d\s*[a-z]|percent|dollar|million|billion|t
 
 @dataclass(frozen=True)
 class FakeAnswer:
-    """An answer that is wrong.
+    """A wrong answer.
 
     Attributes:
-        text: as it may stand in the place of the right one.
-        kind: what it is, for the sentence that is to have it.
-        rule: what made it.
+        text: text that can replace the right answer.
+        kind: its kind, which determines its form in a sentence.
+        rule: the rule that made it.
     """
 
     text: str
@@ -74,16 +74,16 @@ class FakeAnswer:
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """What a question asks for.
+    """Kind of answer that a question asks for.
 
     Attributes:
-        wh: its question word, with "many" or the like: "who", "what", "how many", "how".
-        head: the noun of the question phrase: "painter" of "which Italian painter" and of "what is the name of the
+        wh: its question word, with "many" or similar: "who", "what", "how many", "how".
+        head: the noun of the question phrase: "painter" in "which Italian painter" and in "what is the name of the
             painter"; empty if it has none.
-        is_plural: whether that noun, or else the verb after a question word, is in the plural.
+        is_plural: whether that noun, or else the verb after the question word, is plural.
         is_kind: whether a kind of something is asked for.
-        phrase: where the question phrase begins and ends in the text of the question.
-        is_action: whether it is asked what somebody does.
+        phrase: start and end of the question phrase in the text of the question.
+        is_action: whether the question asks what somebody does.
     """
 
     wh: str
@@ -106,10 +106,10 @@ def fake_answer(
 
     Args:
         answer: the right answer.
-        expected: what is asked for.
-        entities: what names are names of, and what nouns are kinds of.
-        taken: text in small letters; a drawn name is none that it has.
-        randomness: what is drawn from.
+        expected: kind of answer that is asked for.
+        entities: types of names and nouns.
+        taken: lower-case text; names that occur in it are not drawn.
+        randomness: source of random numbers.
     """
     made = _Maker(answer, expected, entities, taken, randomness)
     return (not expected.is_action and (made.figure() or made.name())) or made.common()
@@ -128,7 +128,7 @@ def verb_phrase(base: str, tag: str) -> str:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes up an answer in the place of one."""
+    """Makes up an answer to replace the right one."""
 
     answer: Sequence[Word]
     expected: ExpectedAnswer
@@ -137,7 +137,7 @@ class _Maker:
     randomness: random.Random
 
     def figure(self) -> FakeAnswer | None:
-        """Other figures in the same words, where the answer is about figures."""
+        """Replace the numbers of an answer that consists mainly of numbers."""
         expected, words = self.expected, [word for word in self.answer if word.tag or word.text.isalnum()]
         if len(words) > _LONGEST_FIGURE:
             return self._made_figure()
@@ -156,7 +156,7 @@ class _Maker:
         return FakeAnswer(written(new_words).strip(" ,."), "figure", "figure")
 
     def _made_figure(self) -> FakeAnswer | None:
-        """A figure where the question asks for one and the answer has none ("several", "when Edison died")."""
+        """Make a number if the question asks for one and the answer has none ("several", "when Edison died")."""
         wh, head = self.expected.wh, self.expected.head
         if wh == "when" or head in ("year", "date"):
             return FakeAnswer(str(self.randomness.randrange(1650, 1950)), "figure", "made:year")
@@ -169,7 +169,7 @@ class _Maker:
         return None
 
     def name(self) -> FakeAnswer | None:
-        """A name for a name, or for whatever answers *who* and *where*."""
+        """Draw a name to replace a name, or any answer to *who* and *where*."""
         words = [word for word in self.answer if word.tag]
         words = words[1:] if words and words[0].low in _DETERMINERS else words
         if not words:
@@ -197,7 +197,7 @@ class _Maker:
         return FakeAnswer(name, kind, f"name:{kind}")
 
     def common(self) -> FakeAnswer:
-        """Common words with the article, the preposition or the verb form of the answer."""
+        """Draw common words, with the article, the preposition or the verb form of the answer."""
         words = [word for word in self.answer if word.tag] or list(self.answer)
         wh, tag = self.expected.wh, words[0].tag
         if self.expected.head in ("reason", "reasons", "cause") or (wh == "why" and tag not in ("TO", "VB")):
@@ -244,7 +244,7 @@ class _Maker:
 
 
 def answer_phrase(question: Question, answer: FakeAnswer) -> list[Word]:
-    """The answer where a subject or object stands."""
+    """Form of the answer as a subject or object."""
     lead = list(question.preposition)
     wh, noun, text = question.wh, list(question.noun), answer.text
     plain = [*lead, *as_words(text)]
@@ -291,7 +291,7 @@ def answer_phrase(question: Question, answer: FakeAnswer) -> list[Word]:
 
 
 def answer_adjunct(question: Question, answer: FakeAnswer) -> list[Word]:
-    """The answer where it says when, where, why, how, or what follows a preposition."""
+    """Form of the answer as an adjunct: when, where, why, how, or after a preposition."""
     text, wh = answer.text, question.wh
     leads = text.split()[0].lower() if text else ""
     if question.preposition:
@@ -325,14 +325,14 @@ def answer_adjunct(question: Question, answer: FakeAnswer) -> list[Word]:
 
 
 def after_preposition(answer: FakeAnswer) -> FakeAnswer:
-    """An answer as it stands after a preposition: "of painting the walls"."""
+    """Form of an answer after a preposition: "of painting the walls"."""
     if answer.kind != "verb" or not _is_pool(answer.text):
         return answer
     return replace(answer, text=verb_phrase(answer.text.removeprefix("to "), "VBG"), kind="gerund")
 
 
 def as_words(text: str) -> list[Word]:
-    """A text that comes from nowhere, as one word; none for no text."""
+    """Inserted text as one word; empty for an empty text."""
     return [Word(text, "NN")] if text else []
 
 

@@ -1,15 +1,15 @@
-"""AddSent and AddSentDiverse: a sentence that looks like the answer, and is about something else.
+"""AddSent and AddSentDiverse: a sentence that resembles the answer, but is about something else.
 
-A question is altered, a wrong answer of the right kind is made up, and both become a sentence that is added to the
-context (Jia and Liang 2017, section 4.1; Wang and Bansal 2018 for random positions). Jia and Liang's own sentences,
-which crowd workers have corrected, are read by :mod:`trueneg.attacks.published`. The profiles:
+A question is altered, a wrong answer of the right kind is made up, and both are combined into a sentence that is added
+to the context (Jia and Liang 2017, section 4.1; Wang and Bansal 2018 for random positions). Jia and Liang's own
+sentences, which were corrected by crowd workers, are read by :mod:`trueneg.attacks.published`. The profiles:
 
-* ``strict`` (default): the sentence goes to a random position between two sentences; nothing is added unless the
-  question was altered, a rule could make a sentence of it, and no right answer is in the sentence.
-* ``textflint`` (for Table 5 of Zhang et al. 2023): the sentence goes right before the one with the first answer, as
-  TextFlint's AddSentDiverse was described (its own goes one sentence further to the front where that answer opens its
-  sentence), and there is *no test that the question was altered*, so that a sentence may answer the very question. Such
-  examples have ``is_valid`` false.
+* ``strict`` (default): the sentence is inserted at a random position between two sentences; nothing is added unless the
+  question was altered, a rule could turn it into a sentence, and the sentence contains no right answer.
+* ``textflint`` (for Table 5 of Zhang et al. 2023): the sentence is inserted right before the one with the first answer,
+  as described for TextFlint's AddSentDiverse (TextFlint itself inserts it one sentence earlier if that answer begins
+  its sentence), and it is *not checked that the question was altered*, so it may answer the original question.
+  Such examples have ``is_valid`` false.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ REMEDY = (
     "for Jia and Liang's own sentences evaluate on their adversarial SQuAD, `trueneg attack MODEL --load FILE.json`; "
     "else choose --profile strict or textflint"
 )
-"""What to do where a former version's rules of AddSent are named."""
+"""Remedy if options of a former version's AddSent are used."""
 _TRIES = 5
 _REASONS = {
     "is_question_changed": "the sentence has nothing of what was altered",
     "has_fake_answer": "the sentence has no wrong answer",
     "is_answer_outside": "the right answer is in the sentence",
 }
-# A sentence ends here: not after a title or an initial, and not where a small letter follows.
+# End of a sentence: not after a title or an initial, and not before a lower-case letter.
 _BOUNDARY = re.compile(rf"[.!?]{not_after((*TITLES, 'ca', 'No'))}[\"”’)\]]*\s+(?=[\"“(\[]?[A-Z0-9])")
 
 
 @dataclass(frozen=True)
 class AddOptions:
-    """How a sentence is made and where it goes.
+    """How a sentence is made and where it is inserted.
 
     Attributes:
-        position: "append" to the context, "prepend", "before_answer" (before the sentence that the first answer is
-            in), or "random": anywhere between two sentences, first and last position included.
-        require_valid: add nothing if the question could not be altered, or the sentence does not show what was altered,
-            has no wrong answer or has a right one.
-        last_resort: where no rule makes a sentence, replace the question phrase and leave the order of words.
+        position: "append" to the context, "prepend", "before_answer" (before the sentence with the first answer), or
+            "random": anywhere between two sentences, including the first and last position.
+        require_valid: add nothing if the question could not be altered, or if the sentence lacks the altered words or
+            the wrong answer, or contains a right one.
+        last_resort: if no rule makes a sentence, replace the question phrase and keep the word order.
 
     Raises:
         ConfigError: if an option has no such value.
@@ -82,7 +82,7 @@ PROFILES: Mapping[str, AddOptions] = MappingProxyType(
 
 
 def make_add_sentence(setup: AttackSetup) -> Attack:
-    """A SQuAD context gets a sentence that answers another question (Jia and Liang 2017)."""
+    """Add a sentence that answers another question to a SQuAD context (Jia and Liang 2017)."""
     given = [setting.partition("=")[0].strip() for setting in setup.config.settings]
     names = [name for name in ("fake", "alteration", "answers", "profile", "require_change") if name in given]
     if names or setup.config.profile == "jia2017":
@@ -95,7 +95,7 @@ def make_add_sentence(setup: AttackSetup) -> Attack:
 
 @dataclass(frozen=True)
 class _Readers:
-    """What tells words and names apart, made once."""
+    """Tagger, neighbours and entity types, loaded once."""
 
     tagger: Tagger
     neighbours: WordNetNeighbours
@@ -110,24 +110,24 @@ def add_sentence(
     tagger: Tagger,
     options: AddOptions | None = None,
 ) -> list[AdversarialExample[SquadExample]]:
-    """Add a distracting sentence to contexts; questions, answers and all other text stay as they are, byte for byte.
+    """Add a distracting sentence to contexts; questions, answers and all other text are kept byte for byte.
 
     Args:
-        examples: what to attack.
-        seed: what is drawn; for an example it counts together with its key only.
+        examples: examples to attack.
+        seed: determines all random choices, for each example together with its key.
         wordnet: for antonyms, neighbours of words and types of names.
-        tagger: what tells the part of speech.
-        options: see there.
+        tagger: part-of-speech tagger.
+        options: how a sentence is made and where it is inserted.
 
     Returns:
         One for each example: ``changed``, or ``unchanged`` with a ``reason``. The notes of a changed one:
         ``distractor``, ``altered_question``, ``fake_answer``, ``position`` (offset of the sentence in the new context),
-        ``rules`` (``alteration``, ``answer`` and ``sentence``), ``is_question_changed`` (and the sentence shows it),
-        ``has_fake_answer`` (the sentence has it), ``is_answer_outside`` (no right answer is in the sentence) and
-        ``is_valid``: all three.
+        ``rules`` (``alteration``, ``answer`` and ``sentence``), ``is_question_changed`` (the sentence contains altered
+        words), ``has_fake_answer`` (it contains the fake answer), ``is_answer_outside`` (it contains no right answer)
+        and ``is_valid``: all three.
 
     Raises:
-        LexiconError: if WordNet lacks the counts of senses.
+        LexiconError: if WordNet lacks sense counts.
     """
     readers = _Readers(tagger, WordNetNeighbours(wordnet), WordNetEntities(wordnet))
     return [_attacked(example, seed, options or PROFILES["strict"], readers) for example in examples]
@@ -170,7 +170,7 @@ def _attacked(
                 rule != "agreement" and edit.text.lower() in sentence.lower()
                 for edit, rule in zip(altered.edits, altered.rules, strict=True)
             ),
-            # Its verb may have got another form there, and its preposition may have given way to the question's.
+            # In the sentence its verb may be inflected, and its preposition replaced by the question's.
             "has_fake_answer": fake.text.split(" ", 1)[-1].lower() in sentence.lower(),
             "is_answer_outside": not any(_has(sentence, answer.text) for answer in example.answers),
         }
@@ -193,20 +193,20 @@ def _attacked(
 
 
 def _has(sentence: str, answer: str) -> bool:
-    """Whether a sentence has an answer, as words, whatever their capitals and articles."""
+    """Whether a sentence contains an answer as whole words, ignoring case and articles."""
     answer = re.sub(r"^(?:the|an?)\s+", "", answer.strip().lower()).strip(" .,;:\"'")
     return bool(answer) and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", sentence.lower()) is not None
 
 
 def _place(example: SquadExample, sentence: str, position: Position, randomness: random.Random) -> tuple[int, str]:
-    """Where to insert what, with the space that sets it apart."""
+    """Offset of the insertion, and the sentence with the space that separates it."""
     end = len(example.context.rstrip())
     if position == "append":
         return end, f" {sentence}"
     if position == "prepend":
         return 0, f"{sentence} "
     spans = [(a.start, a.start + len(a.text)) for a in example.answers if a.start is not None]
-    # An answer may reach over the end of a sentence.
+    # An answer may span the end of a sentence.
     starts = [0, *(match.end() for match in _BOUNDARY.finditer(example.context))]
     starts = [start for start in starts if not any(first < start < last for first, last in spans)]
     if position == "before_answer":

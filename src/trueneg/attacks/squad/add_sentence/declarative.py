@@ -1,8 +1,8 @@
-"""Turn a question and an answer into a sentence (AddSent, Jia and Liang 2017, step 3), with nothing but tags.
+"""Turn a question and an answer into a sentence (AddSent, Jia and Liang 2017, step 3), using only part-of-speech tags.
 
-The subject ends where the form of verb is that the auxiliary calls for; the verb gets the tense of *do*; the answer
-goes to the gap: after a stranded preposition, after the last verb that has no object, or to the end. The authors'
-patterns go over a constituency tree instead.
+The subject ends at the verb form that the auxiliary requires; the verb gets the tense of *do*; the answer is inserted
+at the gap: after a stranded preposition, after the last verb without an object, or at the end. The authors' patterns
+match a constituency tree instead.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Declarative:
 
 
 def expected_answer(words: Sequence[Word]) -> ExpectedAnswer | None:
-    """What a question asks for; None without a question phrase.
+    """Kind of answer that a question asks for; None without a question phrase.
 
     Example:
         With the tagger "pattern", "Which Italian painter was depicted?" asks for ``ExpectedAnswer("what", "painter")``.
@@ -86,12 +86,12 @@ def expected_answer(words: Sequence[Word]) -> ExpectedAnswer | None:
 
 
 def declarative(words: Sequence[Word], answer: FakeAnswer, *, last_resort: bool = True) -> Declarative | None:
-    """Make a sentence of a question and an answer to it.
+    """Make a sentence from a question and an answer to it.
 
     Args:
         words: the question, from :func:`~trueneg.attacks.squad.add_sentence.questions.read_words`.
-        answer: what is put in the place of the question phrase.
-        last_resort: where no rule fits, replace the question phrase and leave the order of words ("replace").
+        answer: the answer that replaces the question phrase.
+        last_resort: if no rule fits, replace the question phrase and keep the word order ("replace").
 
     Returns:
         None for a question without a question phrase, or if no rule fits.
@@ -237,7 +237,7 @@ def _with_auxiliary(question: Question, answer: FakeAnswer) -> tuple[list[Word],
 
 
 def _agreeing(question: Question, answer: FakeAnswer, predicate: list[Word]) -> list[Word]:
-    """The answer as the subject of a predicate, whose verb gets its number."""
+    """Combine the answer, as the subject, with a predicate, whose verb agrees with it in number."""
     phrase = answer_phrase(question, answer)
     at = next((at for at, word in enumerate(predicate) if not word.tag.startswith("RB")), 0)
     verb = predicate[at]
@@ -256,7 +256,7 @@ def _agreeing(question: Question, answer: FakeAnswer, predicate: list[Word]) -> 
 
 
 def _measured(question: Question, answer: FakeAnswer, be: list[Word], body: list[Word]) -> tuple[list[Word], str]:
-    """How old was Tesla when he wrote it: Tesla was 42 when he wrote it."""
+    """Answer "how old was Tesla when he wrote it": "Tesla was 42 when he wrote it"."""
     at = nominal_end(body)
     if at < len(body) and body[at].low in ("that", "which", "who"):
         at = len(body)
@@ -264,7 +264,7 @@ def _measured(question: Question, answer: FakeAnswer, be: list[Word], body: list
 
 
 def _takes_answer(question: Question, body: Sequence[Word], at: int) -> bool:
-    """Whether a participle after a noun is the predicate, and not a clause about the noun."""
+    """Whether a participle after a noun is the predicate, not a clause about the noun."""
     verb = next(word for word in body[at:] if not word.tag.startswith("RB"))
     if any(is_stranded(body, place) for place in range(at, len(body))):
         return True
@@ -284,7 +284,7 @@ def _takes_answer(question: Question, body: Sequence[Word], at: int) -> bool:
 def _filled(
     question: Question, answer: FakeAnswer, head: list[Word], tail: list[Word], rule: str
 ) -> tuple[list[Word], str]:
-    """Put the answer into its place in what follows the verb."""
+    """Insert the answer at its position in the words after the verb."""
     if is_adjunct(question):
         clauses = [at for at, word in enumerate(tail) if word.low in SUBORDINATING or (at and word.text in (",", ";"))]
         clauses += [
@@ -311,7 +311,7 @@ def _filled(
 
 
 def _sentence(words: Sequence[Word]) -> str:
-    """Words as a sentence: a capital, a full stop, articles that agree, no space before what is glued on."""
+    """Write words as a sentence: with a capital, a full stop, agreeing articles, no space before glued words."""
     words = [word for word in words if word.text]
     made: list[Word] = []
     for at, word in enumerate(words):
@@ -330,7 +330,7 @@ def _sentence(words: Sequence[Word]) -> str:
 
 
 def nominal_end(body: Sequence[Word]) -> int:
-    """Where the noun phrase ends that a text begins with, with what "of" attaches."""
+    """End of the noun phrase at the beginning of a text, including phrases attached by "of"."""
     at = 0
     while at < len(body):
         word = body[at]
@@ -349,12 +349,12 @@ def nominal_end(body: Sequence[Word]) -> int:
 
 
 def is_over(body: Sequence[Word], at: int) -> bool:
-    """Whether what stands at a place cannot go on with a noun phrase."""
+    """Whether the word at a position cannot continue a noun phrase."""
     return at >= len(body) or body[at].tag in ("IN", "TO", "RB", "") or body[at].low in SUBORDINATING
 
 
 def verb_place(body: Sequence[Word], form: str) -> int | None:
-    """Where the predicate's verb stands, after a subject of one word at least."""
+    """Position of the predicate's verb, after a subject of at least one word."""
     weak = None
     for at in range(1, len(body)):
         word = body[at]
@@ -380,7 +380,7 @@ def verb_place(body: Sequence[Word], form: str) -> int | None:
 
 
 def gap_place(tail: Sequence[Word], *, is_person: bool = False) -> int:
-    """Where an object is missing after a verb."""
+    """Position after a verb at which an object is missing."""
     if not tail:
         return 0
     if tail[-1].low in STRANDED and tail[-1].tag in ("IN", "TO", "RP", "RB"):
@@ -426,7 +426,7 @@ def gap_place(tail: Sequence[Word], *, is_person: bool = False) -> int:
 
 
 def is_stranded(words: Sequence[Word], at: int) -> bool:
-    """Whether a preposition has lost its object: nothing or another preposition follows."""
+    """Whether a preposition has no object: nothing, or another preposition, follows."""
     if words[at].tag not in ("IN", "TO", "RP") or words[at].low not in STRANDED:
         return False
     following = words[at + 1] if at + 1 < len(words) else None
@@ -436,17 +436,17 @@ def is_stranded(words: Sequence[Word], at: int) -> bool:
 
 
 def without_not(body: list[Word]) -> tuple[list[Word], bool]:
-    """What follows an auxiliary without its "not", and whether there was one."""
+    """Words after an auxiliary without "not", and whether there was one."""
     if body and body[0].low in NOT - {"never"}:
         return body[1:], True
     at = next((at for at, word in enumerate(body[:6]) if word.low in ("not", "n't", "n’t")), None)
     if at is not None and any(word.tag[:2] in ("VB", "MD") for word in body[:at]):
-        at = None  # of another clause
+        at = None  # belongs to another clause
     return (body, False) if at is None else ([*body[:at], *body[at + 1 :]], True)
 
 
 def conjugated(verb: str, tag: str) -> str:
-    """A base form in the tense of *do*, *does* or *did*."""
+    """Inflect a base form like *do*, *does* or *did*."""
     low = verb.lower()
     if tag == "VBP":
         return low

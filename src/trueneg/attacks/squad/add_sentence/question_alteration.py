@@ -1,7 +1,7 @@
 """Make a question ask for something else: other names, other numbers, antonyms (AddSent, Jia and Liang 2017, step 1).
 
-The authors change one token at a time, by neighbours from GloVe and types of names from CoreNLP. Here names are changed
-as phrases, and WordNet says what a word is close to and what a name is the name of.
+The authors change one token at a time, with neighbours from GloVe and types of names from CoreNLP. Here names are
+changed as phrases, and neighbours of words and types of names come from WordNet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trueneg.lexicon.english import MONTHS
 from trueneg.lexicon.surface import casing
 from trueneg.lexicon.tags import coarse
 
-# From convert_questions.py of github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence), as is
+# From convert_questions.py of github.com/robinjia/adversarial-squad (Copyright (c) 2017 Robin Jia, MIT licence), like
 # the list that follows.
 _SPECIAL = {
     "States": "Kingdom", "US": "UK", "U.S": "U.K.", "U.S.": "U.K.", "UK": "US", "U.K.": "U.S.", "U.K": "U.S.",
@@ -40,7 +40,7 @@ _KEPT = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# Antonyms that fixed swaps and first meanings of WordNet do not have, or have in words that nobody uses.
+# Antonyms that are missing from the fixed swaps and from first meanings in WordNet, or are there only as rare words.
 _ANTONYMS = {
     a: b
     for pairs in (
@@ -66,9 +66,9 @@ class AlteredQuestion:
     """A question that asks for something else.
 
     Attributes:
-        words: its words; those that come from the question as it was keep their places there.
-        edits: what was changed in the text of the question.
-        rules: the rule behind each edit.
+        words: its words; those from the original question keep their offsets in it.
+        edits: changes to the text of the question.
+        rules: the rule of each edit.
     """
 
     words: tuple[Word, ...]
@@ -87,27 +87,27 @@ def alter_question(
 ) -> AlteredQuestion:
     """Alter every word that can be altered with confidence.
 
-    A name is taken as one: "Battle of Hastings" becomes "Battle of Lisbon". Names are drawn from those that
-    neither question nor context has. If neither name, number nor antonym is found outside the question phrase, one
-    noun or adjective there becomes its neighbour.
+    Names are treated as phrases: "Battle of Hastings" becomes "Battle of Lisbon". Only names that occur in neither
+    question nor context are drawn. If no name, number or antonym is found outside the question phrase, one noun or
+    adjective there is replaced by a neighbour.
 
     Args:
         words: the question.
-        neighbours: where other words and antonyms come from.
-        entities: what names are names of.
-        context: what the question is about; names that it has are not drawn.
-        randomness: what is drawn from.
-        phrase: where the question phrase is in the text of the question.
+        neighbours: source of neighbours and antonyms.
+        entities: types of names.
+        context: context of the question; names that occur in it are not drawn.
+        randomness: source of random numbers.
+        phrase: start and end of the question phrase in the text of the question.
 
     Returns:
-        The question as it was, without edits, if nothing can be altered.
+        The altered question; the original one, without edits, if nothing can be altered.
     """
     return _Alteration(words, neighbours, entities, context, randomness, phrase).altered()
 
 
 @dataclass
 class _Alteration:
-    """The altering of one question."""
+    """Alteration of one question."""
 
     words: Sequence[Word]
     neighbours: WordNetNeighbours
@@ -120,8 +120,8 @@ class _Alteration:
         self._asked = {at for at, word in enumerate(self.words) if self.phrase[0] <= word.start < self.phrase[1]}
         self._own = {word.low for word in self.words}
         self._taken = " ".join([self.context, *(word.text for word in self.words)]).lower()
-        self._new: dict[tuple[int, int], tuple[str, str]] = {}  # what stands for words from one place up to another
-        self._drawn: dict[str, str] = {}  # a name that comes again is changed alike
+        self._new: dict[tuple[int, int], tuple[str, str]] = {}  # replacement and rule, by first and end position
+        self._drawn: dict[str, str] = {}  # repeated names get the same replacement
 
     def altered(self) -> AlteredQuestion:
         runs = _name_runs(self.words)
@@ -169,7 +169,7 @@ class _Alteration:
         self._put_name(*self._renamed(begin, end))
 
     def _renamed(self, begin: int, end: int) -> tuple[int, int, str]:
-        """What part of a name is changed, and into a name of what."""
+        """Part of a name that is changed, and the type of the new name."""
         type_, head, num = self.entities(self.words, begin, end), self.words[end - 1], end - begin
         before = self.words[begin - 1].low if begin else ""
         following = self.words[end].tag if end < len(self.words) else ""
@@ -206,7 +206,7 @@ class _Alteration:
         return next((a for a in antonyms if a not in self._own and not a.startswith(("non", word.low))), None)
 
     def _alter_one(self, inside: set[int]) -> None:
-        """One noun, else one adjective, becomes its neighbour."""
+        """Replace one noun, else one adjective, by a neighbour."""
         for pos in "na":
             places = [at for at, word in enumerate(self.words) if coarse(word.tag) == pos and at not in inside]
             for at in reversed(places):
@@ -269,7 +269,7 @@ _TITLES = _PLACES | frozenset("president king queen pope emperor prince saint st
 
 
 def _name_runs(words: Sequence[Word]) -> list[tuple[int, int]]:
-    """Where names begin and end: proper nouns, with numbers after them and "of" between them."""
+    """Start and end of each name: proper nouns, with numbers after them and "of" between them."""
     runs: list[tuple[int, int]] = []
     at = 0
     while at < len(words):
@@ -286,7 +286,7 @@ def _name_runs(words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 def _goes_on(words: Sequence[Word], at: int) -> bool:
-    """Whether a word goes on with the name that ends before it."""
+    """Whether a word continues the name that ends before it."""
     if words[at].tag == "CD":
         return words[at - 1].tag == "NNP" and words[at - 1].low not in ("in", "of")
     following = [word.tag for word in words[at + 1 : at + 3]] + ["", ""]

@@ -1,4 +1,4 @@
-"""Questions as tagged words, and their structure: [words before ,] [preposition] question phrase, and the rest."""
+"""Questions as tagged words, and their structure: [words before,] [preposition] question phrase, and the rest."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trueneg.lexicon.tagging import Tagger, tag_text
 from trueneg.lexicon.tags import PENN
 
 DO = {"do": "VBP", "does": "VBZ", "did": "VBD"}
-"""The forms of *do* that ask, and the Penn tag that each leaves to the verb of a statement."""
+"""Forms of *do* that form questions, and the Penn tag that the verb of the statement gets from each."""
 BE = frozenset(["is", "are", "was", "were", "'s", "’s", "am", "'re", "’re"])
-"""The forms of *be* that ask."""
+"""Forms of *be* that form questions."""
 HAVE = frozenset(["has", "have", "had"])
-"""The forms of *have* that ask."""
+"""Forms of *have* that form questions."""
 MODAL = frozenset("can could will would shall should may might must".split())  # noqa: SIM905
-"""Auxiliaries that a base form goes with."""
+"""Auxiliaries that are followed by a base form."""
 AUXILIARY = frozenset(DO) | BE | HAVE | MODAL
 """All of these."""
 NOT = frozenset(["not", "n't", "n’t", "never"])
-"""What negates a verb."""
+"""Words that negate a verb."""
 STRANDED = frozenset(
     """
     of in on at from to with for by about into as after against like over through under upon than towards toward near
@@ -31,17 +31,17 @@ STRANDED = frozenset(
 )
 """Prepositions that can stand without their object."""
 SUBORDINATING = frozenset(["when", "while", "after", "before", "because", "since", "if", "although", "until", "where"])
-"""What begins a clause of its own."""
+"""Words that begin a subordinate clause."""
 NOMINAL = frozenset("NN NNS NNP NNPS CD PRP DT EX WP".split())  # noqa: SIM905
-"""Penn tags of what can be a noun phrase by itself."""
+"""Penn tags of words that can form a noun phrase by themselves."""
 WH = frozenset("what which who whom whose when where why how".split())  # noqa: SIM905
 """Question words."""
 KINDS = frozenset("type types kind kinds sort sorts form forms style styles genre genres".split())  # noqa: SIM905
-"""Nouns that ask for a kind of the noun behind their "of"."""
+"""Nouns that ask for a kind of the noun after their "of"."""
 TIME_NOUNS = frozenset(
     "year years month months century centuries decade decades era period date day time season".split()  # noqa: SIM905
 )
-"""Nouns that ask for when something was."""
+"""Nouns that ask for a time."""
 
 _JOINING = "-–/.&'’%+°_,:"
 _CONTRACTED = re.compile(r"n['’]t|['’](?:s|m|d|ll|re|ve)", re.IGNORECASE)
@@ -55,8 +55,8 @@ class Word:
     Attributes:
         text: as written.
         tag: of the Penn Treebank; empty for punctuation.
-        start: where it begins in the text it comes from; -1 for a word that comes from nowhere.
-        is_glued: whether nothing separates it from the word before.
+        start: offset in the original text; -1 for an inserted word.
+        is_glued: whether no space separates it from the word before.
     """
 
     text: str
@@ -66,17 +66,17 @@ class Word:
 
     @property
     def low(self) -> str:
-        """In small letters."""
+        """The word in lower case."""
         return self.text.lower()
 
     @property
     def end(self) -> int:
-        """Where it ends in the text it comes from."""
+        """Offset of its end in the original text."""
         return self.start + len(self.text)
 
 
 def read_words(text: str, tagger: Tagger) -> list[Word]:
-    """Split a text and tag its words: what hyphens, figures and abbreviations join is one word.
+    """Split a text and tag its words; hyphenated words, numbers and abbreviations are single words.
 
     Example:
         With the tagger "pattern", the words of "St. Roch's $500,000 X-ray" are St. | Roch | 's | $500,000 | X-ray.
@@ -96,7 +96,7 @@ def read_words(text: str, tagger: Tagger) -> list[Word]:
 
 
 def written(words: Sequence[Word]) -> str:
-    """The words as text."""
+    """Join words to a text."""
     parts = []
     for at, word in enumerate(words):
         parts += ["" if at == 0 or word.is_glued else " ", word.text]
@@ -134,7 +134,7 @@ def _is_determiner(words: Sequence[Word], at: int) -> bool:
 
 
 def _corrected(words: Sequence[Word], at: int) -> Word:
-    """Fix what the tagger gets wrong in questions above all."""
+    """Fix tagging errors that occur mostly in questions."""
     word = words[at]
     text, tag = word.text, word.tag
     if _PLURAL_S.match(text):
@@ -162,16 +162,16 @@ def _corrected(words: Sequence[Word], at: int) -> Word:
 
 @dataclass(frozen=True)
 class Question:
-    """A question in parts.
+    """A question split into parts.
 
     Attributes:
-        before: what stands before the question phrase, without its preposition.
+        before: words before the question phrase, without its preposition.
         preposition: of the question phrase: one word at most.
         wh: the question word: "who", "what" (also for "which"), "how many", "how long", "how".
         noun: the rest of the question phrase.
-        start: where the question phrase begins in the text.
-        rest: what follows the question phrase, without the question mark and the like at the end.
-        is_front: whether the question phrase opens the question proper, and does not stand where the answer would.
+        start: offset of the question phrase in the text.
+        rest: words after the question phrase, without the question mark and similar at the end.
+        is_front: whether the question phrase is fronted, rather than in the position of the answer.
     """
 
     before: tuple[Word, ...]
@@ -184,14 +184,14 @@ class Question:
 
     @property
     def head(self) -> str:
-        """The noun that is asked for, in small letters."""
+        """The noun that is asked for, in lower case."""
         of = next((at for at, word in enumerate(self.noun) if at and word.tag in ("IN", "TO")), len(self.noun))
         head = self.noun[of - 1].low if self.noun[:of] else ""
         return self.noun[-1].low if head in KINDS and of + 1 < len(self.noun) else head
 
 
 def read_question(words: Sequence[Word]) -> Question | None:
-    """Read what :func:`~question_words.read_words` gives; None without a question phrase."""
+    """Parse the words that :func:`read_words` returns; None without a question phrase."""
     words = list(words)
     while words and not words[-1].tag and words[-1].text not in (")", '"', "”", "%"):
         words.pop()
@@ -223,7 +223,7 @@ def read_question(words: Sequence[Word]) -> Question | None:
 
 
 def is_adjunct(question: Question) -> bool:
-    """Whether the question phrase is no subject or object."""
+    """Whether the question phrase is neither subject nor object."""
     if question.preposition and question.preposition[-1].low not in ("about", "approximately"):
         return True
     if question.wh in ("when", "where", "why", "how"):
@@ -243,7 +243,7 @@ def _is_verbal(word: Word) -> bool:
 
 
 def _opens_clause(words: Sequence[Word], at: int) -> bool:
-    """Whether the question proper begins with a question word."""
+    """Whether the main clause begins with the question word."""
     if at == 0 or (at == 1 and (words[0].tag in ("IN", "TO", "CC", "RB") or not words[0].tag)):
         return True
     if words[at - 1].text == ",":
@@ -259,13 +259,13 @@ def _opens_clause(words: Sequence[Word], at: int) -> bool:
 
 
 def _is_inverted(words: Sequence[Word], at: int) -> bool:
-    """Whether an auxiliary with a subject behind it follows a question phrase."""
+    """Whether the question phrase is followed by an auxiliary and a subject."""
     _, end = _phrase_end(words, at)
     return end + 1 < len(words) and (words[end].low in AUXILIARY or words[end].tag[:2] == "VB")
 
 
 def _asking(words: Sequence[Word], places: Sequence[int]) -> int | None:
-    """The question word in a sentence in the order of a statement: "It was founded in what year"."""
+    """The question word in a sentence with the word order of a statement: "It was founded in what year"."""
     for at in reversed(places):
         if words[at].low in ("what", "how", "whom") or words[at - 1].tag in ("IN", "TO") or at + 1 == len(words):
             return at
@@ -275,7 +275,7 @@ def _asking(words: Sequence[Word], places: Sequence[int]) -> int | None:
 
 
 def _phrase_end(words: Sequence[Word], at: int) -> tuple[str, int]:
-    """The question word and where its phrase ends."""
+    """The question word and the end of its phrase."""
     wh, end = words[at].low, at + 1
     if wh == "which":
         wh = "what"
@@ -314,12 +314,12 @@ def _phrase_end(words: Sequence[Word], at: int) -> tuple[str, int]:
 
 
 def _is_finite(words: Sequence[Word], at: int) -> bool:
-    """Whether a word in -s is the verb, as no other can be: "what causes strain"."""
+    """Whether a word in -s is the verb, as no other word can be: "what causes strain"."""
     return bool(verb_lemmas(words[at].low)) and at + 1 < len(words) and not any(map(_is_verbal, words[at + 1 :]))
 
 
 def ends_nominal(body: Sequence[Word], at: int) -> bool:
-    """Whether a noun phrase can end before a place, adverbs aside."""
+    """Whether a noun phrase can end before a position, ignoring adverbs."""
     before = at - 1
     while before > 0 and (body[before].tag.startswith("RB") or body[before].low == "first"):
         before -= 1
@@ -335,7 +335,7 @@ def ends_nominal(body: Sequence[Word], at: int) -> bool:
 
 
 def predicate_place(body: Sequence[Word]) -> int | None:
-    """Where a participle or an adjective stands that a form of *be* goes with."""
+    """Position of a participle or adjective that forms a predicate with *be*."""
     for at in range(1, len(body)):
         word = body[at]
         start = at
@@ -352,7 +352,7 @@ def predicate_place(body: Sequence[Word]) -> int | None:
 
 
 def verb_lemmas(word: str) -> tuple[str, ...]:
-    """The base forms that a word has as a verb."""
+    """Base forms of a word as a verb."""
     from lemminflect import getAllLemmas
 
     return tuple(getAllLemmas(word).get("VERB", ()))

@@ -1,4 +1,4 @@
-"""What can be put in the place of words of a question: other names, figures and, by WordNet, other words."""
+"""Replacements for words of a question: other names, numbers and, from WordNet, other words."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ NAMES: Mapping[str, Sequence[str]] = {
     "modifier": ("Harrison", "Kensington", "Eastwood", "Wellington", "Sheffield", "Somerset"),
     "abbreviation": ("UNICEF", "OPEC", "FIFA", "ASEAN", "UNESCO"),
 }  # fmt: skip
-"""Names by what they are names of."""
+"""Names by type."""
 
 NATIONALITIES: Sequence[str] = (
     "French", "German", "Italian", "Spanish", "British", "English", "Chinese", "Japanese", "Russian", "Polish",
     "Dutch", "Swedish", "Greek", "Turkish", "Mexican", "Canadian", "Australian", "American", "European", "African",
     "Asian", "Scottish", "Irish", "Roman", "Persian", "Mongol", "Mongolian", "Norwegian", "Danish", "Indian",
 )  # fmt: skip
-"""Adjectives of nations and continents: any can stand for another."""
+"""Adjectives of nations and continents: each can replace any other."""
 
 RELIGIONS: Sequence[str] = (
     "Catholic", "Protestant", "Muslim", "Jewish", "Buddhist", "Hindu", "Orthodox", "Lutheran", "Methodist", "Christian",
     "Islamic",
 )  # fmt: skip
-"""Adjectives of faiths, likewise."""
+"""Adjectives of religions: each can replace any other."""
 
 _ROMAN = "II III IV V VI VII VIII IX X XI XII".split()  # noqa: SIM905
 _CYCLES = (MONTHS, WEEKDAYS, CARDINALS[2:13], TENS, LARGE, ORDINALS[1:10], ORDINALS[11:], _ROMAN)
@@ -66,11 +66,11 @@ _DETERMINERS = frozenset(["the", "a", "an", "'s", "this", "his", "her", "their",
 _ABSTRACT = ("ism", "ity", "tion", "ics", "ness", "ology")
 _PLACE_PREPOSITIONS = frozenset(["in", "near", "at", "to", "from", "into", "across", "outside"])
 _USUAL = 4
-"""How often WordNet's tagged text has a word, at least, that stands for another."""
+"""Minimum count of a replacement in WordNet's tagged text."""
 
 
 def changed_figure(word: str, randomness: random.Random) -> str | None:
-    """Another number, year, month or day of the week of the same kind; None for a word that is none of them.
+    """Draw another number, year, month or day of the week of the same kind; None for any other word.
 
     Example:
         >>> [changed_figure(word, random.Random(3)) for word in ("1998", "$5.5", "three", "50th", "June", "film")]
@@ -99,7 +99,7 @@ def _ordinal_ending(number: int) -> str:
 
 
 def _changed_digits(digits: str, word: str, randomness: random.Random, *, is_ordinal: bool) -> str:
-    """An earlier year, a full decade if it was one; another ordinal that a day has; else another first digit."""
+    """Draw an earlier year (a full decade for one); another ordinal that a day can have; else another first digit."""
     value = int(digits)
     if _YEAR.fullmatch(digits) and "," not in word:
         years = randomness.randrange(3, 30)
@@ -113,15 +113,15 @@ def _changed_digits(digits: str, word: str, randomness: random.Random, *, is_ord
 
 
 def free(pool: Sequence[str], taken: str, randomness: random.Random) -> str:
-    """Draw one of a pool that a text in small letters does not have; any, if it has all of them."""
+    """Draw from a pool an entry that does not occur in a lower-case text; any entry if all occur."""
     return randomness.choice([name for name in pool if name.lower() not in taken] or list(pool))
 
 
 class WordNetEntities:
-    """Goes by the last word of a name, by what WordNet says of it, and by the preposition before it.
+    """Determines the type of a name from its first and last word, its entry in WordNet, and the preposition before it.
 
     Args:
-        wordnet: where names and kinds of things are looked up.
+        wordnet: used to look up names and kinds of things.
     """
 
     def __init__(self, wordnet: WordNet) -> None:
@@ -129,7 +129,7 @@ class WordNetEntities:
         self.kind = lru_cache(maxsize=1 << 16)(self._kind)
 
     def __call__(self, words: Sequence[Word], begin: int, end: int) -> EntityType:
-        """Type the name that the words ``begin`` to ``end`` make."""
+        """Type of the name that consists of the words ``begin`` to ``end``."""
         name = words[begin:end]
         for cue in (name[-1].low, name[0].low):
             if cue in _CUES:
@@ -153,7 +153,7 @@ class WordNetEntities:
         return any(p.symbol == "@i" for synset in self._wordnet.synsets(word, "n")[:1] for p in synset.pointers)
 
     def _kind(self, word: str) -> EntityType | None:
-        """What a word is a kind or a case of, by its first meaning as a noun; None if WordNet does not say."""
+        """Type of a word, or of what it is an instance of, by its first meaning as a noun; None if WordNet has none."""
         if word.lower() in _CUES:
             return _CUES[word.lower()]
         above: set[str] = set()
@@ -166,13 +166,13 @@ class WordNetEntities:
 
 
 class WordNetNeighbours:
-    """Sisters of a word in WordNet: what else its first meaning's next more general one has, most usual first.
+    """Sister terms of a word in WordNet: other hyponyms of its first meaning's hypernym, most frequent first.
 
-    A sister has the tag's inflection, mostly means this, shares no meaning with the word, and neither explains the
-    other. A name has the other cases of its kind.
+    A sister term is inflected by the tag, has this as its dominant meaning and shares no meaning with the word; neither
+    occurs in the other's gloss. For a name, the sisters are other instances of its class.
 
     Args:
-        wordnet: with counts of senses.
+        wordnet: with sense counts.
     """
 
     def __init__(self, wordnet: WordNet) -> None:
@@ -181,14 +181,14 @@ class WordNetNeighbours:
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def __call__(self, word: str, tag: str) -> Sequence[str]:
-        """Give the sisters."""
+        """Return the sister terms."""
         key = (word.lower(), tag)
         if key not in self._found:
             self._found[key] = self._names(word) if tag.startswith("NNP") else self._sisters(word.lower(), tag)
         return self._found[key]
 
     def antonyms(self, word: str, tag: str) -> Sequence[str]:
-        """The antonyms of a noun or adjective in its first meaning, of one word, inflected alike."""
+        """Single-word antonyms of a noun or adjective in its first meaning, with the same inflection."""
         pos = coarse(tag)
         base = next(iter(self._wordnet.morphy(word, pos)), "") if pos in ("n", "a") else ""
         if not pos or not base or tag.startswith("NNP"):
@@ -232,7 +232,7 @@ class WordNetNeighbours:
 
     @staticmethod
     def _explains(synset: Synset, lemma: str) -> bool:
-        """Whether a gloss has a word: what explains another may mean much the same, as "dinner" does for "supper"."""
+        """Whether a gloss contains a word, which may then mean much the same, as "dinner" does for "supper"."""
         return lemma in synset.gloss.lower().split()
 
     def _names(self, word: str) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class WordNetNeighbours:
 
 
 def _inflected(lemma: str, tag: str) -> str:
-    """A base form of one word with the inflection of a tag; empty if it has none."""
+    """Inflect a single-word base form by a tag; empty if there is no such form."""
     pos = coarse(tag)
     if not pos or not lemma.isalpha() or not lemma.islower():
         return ""
